@@ -1,0 +1,46 @@
+"""oncelog: Kafka's transactions, end to end, in Python.
+
+The public names are those in `__all__`; they load on first use, so that `import oncelog` stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oncelog import errors as errors
+    from oncelog import sync as sync
+    from oncelog.broker.broker import Broker as Broker
+    from oncelog.client.admin import Admin as Admin
+    from oncelog.client.consumer import Consumer as Consumer
+    from oncelog.client.producer import Producer as Producer
+    from oncelog.types import OffsetAndMetadata as OffsetAndMetadata
+    from oncelog.types import PreparedTxnState as PreparedTxnState
+    from oncelog.types import TopicPartition as TopicPartition
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Admin": "oncelog.client.admin",
+    "Broker": "oncelog.broker.broker",
+    "Consumer": "oncelog.client.consumer",
+    "OffsetAndMetadata": "oncelog.types",
+    "PreparedTxnState": "oncelog.types",
+    "Producer": "oncelog.client.producer",
+    "TopicPartition": "oncelog.types",
+}
+_MODULES = ("errors", "sync")
+
+__all__ = [*_HOME, *_MODULES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"oncelog.{name}")
+    else:
+        raise AttributeError(f"module 'oncelog' has no attribute {name!r}")
+    globals()[name] = value
+    return value
