@@ -1,0 +1,32 @@
+"""All doors in one value: what a broker or client is given instead of the operating system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncelog.host.clock import Clock, RealClock
+from oncelog.host.network import Network, RealNetwork
+from oncelog.host.randomness import Random, RealRandom
+
+if TYPE_CHECKING:
+    from oncelog.host.files import Syncer
+    from oncelog.log.files import Files
+
+
+@dataclass(frozen=True)
+class Host:
+    """The doors of one process, real or simulated."""
+
+    clock: Clock
+    network: Network
+    files: Files
+    syncer: Syncer
+    random: Random
+
+
+def real_host() -> Host:
+    """The doors to this machine."""
+    from oncelog.host.files import RealFiles, RealSyncer
+
+    return Host(RealClock(), RealNetwork(), RealFiles(), RealSyncer(), RealRandom())

@@ -1,0 +1,102 @@
+"""The door to the network: listen and connect for `asyncio.Protocol` objects.
+
+Shells speak to transports and protocols only, so the simulated network can stand in for this one unchanged.
+`OSError` of the system is translated here into `AddressInUse` and `ConnectFailed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol as TypingProtocol
+
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+
+class NetworkFailed(Exception):
+    """An address could not be listened on or reached; the message is one line for a person."""
+
+
+class AddressInUse(NetworkFailed):
+    """Another process listens there already."""
+
+
+class ConnectFailed(NetworkFailed):
+    """Nobody accepted the connection."""
+
+
+class Listener(TypingProtocol):
+    """An open listening address; `port` is the real one where 0 was asked for."""
+
+    @property
+    def host(self) -> str:
+        """The host listened on."""
+        ...
+
+    @property
+    def port(self) -> int:
+        """The port listened on."""
+        ...
+
+    def close(self) -> None:
+        """Accept no more; connections that are open stay open."""
+        ...
+
+
+class Network(TypingProtocol):
+    """How shells reach one another."""
+
+    async def listen(self, host: str, port: int, protocol_factory: ProtocolFactory) -> Listener:
+        """Accept connections on host:port (0 picks a free port), one protocol object for each. Raises NetworkFailed."""
+        ...
+
+    async def connect(
+        self, host: str, port: int, protocol_factory: ProtocolFactory
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """A connection to host:port. Raises ConnectFailed."""
+        ...
+
+
+@dataclass(frozen=True)
+class RealListener:
+    """A listening TCP socket of this machine."""
+
+    host: str
+    port: int
+    _server: asyncio.AbstractServer
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._server.close()
+
+
+class RealNetwork:
+    """TCP through the running asyncio (or uvloop) loop; both set TCP_NODELAY themselves."""
+
+    async def listen(self, host: str, port: int, protocol_factory: ProtocolFactory) -> Listener:
+        """Accept connections on host:port. Raises AddressInUse or NetworkFailed."""
+        loop = asyncio.get_running_loop()
+        try:
+            server = await loop.create_server(protocol_factory, host or None, port, backlog=1024)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise AddressInUse(f"{host}:{port} is in use by another process") from error
+            raise NetworkFailed(f"cannot listen on {host}:{port}: {_reason(error)}") from error
+        return RealListener(host, server.sockets[0].getsockname()[1], server)
+
+    async def connect(
+        self, host: str, port: int, protocol_factory: ProtocolFactory
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """A TCP connection to host:port. Raises ConnectFailed."""
+        loop = asyncio.get_running_loop()
+        try:
+            transport, protocol = await loop.create_connection(protocol_factory, host, port)
+        except OSError as error:
+            raise ConnectFailed(f"cannot connect to {host}:{port}: {_reason(error)}") from error
+        return transport, protocol
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error) or type(error).__name__).replace("\n", " ")

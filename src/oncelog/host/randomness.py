@@ -1,0 +1,47 @@
+"""The door to randomness: ids and jitter. The simulator hands out a seeded one instead."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from typing import Protocol
+
+
+class Random(Protocol):
+    """What the shells draw: ids that must not collide, and jitter."""
+
+    def token_bytes(self, count: int) -> bytes:
+        """`count` random bytes (cluster ids, topic ids, member ids)."""
+        ...
+
+    def uniform(self, low: float, high: float) -> float:
+        """A number between `low` and `high` (back-off jitter)."""
+        ...
+
+    def below(self, bound: int) -> int:
+        """An integer in 0..bound-1."""
+        ...
+
+
+class RealRandom:
+    """The operating system's randomness for ids, a fast generator for jitter."""
+
+    def token_bytes(self, count: int) -> bytes:
+        """`count` random bytes."""
+        return secrets.token_bytes(count)
+
+    def uniform(self, low: float, high: float) -> float:
+        """A number between `low` and `high`."""
+        return random.uniform(low, high)
+
+    def below(self, bound: int) -> int:
+        """An integer in 0..bound-1."""
+        return secrets.randbelow(bound)
+
+
+def random_uuid(random: Random) -> bytes:
+    """A random version-4 UUID, 16 bytes (a topic id, the cluster id)."""
+    drawn = bytearray(random.token_bytes(16))
+    drawn[6] = drawn[6] & 0x0F | 0x40
+    drawn[8] = drawn[8] & 0x3F | 0x80
+    return bytes(drawn)
