@@ -1,0 +1,47 @@
+# Each target ends with one summary line and a true exit status. None needs root.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+HOT := $(shell sed -n 's/^HOT_PATHS *= *//p' setup.py | tr -d '[](),"' )
+SEEDS ?= 200
+SEED ?=
+PROFILE ?=
+KILLS ?= 20
+ROWS ?=
+SECONDS ?= 60
+ONLY ?=
+
+.PHONY: all install test lint fix demo sim crash fuzz conformance bench docs lock clean
+all: lint test
+
+$(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard src/oncelog/wire/record_codec.py src/oncelog/wire/arrow_codec.py)
+	@$(PYTHON) tools/install.py $(VENV)
+	@touch $(STAMP)
+
+install: $(STAMP)
+	@echo "install: oncelog is in $(BIN)/oncelog"
+
+test: $(STAMP)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -q
+
+lint: $(STAMP)
+	@$(BIN)/ruff check -q src tests bench examples tools setup.py
+	@$(BIN)/ruff format -q --check src tests bench examples tools setup.py
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/test_architecture.py
+	@echo "lint: clean"
+
+fix: $(STAMP)
+	@$(BIN)/ruff check -q --fix src tests bench examples tools setup.py; $(BIN)/ruff format -q src tests bench examples tools setup.py
+	@echo "fix: done"
+
+demo: $(STAMP)
+	@$(BIN)/python -m oncelog.demo $(if $(ROWS),--rows $(ROWS))
+
+lock:
+	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/dev.txt requirements/dev.in
+	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/java.txt requirements/java.in
+
+clean:
+	@rm -rf $(VENV) build; echo "clean: removed $(VENV) and build"
