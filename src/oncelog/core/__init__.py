@@ -1,0 +1,1 @@
+"""Every decision, pure: no clock, no I/O, no randomness, no tasks."""

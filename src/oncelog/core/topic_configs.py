@@ -1,0 +1,212 @@
+"""A topic's configuration: Kafka's names, kinds and bounds, and where a default comes from.
+
+A value set on the topic wins, then the broker's key it is a synonym of, then Kafka's default. `settings` gives the
+typed values the partitions work with. Values are kept as the text they were set with, as Kafka does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+NAME_LENGTH_MAX = 249
+_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_LONG_MAX = 2**63 - 1
+_INT_MAX = 2**31 - 1
+
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset((TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """One key a topic may set. `kind` is Kafka's name of the type; `synonym` is the broker's key for its default."""
+
+    name: str
+    kind: str
+    default: str
+    synonym: str = ""
+    least: int = -_LONG_MAX
+    most: int = _LONG_MAX
+    choices: tuple[str, ...] = ()
+    is_honoured: bool = True
+
+
+def _long(name: str, default: int, synonym: str = "", least: int = 0, *, is_honoured: bool = True) -> TopicConfig:
+    return TopicConfig(name, "long", str(default), synonym, least, is_honoured=is_honoured)
+
+
+def _int(name: str, default: int, synonym: str = "", least: int = 0) -> TopicConfig:
+    return TopicConfig(name, "int", str(default), synonym, least, _INT_MAX)
+
+
+def _ignored(name: str, kind: str, default: str, synonym: str = "") -> TopicConfig:
+    return TopicConfig(name, kind, default, synonym, is_honoured=False)
+
+
+_ALL = (
+    TopicConfig("cleanup.policy", "list", "delete", "log.cleanup.policy", choices=("compact", "delete")),
+    TopicConfig(
+        "compression.type",
+        "string",
+        "producer",
+        "compression.type",
+        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        is_honoured=False,
+    ),
+    _ignored("compression.gzip.level", "int", "-1", "compression.gzip.level"),
+    _ignored("compression.lz4.level", "int", "9", "compression.lz4.level"),
+    _ignored("compression.zstd.level", "int", "3", "compression.zstd.level"),
+    _long("delete.retention.ms", 86_400_000, "log.cleaner.delete.retention.ms"),
+    _long("file.delete.delay.ms", 60_000, "log.segment.delete.delay.ms"),
+    _long("flush.messages", _LONG_MAX, "log.flush.interval.messages", 1, is_honoured=False),
+    _long("flush.ms", _LONG_MAX, "log.flush.interval.ms", is_honoured=False),
+    _ignored("follower.replication.throttled.replicas", "list", ""),
+    _int("index.interval.bytes", 4096, "log.index.interval.bytes"),
+    _ignored("leader.replication.throttled.replicas", "list", ""),
+    _ignored("local.retention.bytes", "long", "-2", "log.local.retention.bytes"),
+    _ignored("local.retention.ms", "long", "-2", "log.local.retention.ms"),
+    _long("max.compaction.lag.ms", _LONG_MAX, "log.cleaner.max.compaction.lag.ms", 1),
+    _int("max.message.bytes", 1_048_588, "message.max.bytes"),
+    _long("message.timestamp.after.max.ms", 3_600_000, "log.message.timestamp.after.max.ms"),
+    _long("message.timestamp.before.max.ms", _LONG_MAX, "log.message.timestamp.before.max.ms"),
+    TopicConfig(
+        "message.timestamp.type",
+        "string",
+        "CreateTime",
+        "log.message.timestamp.type",
+        choices=("CreateTime", "LogAppendTime"),
+    ),
+    TopicConfig("min.cleanable.dirty.ratio", "double", "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
+    _long("min.compaction.lag.ms", 0, "log.cleaner.min.compaction.lag.ms"),
+    _int("min.insync.replicas", 1, "min.insync.replicas", 1),
+    TopicConfig("preallocate", "boolean", "false", "log.preallocate", is_honoured=False),
+    TopicConfig("remote.log.copy.disable", "boolean", "false", is_honoured=False),
+    TopicConfig("remote.log.delete.on.disable", "boolean", "false", is_honoured=False),
+    TopicConfig("remote.storage.enable", "boolean", "false", is_honoured=False),
+    _long("retention.bytes", -1, "log.retention.bytes", -1),
+    _long("retention.ms", 604_800_000, "log.retention.ms", -1),
+    _int("segment.bytes", 1_073_741_824, "log.segment.bytes", 1_048_576),
+    _int("segment.index.bytes", 10_485_760, "log.index.size.max.bytes", 4),
+    _long("segment.jitter.ms", 0, "log.roll.jitter.ms", is_honoured=False),
+    _long("segment.ms", 604_800_000, "log.roll.ms", 1),
+    TopicConfig(
+        "unclean.leader.election.enable", "boolean", "false", "unclean.leader.election.enable", is_honoured=False
+    ),
+)
+TOPIC_CONFIGS: dict[str, TopicConfig] = {config.name: config for config in _ALL}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """The typed values a partition works with; sizes in bytes, times in milliseconds, -1 is without limit."""
+
+    is_compacted: bool
+    is_deleted_by_retention: bool
+    max_message_size_bytes: int
+    is_log_append_time: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    min_insync_replicas: int
+    segment_size_bytes: int
+    segment_ms: int
+    index_interval_bytes: int
+    index_size_bytes_max: int
+    retention_ms: int
+    retention_size_bytes: int
+    delete_retention_ms: int
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
+    file_delete_delay_ms: int
+
+
+def topic_name_fault(name: str) -> str | None:
+    """Why `name` cannot be a topic's name, or None. A name becomes a directory's name, so the rule is strict."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > NAME_LENGTH_MAX:
+        return f"the length of '{name[:40]}...' is longer than the max allowed length {NAME_LENGTH_MAX}"
+    if not _LEGAL.issuperset(name):
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+def collision(name: str, existing: Mapping[str, object]) -> str | None:
+    """The existing topic whose name differs from `name` only by '.' and '_' (their metrics would collide)."""
+    if "." not in name and "_" not in name:
+        return None
+    folded = name.replace(".", "_")
+    return next((other for other in existing if other != name and other.replace(".", "_") == folded), None)
+
+
+def config_fault(name: str, value: str | None) -> str | None:
+    """Why `name`=`value` is refused for a topic, or None."""
+    config = TOPIC_CONFIGS.get(name)
+    if config is None:
+        return f"Unknown topic config name: {name}"
+    if value is None:
+        return f"Null value not supported for topic configs: {name}"
+    return _value_fault(config, value.strip())
+
+
+def _value_fault(config: TopicConfig, value: str) -> str | None:
+    wrong = f"Invalid value {value} for configuration {config.name}"
+    if config.kind in ("int", "long", "double"):
+        try:
+            number = float(value) if config.kind == "double" else int(value) if len(value) < 25 else None
+        except ValueError:
+            number = None
+        if number is None or number != number:
+            return f"{wrong}: Not a number of type {config.kind.upper()}"
+        if not config.least <= number <= config.most:
+            return f"{wrong}: Value must be at least {config.least}"
+    elif config.kind == "boolean" and value.lower() not in ("true", "false"):
+        return f"{wrong}: Expected value to be either true or false"
+    elif config.kind == "list" and config.choices:
+        if any(item.strip() not in config.choices for item in value.split(",") if value):
+            return f"{wrong}: String must be one of: {', '.join(config.choices)}"
+    elif config.choices and value not in config.choices:
+        return f"{wrong}: String must be one of: {', '.join(config.choices)}"
+    return None
+
+
+def effective(name: str, overrides: Mapping[str, str], broker_value: Callable[[str], str | None]) -> str:
+    """The value in force: the topic's own, else the broker's default, else Kafka's."""
+    if name in overrides:
+        return overrides[name]
+    config = TOPIC_CONFIGS[name]
+    inherited = broker_value(config.synonym) if config.synonym else None
+    return config.default if inherited is None else inherited
+
+
+def settings(overrides: Mapping[str, str], broker_value: Callable[[str], str | None]) -> TopicSettings:
+    """The typed values in force for a topic with these overrides."""
+
+    def text(name: str) -> str:
+        return effective(name, overrides, broker_value).strip()
+
+    policies = {item.strip() for item in text("cleanup.policy").split(",")}
+    return TopicSettings(
+        is_compacted="compact" in policies,
+        is_deleted_by_retention="delete" in policies,
+        max_message_size_bytes=int(text("max.message.bytes")),
+        is_log_append_time=text("message.timestamp.type") == "LogAppendTime",
+        timestamp_before_max_ms=int(text("message.timestamp.before.max.ms")),
+        timestamp_after_max_ms=int(text("message.timestamp.after.max.ms")),
+        min_insync_replicas=int(text("min.insync.replicas")),
+        segment_size_bytes=int(text("segment.bytes")),
+        segment_ms=int(text("segment.ms")),
+        index_interval_bytes=int(text("index.interval.bytes")),
+        index_size_bytes_max=int(text("segment.index.bytes")),
+        retention_ms=int(text("retention.ms")),
+        retention_size_bytes=int(text("retention.bytes")),
+        delete_retention_ms=int(text("delete.retention.ms")),
+        min_cleanable_dirty_ratio=float(text("min.cleanable.dirty.ratio")),
+        min_compaction_lag_ms=int(text("min.compaction.lag.ms")),
+        max_compaction_lag_ms=int(text("max.compaction.lag.ms")),
+        file_delete_delay_ms=int(text("file.delete.delay.ms")),
+    )
