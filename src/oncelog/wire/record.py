@@ -1,0 +1,17 @@
+"""One record as a Python value. Kept apart from the compiled codec, so that its class is the same object either way."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
+
+class Record(NamedTuple):
+    """A record read from a batch. `timestamp` is in ms since 1970, -1 where the producer gave none."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()

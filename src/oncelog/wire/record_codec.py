@@ -1,0 +1,182 @@
+"""The records inside a batch, read and written one after the other: the hot loops of the wire.
+
+One source for both worlds: `record_codec.pxd` gives these functions C types when Cython compiles this file, and
+without a compiler it runs as it stands, with the same results. A record is varint-framed (KIP-98):
+length | attributes int8 | timestamp delta | offset delta | key | value | headers.
+Rule: whatever the bytes are, a reader gives records or raises CorruptBatch; nothing is sized from a count alone.
+"""
+# cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oncelog.errors import CorruptBatch
+from oncelog.wire.record import Record
+
+INT32_MAX = 0x7FFFFFFF
+INT64_MAX = 0x7FFFFFFFFFFFFFFF
+RECORD_BYTES_MIN = 7  # one byte each: length, attributes, two deltas, key, value, header count
+NO_TIMESTAMP = -1
+
+_new_tuple = tuple.__new__
+
+
+def read_varint(data: bytes, pos: int, end: int) -> tuple[int, int]:
+    raw = 0
+    shift = 0
+    while True:
+        if pos >= end:
+            raise CorruptBatch("a record is cut short")
+        byte = data[pos]
+        pos += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 63 or (shift == 63 and pos < end and data[pos] > 1):
+            raise CorruptBatch("a variable-length number is too long")
+    return (raw >> 1) ^ -(raw & 1), pos
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    if 0 <= value < 64:
+        out.append(value << 1)
+        return
+    raw = (value << 1) ^ (value >> 63)
+    while raw >= 0x80:
+        out.append((raw & 0x7F) | 0x80)
+        raw >>= 7
+    out.append(raw)
+
+
+def varint_bytes(value: int) -> int:
+    raw = (value << 1) ^ (value >> 63)
+    size = 1
+    while raw >= 0x80:
+        raw >>= 7
+        size += 1
+    return size
+
+
+def add_delta(start: int, delta: int) -> int:
+    # C would wrap around where Python grows; a batch that needs either is not one a producer wrote.
+    if (delta > 0 and start > INT64_MAX - delta) or (delta < 0 and start < -INT64_MAX - delta):
+        raise CorruptBatch("an offset or timestamp passes 64 bits")
+    return start + delta
+
+
+def parse_records(
+    section: bytes, record_count: int, base_offset: int, base_timestamp: int, append_timestamp: int | None
+) -> list[Record]:
+    """All records of a decompressed section; `append_timestamp` replaces theirs on log-append-time batches."""
+    data = section
+    end = len(section)
+    pos = 0
+    if record_count < 0 or record_count > end // RECORD_BYTES_MIN:
+        raise CorruptBatch(f"{record_count} records cannot be in {end} bytes")
+    records: list[Record] = []
+    for _ in range(record_count):
+        size, pos = read_varint(data, pos, end)
+        if size < RECORD_BYTES_MIN - 1 or size > end - pos:
+            raise CorruptBatch("a record's length is impossible")
+        record_end = pos + size
+        delta, pos = read_varint(data, pos + 1, record_end)
+        timestamp = add_delta(base_timestamp, delta)
+        delta, pos = read_varint(data, pos, record_end)
+        if delta > INT32_MAX or delta < -INT32_MAX:
+            raise CorruptBatch("a record's offset delta is impossible")
+        offset = add_delta(base_offset, delta)
+        size, pos = read_varint(data, pos, record_end)
+        key = None
+        if size >= 0:  # any negative length is null, as in Java's reader
+            if size > record_end - pos:
+                raise CorruptBatch("a key passes the end of its record")
+            key = data[pos : pos + size]
+            pos += size
+        size, pos = read_varint(data, pos, record_end)
+        value = None
+        if size >= 0:
+            if size > record_end - pos:
+                raise CorruptBatch("a value passes the end of its record")
+            value = data[pos : pos + size]
+            pos += size
+        headers: tuple[tuple[str, bytes | None], ...] = ()
+        if pos + 1 != record_end or data[pos] != 0:
+            headers = parse_headers(data, pos, record_end)
+        pos = record_end
+        when = timestamp if append_timestamp is None else append_timestamp
+        records.append(_new_tuple(Record, (offset, when, key, value, headers)))
+    if pos != end:
+        raise CorruptBatch(f"{end - pos} bytes after the last record")
+    return records
+
+
+def parse_headers(data: bytes, pos: int, record_end: int) -> tuple[tuple[str, bytes | None], ...]:
+    count, pos = read_varint(data, pos, record_end)
+    if count < 0 or count > (record_end - pos) // 2:
+        raise CorruptBatch("a record's header count is impossible")
+    headers = []
+    for _ in range(count):
+        size, pos = read_varint(data, pos, record_end)
+        if size < 0 or size > record_end - pos:
+            raise CorruptBatch("a header's key passes the end of its record")
+        # Nobody checks a header's key on the way in, so a reader must not stumble over it (as Java: replace).
+        key = data[pos : pos + size].decode("utf-8", "replace")
+        pos += size
+        size, pos = read_varint(data, pos, record_end)
+        value = None
+        if size >= 0:
+            if size > record_end - pos:
+                raise CorruptBatch("a header's value passes the end of its record")
+            value = data[pos : pos + size]
+            pos += size
+        headers.append((key, value))
+    if pos != record_end:
+        raise CorruptBatch("a record's length is wrong")
+    return tuple(headers)
+
+
+def encode_records(
+    records: Sequence[tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]], base_timestamp: int
+) -> bytearray:
+    """The uncompressed section of records (timestamp_ms, key, value, headers), their offset deltas counting from 0."""
+    out = bytearray()
+    index = 0
+    for timestamp, key, value, headers in records:
+        header_section = encode_headers(headers) if headers else b"\x00"
+        timestamp_delta = timestamp - base_timestamp
+        key_bytes = -1 if key is None else len(key)
+        value_bytes = -1 if value is None else len(value)
+        size = 1 + varint_bytes(timestamp_delta) + varint_bytes(index) + len(header_section)
+        size += varint_bytes(key_bytes) + varint_bytes(value_bytes)
+        if key_bytes > 0:
+            size += key_bytes
+        if value_bytes > 0:
+            size += value_bytes
+        write_varint(out, size)
+        out.append(0)
+        write_varint(out, timestamp_delta)
+        write_varint(out, index)
+        write_varint(out, key_bytes)
+        if key is not None:
+            out += key
+        write_varint(out, value_bytes)
+        if value is not None:
+            out += value
+        out += header_section
+        index += 1
+    return out
+
+
+def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytearray:
+    out = bytearray()
+    write_varint(out, len(headers))
+    for key, value in headers:
+        encoded = key.encode()
+        write_varint(out, len(encoded))
+        out += encoded
+        write_varint(out, -1 if value is None else len(value))
+        if value is not None:
+            out += value
+    return out
