@@ -1,7 +1,7 @@
 """The history format: JSON lines of what a workload's processes did, and when (docs/history.md).
 
 An operation is an invocation and its completion: `ok` (the commit was acknowledged), `fail` (certainly without effect)
-or `info` (unknown). An invocation without a completion is `info`. Keys are "topic-partition", values are unique per key.
+An operation is an invocation and its completion: `ok` (the commit was acknowledged), `fail` (certainly no effect)
 """
 
 from __future__ import annotations
