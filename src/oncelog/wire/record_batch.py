@@ -169,6 +169,12 @@ class RecordBatch:
         """Whether the batch is whole and its checksum right."""
         return len(self.data) == self.size_bytes and crc32c(self.data[_ATTRIBUTES_POSITION:]) == self.crc
 
+    def set_offsets(self, base_offset: int, leader_epoch: int) -> None:
+        """Give the batch its place in the log, in the view and in the bytes below it (which must be writable)."""
+        set_offsets(self.data, base_offset, leader_epoch)
+        self.base_offset = base_offset
+        self.partition_leader_epoch = leader_epoch
+
     def check_crc(self) -> None:
         """Raise CorruptBatch unless the batch is whole and its checksum right."""
         if len(self.data) != self.size_bytes:

@@ -137,6 +137,82 @@ def parse_headers(data: bytes, pos: int, record_end: int) -> tuple[tuple[str, by
     return tuple(headers)
 
 
+def check_records(
+    section: bytes,
+    record_count: int,
+    base_timestamp: int,
+    needs_key: bool,
+    timestamp_min: int,
+    timestamp_max: int,
+) -> tuple[int, list[int], list[int]]:
+    """Judge a produced section without making records of it: stricter than the reader.
+
+    Gives the largest timestamp, the indexes of records without a key (where one is needed), and of those whose
+    timestamp lies outside the bounds. CorruptBatch says what else is wrong: every length must fit, attributes be zero,
+    offset deltas count 0, 1, 2 (Apache Kafka 4.3 checks none of these uncompressed: observed P18).
+    """
+    data = section
+    end = len(section)
+    pos = 0
+    if record_count < 0 or record_count > end // RECORD_BYTES_MIN:
+        raise CorruptBatch(f"{record_count} records cannot be in {end} bytes")
+    largest = NO_TIMESTAMP
+    keyless: list[int] = []
+    untimely: list[int] = []
+    for index in range(record_count):
+        size, pos = read_varint(data, pos, end)
+        if size < RECORD_BYTES_MIN - 1 or size > end - pos:
+            raise CorruptBatch(f"record {index} has an impossible length")
+        record_end = pos + size
+        if data[pos] != 0:
+            raise CorruptBatch(f"record {index} has unknown attributes")
+        delta, pos = read_varint(data, pos + 1, record_end)
+        timestamp = add_delta(base_timestamp, delta)
+        if timestamp > largest:
+            largest = timestamp
+        if timestamp != NO_TIMESTAMP and (timestamp < timestamp_min or timestamp > timestamp_max):
+            untimely.append(index)
+        delta, pos = read_varint(data, pos, record_end)
+        if delta != index:
+            raise CorruptBatch(f"record {index} has offset delta {delta}")
+        size, pos = read_varint(data, pos, record_end)
+        if size < -1 or size > record_end - pos:
+            raise CorruptBatch(f"record {index} has an impossible key length")
+        if size >= 0:
+            pos += size
+        elif needs_key:
+            keyless.append(index)
+        size, pos = read_varint(data, pos, record_end)
+        if size < -1 or size > record_end - pos:
+            raise CorruptBatch(f"record {index} has an impossible value length")
+        if size > 0:
+            pos += size
+        if pos + 1 != record_end or data[pos] != 0:
+            check_headers(data, pos, record_end, index)
+        pos = record_end
+    if pos != end:
+        raise CorruptBatch(f"{end - pos} bytes after the last record")
+    return largest, keyless, untimely
+
+
+def check_headers(data: bytes, pos: int, record_end: int, index: int) -> None:
+    count, pos = read_varint(data, pos, record_end)
+    if count < 0 or count > (record_end - pos) // 2:
+        raise CorruptBatch(f"record {index} has an impossible header count")
+    for _ in range(count):
+        size, pos = read_varint(data, pos, record_end)
+        if size < 0 or size > record_end - pos:
+            raise CorruptBatch(f"record {index} has an impossible header key length")
+        pos += size
+        size, pos = read_varint(data, pos, record_end)
+        if size < -1 or size > record_end - pos:
+            raise CorruptBatch(f"record {index} has an impossible header value length")
+        if size > 0:
+            pos += size
+    if pos != record_end:
+        raise CorruptBatch(f"record {index} has a wrong length")
+
+
 def encode_records(
     records: Sequence[tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]], base_timestamp: int
 ) -> bytearray:
@@ -165,7 +241,7 @@ def encode_records(
         if value is not None:
             out += value
         out += header_section
-        index += 1
+        index += 1  # noqa: SIM113 - a C integer when compiled, which enumerate's is not
     return out
 
 
