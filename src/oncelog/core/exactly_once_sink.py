@@ -1,0 +1,235 @@
+"""The exactly-once sink's decisions (docs/spark.md): what a driver may do with the transactions of a micro-batch.
+
+Every task attempt writes in a transaction of its own, under an id that no other attempt ever has. One decision per
+(query, batch) names the winners: the first such record in the log of decisions stands, whatever follows it.
+Three rules must hold: nothing is completed before the decision is durable; once it is durable everything only rolls
+forward; orphans are ended only after the decision or a veto (from then on no other process, however late, can make
+those ids win).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+DECISION, VETO, DONE = "decision", "veto", "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a task attempt reports: its transaction, prepared as `prepared_state` ("producerId:epoch"), and its size."""
+
+    transactional_id: str
+    prepared_state: str
+    row_count: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """An attempt without records opened no transaction."""
+        return not self.transactional_id
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDecision:
+    """The record that decides a batch: these attempts win, whatever happens to the process that wrote it."""
+
+    query_id: str
+    batch_id: str
+    run_id: str
+    winners: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRecords:
+    """What the decision store holds of one (query, batch)."""
+
+    decision: BatchDecision | None = None
+    vetoed_runs: frozenset[str] = frozenset()
+    is_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """Append this decision; if it is the first of its batch in the log, complete its winners, else those of the first."""
+
+    decision: BatchDecision
+
+
+@dataclass(frozen=True, slots=True)
+class RollForward:
+    """The batch was decided before: complete the winners of that decision, not the ones just reported."""
+
+    decision: BatchDecision
+
+
+@dataclass(frozen=True, slots=True)
+class Veto:
+    """Forbid this run to decide the batch; afterwards its own attempts may be ended."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """This run may not decide; the caller fails, and the engine runs the batch again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveToSweep:
+    """Nothing is known of the run that failed: the next decision's sweep ends what it left."""
+
+
+def transactional_id_for(
+    prefix: str, query_id: str, batch_id: str, partition: int, run_id: str, task_attempt_id: int
+) -> str:
+    """The id of one task attempt; unique, as task attempt ids are within a run and run ids are by themselves.
+
+    Args:
+        prefix: the option transactionalIdPrefix, without a dot.
+        query_id: the whole id: a sweep goes by it, and a shortened one could end another query's transactions.
+    """
+    return f"{prefix}.{query_id}.{batch_id}.{partition}.{run_id[:8]}.{task_attempt_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptName:
+    """What a transactional id of the sink says of its attempt."""
+
+    query_id: str
+    batch_id: str
+    partition: int
+    run_start: str
+    task_attempt_id: int
+
+
+def attempt_name(prefix: str, transactional_id: str) -> AttemptName | None:
+    """The parts of an id made by `transactional_id_for`, or None where it is not one of this prefix."""
+    parts = transactional_id.split(".")
+    if len(parts) != 6 or parts[0] != prefix or not (parts[3].isdigit() and parts[5].isdigit()):
+        return None
+    return AttemptName(parts[1], parts[2], int(parts[3]), parts[4], int(parts[5]))
+
+
+def on_commit(
+    known: KnownRecords, query_id: str, batch_id: str, run_id: str, attempts: Iterable[Attempt]
+) -> Decide | RollForward | Refuse:
+    """What `commit(batch)` does: the first decision stands; a run that was vetoed may not make one."""
+    if known.decision is not None:
+        return RollForward(known.decision)
+    if run_id in known.vetoed_runs:
+        return Refuse(f"run {run_id} was vetoed for batch {batch_id}: its attempts may have been ended")
+    winners = tuple(attempt for attempt in attempts if not attempt.is_empty)
+    return Decide(BatchDecision(query_id, batch_id, run_id, winners))
+
+
+def on_abort(known: KnownRecords, run_id: str | None) -> RollForward | Veto | LeaveToSweep:
+    """What `abort(batch)` does. Spark calls it after a failed commit with the very same messages, so a decision that is
+    there is honoured: ending its transactions would lose a decided batch."""
+    if known.decision is not None:
+        return RollForward(known.decision)
+    return Veto(run_id) if run_id else LeaveToSweep()
+
+
+def orphans_after_decision(prefix: str, decision: BatchDecision, open_ids: Iterable[str]) -> list[str]:
+    """The open transactions of the query that can no longer win, now that this decision is durable."""
+    winners = {attempt.transactional_id for attempt in decision.winners}
+    return [i for i in open_ids if i not in winners and _is_at_or_before(prefix, i, decision)]
+
+
+def _is_at_or_before(prefix: str, transactional_id: str, decision: BatchDecision) -> bool:
+    name = attempt_name(prefix, transactional_id)
+    if name is None or name.query_id != decision.query_id:
+        return False
+    if name.batch_id == decision.batch_id:
+        return True
+    # Batches of one streaming query are numbers that grow, and one is decided only after all before it.
+    return name.batch_id.isdigit() and decision.batch_id.isdigit() and int(name.batch_id) < int(decision.batch_id)
+
+
+def orphans_after_veto(prefix: str, query_id: str, batch_id: str, run_id: str, open_ids: Iterable[str]) -> list[str]:
+    """The open transactions of the vetoed run in this batch; other runs may still win."""
+    orphans = []
+    for transactional_id in open_ids:
+        name = attempt_name(prefix, transactional_id)
+        if name is not None and (name.query_id, name.batch_id, name.run_start) == (query_id, batch_id, run_id[:8]):
+            orphans.append(transactional_id)
+    return orphans
+
+
+def winners_at_risk(remaining_ms: dict[str, int | None], winners: Sequence[Attempt], margin_ms: int) -> list[str]:
+    """The winners that could time out before they are completed (backend *resumed*).
+
+    Args:
+        remaining_ms: per transactional id how long its transaction stays open; None where it is no longer open.
+    """
+    risky = []
+    for winner in winners:
+        left = remaining_ms.get(winner.transactional_id)
+        if left is None or left < margin_ms:
+            risky.append(winner.transactional_id)
+    return risky
+
+
+# --- the records of the decision topic: compacted, key and value are JSON (docs/spark.md "Decision topic")
+
+
+def record_key(query_id: str, batch_id: str, kind: str, run_id: str) -> bytes:
+    """The key of one record. It carries the run, so that compaction never drops the first decision for a later one."""
+    return json.dumps([query_id, batch_id, kind, run_id], separators=(",", ":")).encode()
+
+
+def decision_value(decision: BatchDecision) -> bytes:
+    """The value of a decision record."""
+    winners = [[w.transactional_id, w.prepared_state, w.row_count] for w in decision.winners]
+    return json.dumps({"v": 1, "run": decision.run_id, "winners": winners}, separators=(",", ":")).encode()
+
+
+def decision_from_value(query_id: str, batch_id: str, value: bytes) -> BatchDecision:
+    """Reads `decision_value`. Raises ValueError on another format."""
+    content = json.loads(value)
+    if not isinstance(content, dict) or content.get("v") != 1:
+        raise ValueError(f"a decision of an unknown format for query {query_id} batch {batch_id}")
+    winners = tuple(Attempt(str(i), str(state), int(count)) for i, state, count in content["winners"])
+    return BatchDecision(query_id, batch_id, str(content["run"]), winners)
+
+
+class DecisionLog:
+    """The decision topic's content, record by record in log order. The first decision of a batch stands."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], KnownRecords] = {}
+
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Take one record of the topic. Records of other writers (keys that are not ours) are passed over."""
+        try:
+            query_id, batch_id, kind, run_id = json.loads(key)
+        except ValueError:
+            return
+        where = (str(query_id), str(batch_id))
+        before = self._known.get(where, KnownRecords())
+        if value is None:
+            if kind == DECISION and before.decision is not None and before.decision.run_id == run_id:
+                self._known.pop(where, None)
+        elif kind == DECISION and before.decision is None:
+            decision = decision_from_value(*where, value)
+            if decision.run_id not in before.vetoed_runs:
+                self._known[where] = KnownRecords(decision, before.vetoed_runs, before.is_done)
+        elif kind == VETO and before.decision is None:
+            self._known[where] = KnownRecords(None, before.vetoed_runs | {str(run_id)}, before.is_done)
+        elif kind == DONE:
+            self._known[where] = KnownRecords(before.decision, before.vetoed_runs, True)
+
+    def known(self, query_id: str, batch_id: str) -> KnownRecords:
+        """What stands of one batch."""
+        return self._known.get((query_id, batch_id), KnownRecords())
+
+    def decided(self, query_id: str | None = None) -> list[tuple[BatchDecision, bool]]:
+        """All decisions (of one query), each with whether it is marked done, in the order of their records."""
+        return [
+            (known.decision, known.is_done)
+            for (query, _), known in self._known.items()
+            if known.decision is not None and query_id in (None, query)
+        ]
