@@ -1,0 +1,169 @@
+"""Frames and headers: where one message ends and the next begins, and what it is.
+
+A frame is an int32 size and that many bytes. Requests and responses begin with a header whose version follows from API
+and version (KIP-482); the client id in it keeps its two-byte length in every version.
+"""
+
+from struct import Struct as Layout
+from struct import error as layout_error
+from typing import NamedTuple
+
+from oncelog.errors import MalformedFrame, MalformedMessage, UnsupportedVersion
+from oncelog.wire.api import APIS, Api
+from oncelog.wire.codec_source import skip_tags
+from oncelog.wire.schema import Buffer, InvalidField, Struct, decode_message, encode_parts
+
+SIZE_BYTES_MAX = 104857600  # Kafka's socket.request.max.bytes
+
+_SIZE = Layout(">i")
+_REQUEST_START = Layout(">hhih")  # API key, version, correlation id, length of the client id
+_REQUEST_PREFIX = Layout(">ihhih")  # the same behind the frame's size
+_RESPONSE_PREFIX = Layout(">ii")
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames. Nothing is allocated for a size before its bytes have come."""
+
+    def __init__(self, size_bytes_max: int = SIZE_BYTES_MAX) -> None:
+        self._size_bytes_max = size_bytes_max
+        self._chunks: list[Buffer] = []  # of the frame that is not whole yet, its size included
+        self._received = 0  # bytes in _chunks
+        self._wanted = 4  # bytes that _chunks must have before there is anything to do
+
+    def receive(self, data: Buffer) -> list[memoryview]:
+        """The frames that `data` completes, without their sizes.
+
+        Frames are views of `data` where it holds them whole, so it must not be changed afterwards. After MalformedFrame
+        the connection must be closed: further calls raise it again.
+        """
+        if self._chunks:
+            self._chunks.append(data)
+            self._received += len(data)
+            if self._received < self._wanted:
+                return []
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+            self._received = 0
+        view = memoryview(data)
+        frames, pos, end = [], 0, len(view)
+        while end - pos >= 4:
+            size_bytes = self._checked_size(view, pos)
+            if end - pos - 4 < size_bytes:
+                self._wanted = 4 + size_bytes
+                break
+            frames.append(view[pos + 4 : pos + 4 + size_bytes])
+            pos += 4 + size_bytes
+        else:
+            self._wanted = 4
+        if pos < end:
+            self._chunks.append(bytes(view[pos:]))
+            self._received = end - pos
+        return frames
+
+    def _checked_size(self, view: memoryview, pos: int) -> int:
+        (size_bytes,) = _SIZE.unpack_from(view, pos)
+        if 0 < size_bytes <= self._size_bytes_max:
+            return int(size_bytes)
+        self._chunks, self._received, self._wanted = [bytes(view[pos : pos + 4])], 4, 4
+        raise MalformedFrame(f"a frame of {size_bytes} bytes is not between 1 and {self._size_bytes_max}")
+
+
+class RequestHeader(NamedTuple):
+    """What every request begins with."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
+    """The header and the position of the body. Does not ask whether the API and version exist.
+
+    Raises MalformedMessage.
+    """
+    try:
+        api_key, api_version, correlation_id, length = _REQUEST_START.unpack_from(frame)
+        pos, client_id = _REQUEST_START.size, None
+        if length >= 0:
+            if length > len(frame) - pos:
+                raise MalformedMessage(f"client id of {length} bytes in a request of {len(frame)}")
+            client_id = str(frame[pos : pos + length], "utf-8", "replace")
+            pos += length
+        api = APIS.get(api_key)
+        if api is not None and api.request_header_version(api_version) == 2:
+            pos = skip_tags(frame, pos, len(frame))
+    except (layout_error, IndexError) as error:
+        raise MalformedMessage(f"a request of {len(frame)} bytes ends within its header") from error
+    return RequestHeader(api_key, api_version, correlation_id, client_id), pos
+
+
+def encode_request(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, message: Struct
+) -> list[Buffer]:
+    """A whole request, size included, in parts; record bytes are not copied.
+
+    Raises UnsupportedVersion and InvalidField as `encode_parts`.
+    """
+    api = _api(api_key)
+    assert isinstance(message, api.request), f"{type(message).__name__} is not a request of {api.name}"
+    name = b"" if client_id is None else client_id.encode()
+    if len(name) > 32767:
+        raise InvalidField(f"a client id of {len(name)} bytes is longer than 32767")
+    parts: list[Buffer] = [b""]
+    if name:
+        parts.append(name)
+    if api.request_header_version(api_version) == 2:
+        parts.append(b"\0")
+    encode_parts(message, api_version, parts)
+    length = -1 if client_id is None else len(name)
+    size_bytes = sum(map(len, parts)) + _REQUEST_PREFIX.size - _SIZE.size
+    parts[0] = _REQUEST_PREFIX.pack(size_bytes, api_key, api_version, correlation_id, length)
+    return parts
+
+
+def encode_response(api_key: int, api_version: int, correlation_id: int, message: Struct) -> list[Buffer]:
+    """A whole response, size included, in parts; record bytes are not copied. Errors as in `encode_request`."""
+    api = _api(api_key)
+    assert isinstance(message, api.response), f"{type(message).__name__} is not a response of {api.name}"
+    parts: list[Buffer] = [b""]
+    if api.response_header_version(api_version) == 1:
+        parts.append(b"\0")
+    encode_parts(message, api_version, parts)
+    parts[0] = _RESPONSE_PREFIX.pack(sum(map(len, parts)) + _RESPONSE_PREFIX.size - _SIZE.size, correlation_id)
+    return parts
+
+
+def decode_request(header: RequestHeader, frame: memoryview, pos: int) -> Struct:
+    """The body of a request whose header has been read; bytes after it are ignored, as Kafka's broker does.
+
+    Raises MalformedMessage, UnsupportedVersion where the API is unknown.
+    """
+    return decode_message(_api(header.api_key).request, header.api_version, frame[pos:], trailing="ignore")
+
+
+def decode_response(api_key: int, api_version: int, frame: memoryview) -> tuple[int, Struct]:
+    """Correlation id and message. Raises MalformedMessage."""
+    api = _api(api_key)
+    try:
+        (correlation_id,) = _SIZE.unpack_from(frame)
+        pos = _SIZE.size
+        if api.response_header_version(api_version) == 1:
+            pos = skip_tags(frame, pos, len(frame))
+    except (layout_error, IndexError) as error:
+        raise MalformedMessage(f"a response of {len(frame)} bytes ends within its header") from error
+    return correlation_id, decode_message(api.response, api_version, frame[pos:])
+
+
+def response_correlation_id(frame: memoryview) -> int:
+    """Which request a response belongs to. Raises MalformedMessage."""
+    if len(frame) < 4:
+        raise MalformedMessage(f"a response of {len(frame)} bytes has no correlation id")
+    return int(_SIZE.unpack_from(frame)[0])
+
+
+def _api(api_key: int) -> Api:
+    api = APIS.get(api_key)
+    if api is None:
+        raise UnsupportedVersion(f"there is no API with key {api_key}")
+    return api
