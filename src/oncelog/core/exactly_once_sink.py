@@ -51,7 +51,7 @@ class KnownRecords:
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Append this decision; if it is the first of its batch in the log, complete its winners, else those of the first."""
+    """Append this decision; the first of its batch in the log stands, and its winners are completed."""
 
     decision: BatchDecision
 
