@@ -15,6 +15,7 @@ from oncelog.errors import CorruptBatch, ErrorCode
 from oncelog.types import NO_PRODUCER_ID
 from oncelog.wire.compression import DecompressedTooLarge
 from oncelog.wire.crc32c import Data
+from oncelog.wire.record import INT64_MAX
 from oncelog.wire.record_batch import (
     CODEC_MASK,
     CONTROL_BIT,
@@ -31,7 +32,7 @@ from oncelog.wire.record_batch import (
     set_log_append_time,
     set_max_timestamp,
 )
-from oncelog.wire.record_codec import INT64_MAX, check_records
+from oncelog.wire.record_codec import check_records
 
 ZSTD_SINCE_VERSION = 7
 _KNOWN_BITS = CODEC_MASK | TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT

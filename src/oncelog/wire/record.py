@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+NO_TIMESTAMP = -1
+INT64_MAX = 0x7FFFFFFFFFFFFFFF
+
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 

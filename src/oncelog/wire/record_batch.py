@@ -17,9 +17,9 @@ from oncelog.wire.compression import compress, decompress
 from oncelog.wire.control_records import EndTxnMarker as EndTxnMarker
 from oncelog.wire.control_records import end_txn_marker_from_bytes, end_txn_marker_to_bytes
 from oncelog.wire.crc32c import Data, crc32c
+from oncelog.wire.record import NO_TIMESTAMP as NO_TIMESTAMP
 from oncelog.wire.record import Headers as Headers
 from oncelog.wire.record import Record as Record
-from oncelog.wire.record_codec import NO_TIMESTAMP as NO_TIMESTAMP
 from oncelog.wire.record_codec import encode_records, parse_records
 
 HEADER_BYTES = 61

@@ -5,7 +5,6 @@ without a compiler it runs as it stands, with the same results. A record is vari
 length | attributes int8 | timestamp delta | offset delta | key | value | headers.
 Rule: whatever the bytes are, a reader gives records or raises CorruptBatch; nothing is sized from a count alone.
 """
-# cython: language_level=3, boundscheck=False, wraparound=False, annotation_typing=False
 
 from __future__ import annotations
 
@@ -14,56 +13,20 @@ from collections.abc import Sequence
 from oncelog.errors import CorruptBatch
 from oncelog.wire.record import Record
 
+try:
+    import cython
+except ImportError:
+    from oncelog.wire import uncompiled as cython
+
+if not cython.compiled:  # compiled, they come as C functions through the .pxd
+    from oncelog.wire.varint import add_delta, delta_between, read_size, read_varint, varint_bytes, write_varint
+
+# C variables when compiled, so not for others to import.
 INT32_MAX = 0x7FFFFFFF
-INT64_MAX = 0x7FFFFFFFFFFFFFFF
 RECORD_BYTES_MIN = 7  # one byte each: length, attributes, two deltas, key, value, header count
 NO_TIMESTAMP = -1
 
 _new_tuple = tuple.__new__
-
-
-def read_varint(data: bytes, pos: int, end: int) -> tuple[int, int]:
-    raw = 0
-    shift = 0
-    while True:
-        if pos >= end:
-            raise CorruptBatch("a record is cut short")
-        byte = data[pos]
-        pos += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-        if shift > 63 or (shift == 63 and pos < end and data[pos] > 1):
-            raise CorruptBatch("a variable-length number is too long")
-    return (raw >> 1) ^ -(raw & 1), pos
-
-
-def write_varint(out: bytearray, value: int) -> None:
-    if 0 <= value < 64:
-        out.append(value << 1)
-        return
-    raw = (value << 1) ^ (value >> 63)
-    while raw >= 0x80:
-        out.append((raw & 0x7F) | 0x80)
-        raw >>= 7
-    out.append(raw)
-
-
-def varint_bytes(value: int) -> int:
-    raw = (value << 1) ^ (value >> 63)
-    size = 1
-    while raw >= 0x80:
-        raw >>= 7
-        size += 1
-    return size
-
-
-def add_delta(start: int, delta: int) -> int:
-    # C would wrap around where Python grows; a batch that needs either is not one a producer wrote.
-    if (delta > 0 and start > INT64_MAX - delta) or (delta < 0 and start < -INT64_MAX - delta):
-        raise CorruptBatch("an offset or timestamp passes 64 bits")
-    return start + delta
 
 
 def parse_records(
@@ -77,8 +40,8 @@ def parse_records(
         raise CorruptBatch(f"{record_count} records cannot be in {end} bytes")
     records: list[Record] = []
     for _ in range(record_count):
-        size, pos = read_varint(data, pos, end)
-        if size < RECORD_BYTES_MIN - 1 or size > end - pos:
+        size, pos = read_size(data, pos, end)
+        if size < RECORD_BYTES_MIN - 1:
             raise CorruptBatch("a record's length is impossible")
         record_end = pos + size
         delta, pos = read_varint(data, pos + 1, record_end)
@@ -87,18 +50,14 @@ def parse_records(
         if delta > INT32_MAX or delta < -INT32_MAX:
             raise CorruptBatch("a record's offset delta is impossible")
         offset = add_delta(base_offset, delta)
-        size, pos = read_varint(data, pos, record_end)
+        size, pos = read_size(data, pos, record_end)
         key = None
-        if size >= 0:  # any negative length is null, as in Java's reader
-            if size > record_end - pos:
-                raise CorruptBatch("a key passes the end of its record")
+        if size >= 0:
             key = data[pos : pos + size]
             pos += size
-        size, pos = read_varint(data, pos, record_end)
+        size, pos = read_size(data, pos, record_end)
         value = None
         if size >= 0:
-            if size > record_end - pos:
-                raise CorruptBatch("a value passes the end of its record")
             value = data[pos : pos + size]
             pos += size
         headers: tuple[tuple[str, bytes | None], ...] = ()
@@ -118,17 +77,15 @@ def parse_headers(data: bytes, pos: int, record_end: int) -> tuple[tuple[str, by
         raise CorruptBatch("a record's header count is impossible")
     headers = []
     for _ in range(count):
-        size, pos = read_varint(data, pos, record_end)
-        if size < 0 or size > record_end - pos:
-            raise CorruptBatch("a header's key passes the end of its record")
+        size, pos = read_size(data, pos, record_end)
+        if size < 0:
+            raise CorruptBatch("a header has no key")
         # Nobody checks a header's key on the way in, so a reader must not stumble over it (as Java: replace).
         key = data[pos : pos + size].decode("utf-8", "replace")
         pos += size
-        size, pos = read_varint(data, pos, record_end)
+        size, pos = read_size(data, pos, record_end)
         value = None
         if size >= 0:
-            if size > record_end - pos:
-                raise CorruptBatch("a header's value passes the end of its record")
             value = data[pos : pos + size]
             pos += size
         headers.append((key, value))
@@ -160,8 +117,8 @@ def check_records(
     keyless: list[int] = []
     untimely: list[int] = []
     for index in range(record_count):
-        size, pos = read_varint(data, pos, end)
-        if size < RECORD_BYTES_MIN - 1 or size > end - pos:
+        size, pos = read_size(data, pos, end)
+        if size < RECORD_BYTES_MIN - 1:
             raise CorruptBatch(f"record {index} has an impossible length")
         record_end = pos + size
         if data[pos] != 0:
@@ -175,15 +132,15 @@ def check_records(
         delta, pos = read_varint(data, pos, record_end)
         if delta != index:
             raise CorruptBatch(f"record {index} has offset delta {delta}")
-        size, pos = read_varint(data, pos, record_end)
-        if size < -1 or size > record_end - pos:
+        size, pos = read_size(data, pos, record_end)
+        if size < -1:
             raise CorruptBatch(f"record {index} has an impossible key length")
         if size >= 0:
             pos += size
         elif needs_key:
             keyless.append(index)
-        size, pos = read_varint(data, pos, record_end)
-        if size < -1 or size > record_end - pos:
+        size, pos = read_size(data, pos, record_end)
+        if size < -1:
             raise CorruptBatch(f"record {index} has an impossible value length")
         if size > 0:
             pos += size
@@ -200,12 +157,12 @@ def check_headers(data: bytes, pos: int, record_end: int, index: int) -> None:
     if count < 0 or count > (record_end - pos) // 2:
         raise CorruptBatch(f"record {index} has an impossible header count")
     for _ in range(count):
-        size, pos = read_varint(data, pos, record_end)
-        if size < 0 or size > record_end - pos:
+        size, pos = read_size(data, pos, record_end)
+        if size < 0:
             raise CorruptBatch(f"record {index} has an impossible header key length")
         pos += size
-        size, pos = read_varint(data, pos, record_end)
-        if size < -1 or size > record_end - pos:
+        size, pos = read_size(data, pos, record_end)
+        if size < -1:
             raise CorruptBatch(f"record {index} has an impossible header value length")
         if size > 0:
             pos += size
@@ -221,7 +178,7 @@ def encode_records(
     index = 0
     for timestamp, key, value, headers in records:
         header_section = encode_headers(headers) if headers else b"\x00"
-        timestamp_delta = timestamp - base_timestamp
+        timestamp_delta = delta_between(base_timestamp, timestamp)
         key_bytes = -1 if key is None else len(key)
         value_bytes = -1 if value is None else len(value)
         size = 1 + varint_bytes(timestamp_delta) + varint_bytes(index) + len(header_section)

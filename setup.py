@@ -1,0 +1,65 @@
+"""Builds the hot paths with Cython where a compiler is there; everything else is in pyproject.toml.
+
+The compiled modules are plain Python files with a `.pxd` of C types beside them: without Cython or a compiler the
+same files run as they are. A failed build therefore never fails the installation; it says so here, and
+`oncelog doctor` shows afterwards what is compiled (`oncelog.wire.compiled()`). ONCELOG_PURE=1 asks for no build.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+DIRECTIVES = {
+    "language_level": 3,
+    "annotation_typing": False,  # annotations are for mypy; the .pxd has the C types
+    "boundscheck": False,  # every position is checked by the code itself, which must hold in plain Python as well
+    "wraparound": False,
+}
+HOT_MODULES = ("varint", "record_codec")
+
+
+def extensions() -> list[Extension]:
+    if os.environ.get("ONCELOG_PURE"):
+        return []
+    modules = [
+        Extension(
+            f"oncelog.wire.{name}",
+            [f"src/oncelog/wire/{name}.py"],
+            depends=[f"src/oncelog/wire/{name}.pxd"],
+            extra_compile_args=[] if sys.platform == "win32" else ["-O3"],
+        )
+        for name in HOT_MODULES
+    ]
+    try:
+        from Cython.Build import cythonize
+        from Cython.Compiler.Errors import CompileError
+    except ImportError as error:
+        print(f"oncelog: the hot paths stay plain Python: {error}", file=sys.stderr)
+        return []
+    try:
+        return cythonize(modules, build_dir="build/cython", quiet=True, compiler_directives=DIRECTIVES)
+    except CompileError as error:
+        print(f"oncelog: the hot paths stay plain Python: {error}", file=sys.stderr)
+        return []
+
+
+class BuildWhereACompilerIs(build_ext):
+    """All hot modules or none: a mixture would be slow in ways nobody expects."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except Exception as error:  # noqa: BLE001 - distutils raises whatever its compilers do
+            print(f"oncelog: the hot paths stay plain Python: {error}", file=sys.stderr)
+            for extension in self.extensions:
+                for path in (self.get_ext_fullpath(extension.name),):
+                    if os.path.exists(path):
+                        os.remove(path)
+            self.extensions = []
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildWhereACompilerIs})
