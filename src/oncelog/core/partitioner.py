@@ -1,0 +1,58 @@
+"""Which partition a record goes to: Kafka's murmur2 of the key, or one partition for a while where there is no key.
+
+The hash must equal the Java client's bit for bit, else one key lands in two partitions when clients of two languages
+share a topic. Randomness comes in as a function, so that the simulator can repeat a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+_MASK = 0xFFFFFFFF
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's 32-bit murmur2 of `data`, unsigned."""
+    length = len(data)
+    value = _SEED ^ length
+    whole = length & ~3
+    for position in range(0, whole, 4):
+        k = int.from_bytes(data[position : position + 4], "little") * _M & _MASK
+        k = (k ^ k >> 24) * _M & _MASK
+        value = value * _M & _MASK ^ k
+    tail = data[whole:]
+    if tail:
+        value = (value ^ int.from_bytes(tail, "little")) * _M & _MASK
+    value = (value ^ value >> 13) * _M & _MASK
+    return value ^ value >> 15
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """The partition of a key among `partition_count`, as the Java producer chooses it."""
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+class StickyPartitioner:
+    """Records without a key: stay on one partition until a batch's worth was written, then change (KIP-794).
+
+    `draw(bound)` gives an integer in 0..bound-1. Partitions without a leader are avoided where there is a choice.
+    """
+
+    def __init__(self, draw: Callable[[int], int], *, batch_size_bytes: int) -> None:
+        self._draw = draw
+        self._batch_size_bytes = batch_size_bytes
+        self._current: dict[str, tuple[int, int]] = {}  # topic -> (partition, bytes written to it)
+
+    def partition(self, topic: str, available: Sequence[int], size_bytes: int) -> int:
+        """The partition for a record of `size_bytes` without a key."""
+        current, written = self._current.get(topic, (-1, 0))
+        if current not in available or written >= self._batch_size_bytes:
+            current, written = self._another(available, current), 0
+        self._current[topic] = (current, written + size_bytes)
+        return current
+
+    def _another(self, available: Sequence[int], current: int) -> int:
+        others = [partition for partition in available if partition != current] or list(available)
+        return others[self._draw(len(others))]
