@@ -30,7 +30,7 @@ class OpenTransactions:
         self._unstable[first_offset] = None
 
     def completed(self, first_offset: int, marker_offset: int) -> int:
-        """Its marker was appended; the last stable offset for the transaction index, which ignores the high watermark."""
+        """Its marker was appended; the last stable offset for the transaction index, ignoring the high watermark."""
         del self._open[first_offset]
         self._completed.append((marker_offset, first_offset))
         return next(iter(self._open), marker_offset + 1)

@@ -70,7 +70,7 @@ class ActiveProducer:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that no marker has ended here; `opened_ms` is the records' own time if it is older than a restart."""
+    """A transaction that no marker has ended here; `opened_ms` is the records' time if it is older than a restart."""
 
     producer_id: int
     producer_epoch: int
@@ -174,7 +174,7 @@ class Partition:
         now_ms: int,
         guard: Guard | None = None,
     ) -> Append | AskCoordinator | Refuse:
-        """May the group coordinator append a transaction's offsets? As `check_produce`, but there is no sequence to check.
+        """May the group coordinator append a transaction's offsets? As `check_produce`, without the sequence.
 
         `supports_implicit_add`: TxnOffsetCommit v5 or later.
         """
