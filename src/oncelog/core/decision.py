@@ -1,9 +1,9 @@
 """What a coordinator decides, as a value; the shell performs it.
 
-In this order: append `records` as one batch to the coordinator's partition and call `appended(records)` in the same step
-(`failed(records)` when the append or its sync fails); when they are committed `apply(record)` for each; then send `reply`
-and `replies`; then start writing `markers`. Request handlers look and change nothing, so a decision that is thrown away
-leaves no trace.
+In this order: append `records` as one batch to the coordinator's partition and call `appended(records)` in the same
+step (`failed(records)` when the append or its sync fails); when they are committed `apply(record)` for each; then
+send `reply` and `replies`; then start writing `markers`. Request handlers look and change nothing, so a decision that
+is thrown away leaves no trace.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class MarkersToWrite:
 class Decision:
     """What the shell must do (see the module). `reply` is the wire response of the request's version.
 
-    `held_until_complete` names a transactional id when the refusal (CONCURRENT_TRANSACTIONS) is only because that id has
-    a transition under way: the shell may keep the request and ask again when it is over, instead of sending `reply`.
+    `held_until_complete` names a transactional id when the refusal (CONCURRENT_TRANSACTIONS) is only because that id
+    has a transition under way: the shell may keep the request and ask again when it is over, instead of sending
+    `reply`.
     """
 
     records: tuple[Any, ...] = ()

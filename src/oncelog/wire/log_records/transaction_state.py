@@ -1,0 +1,196 @@
+"""The records of `__transaction_state`: one transactional id's last transaction, in Kafka's TransactionLogValue format.
+
+A `TransactionRecord` is both a value of the log and the coordinator's memory of the id. Value version 1 (tagged fields)
+is written when `transaction.version` is 1 or more; version 0 has no room for tags. Tags 0..3 are Kafka's; tag 10000 is
+ours and is skipped by Kafka: `last_producer_epoch`, which KIP-360 wants persisted. A two-phase transaction has the
+timeout 2147483647 on disk, as Apache Kafka writes it; KIP-939's -1 is accepted when read.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from struct import Struct as Layout
+
+from oncelog.errors import MalformedMessage
+from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from oncelog.wire import schema
+from oncelog.wire.schema import Int8, Int16, Int32, Int64, String, Struct, decode_message, encode_message
+
+TWO_PHASE_TIMEOUT_MS = 2147483647
+KEY_VERSION = 0
+VALUE_VERSION_MAX = 1
+_LAST_EPOCH_ABSENT = -2
+_LAST_USABLE_EPOCH = 32766
+_VERSION = Layout(">h")
+
+
+class TransactionState(IntEnum):
+    """Where a transactional id stands; the values are those on disk. Dead and PrepareEpochFence never get there."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRecord:
+    """All that is known of one transactional id. Times in ms since 1970, -1 where there is none.
+
+    `next_*`: the identity to go on with, where it differs from this transaction's (epoch overflow, KIP-890; a kept
+    transaction, KIP-939). `previous_producer_id`: the id that asked for the end, which may ask again (KIP-890).
+    `last_producer_epoch`: the epoch from which the producer itself asked for the present one (KIP-360), else -1.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    last_update_ms: int = -1
+    start_ms: int = -1
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    next_producer_epoch: int = NO_PRODUCER_EPOCH
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
+    client_transaction_version: int = 0
+    value_version: int = field(default=VALUE_VERSION_MAX, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionTombstone:
+    """The transactional id expired: a key with a null value."""
+
+    transactional_id: str
+
+
+TransactionLogRecord = TransactionRecord | TransactionTombstone
+
+
+class TransactionLogKey(Struct, versions=(0, 0)):
+    """Kafka's key, behind its int16 version."""
+
+    transactional_id: String
+
+
+class PartitionsSchema(Struct, versions=(0, 1), flexible=1):
+    """A topic's partitions in the transaction."""
+
+    topic: String
+    partition_ids: list[Int32]
+
+
+class TransactionLogValue(Struct, versions=(0, 1), flexible=1):
+    """Kafka's value, behind its int16 version. `transaction_partitions` is null in state Empty."""
+
+    producer_id: Int64
+    producer_epoch: Int16
+    transaction_timeout_ms: Int32
+    transaction_status: Int8
+    transaction_partitions: list[PartitionsSchema] | None = None
+    transaction_last_update_timestamp_ms: Int64
+    transaction_start_timestamp_ms: Int64
+    previous_producer_id: Int64 = schema.field(since=1, default=-1, tag=0, ignorable=True)
+    next_producer_id: Int64 = schema.field(since=1, default=-1, tag=1, ignorable=True)
+    client_transaction_version: Int16 = schema.field(since=1, default=0, tag=2, ignorable=True)
+    next_producer_epoch: Int16 = schema.field(since=1, default=-1, tag=3, ignorable=True)
+    last_producer_epoch: Int16 = schema.field(since=1, default=_LAST_EPOCH_ABSENT, tag=10000, ignorable=True)
+
+
+def record_to_key_value(record: TransactionLogRecord) -> tuple[bytes, bytes | None]:
+    """Key and value of the log record; the value of a tombstone is None."""
+    key = _VERSION.pack(KEY_VERSION) + encode_message(TransactionLogKey(transactional_id=record.transactional_id), 0)
+    if isinstance(record, TransactionTombstone):
+        return key, None
+    value = TransactionLogValue(
+        producer_id=record.producer_id,
+        producer_epoch=record.producer_epoch,
+        transaction_timeout_ms=record.timeout_ms,
+        transaction_status=record.state,
+        transaction_partitions=None if record.state is TransactionState.EMPTY else _by_topic(record.partitions),
+        transaction_last_update_timestamp_ms=record.last_update_ms,
+        transaction_start_timestamp_ms=record.start_ms,
+        previous_producer_id=record.previous_producer_id,
+        next_producer_id=record.next_producer_id,
+        client_transaction_version=record.client_transaction_version,
+        next_producer_epoch=record.next_producer_epoch,
+        last_producer_epoch=record.last_producer_epoch,
+    )
+    return key, _VERSION.pack(record.value_version) + encode_message(value, record.value_version)
+
+
+def record_from_key_value(
+    key: bytes | memoryview | None, value: bytes | memoryview | None
+) -> TransactionLogRecord | None:
+    """The record of a key and a value; None for versions that this oncelog does not know, which a loader skips.
+
+    Raises MalformedMessage.
+    """
+    if key is None or len(key) < _VERSION.size:
+        raise MalformedMessage("a record of __transaction_state has no key")
+    if _VERSION.unpack_from(key)[0] != KEY_VERSION:
+        return None
+    transactional_id = decode_message(TransactionLogKey, 0, key[_VERSION.size :]).transactional_id
+    if value is None:
+        return TransactionTombstone(transactional_id)
+    if len(value) < _VERSION.size:
+        raise MalformedMessage(f"the transaction state of {transactional_id!r} is shorter than its version")
+    (version,) = _VERSION.unpack_from(value)
+    if not 0 <= version <= VALUE_VERSION_MAX:
+        return None
+    return _from_value(transactional_id, decode_message(TransactionLogValue, version, value[_VERSION.size :]), version)
+
+
+def _from_value(transactional_id: str, value: TransactionLogValue, version: int) -> TransactionRecord:
+    try:
+        state = TransactionState(value.transaction_status)
+    except ValueError as error:
+        raise MalformedMessage(f"{transactional_id!r} has transaction state {value.transaction_status}") from error
+    two_phase = value.transaction_timeout_ms == -1
+    return TransactionRecord(
+        transactional_id=transactional_id,
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=TWO_PHASE_TIMEOUT_MS if two_phase else value.transaction_timeout_ms,
+        state=state,
+        partitions=frozenset(
+            TopicPartition(topic.topic, partition)
+            for topic in value.transaction_partitions or ()
+            for partition in topic.partition_ids
+        ),
+        last_update_ms=value.transaction_last_update_timestamp_ms,
+        start_ms=value.transaction_start_timestamp_ms,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        next_producer_epoch=_next_producer_epoch(value),
+        last_producer_epoch=_last_producer_epoch(value, state),
+        client_transaction_version=value.client_transaction_version,
+        value_version=version,
+    )
+
+
+def _next_producer_epoch(value: TransactionLogValue) -> int:
+    # Apache Kafka writes tag 1 without tag 3: there a next id always begins with epoch 0.
+    return max(value.next_producer_epoch, 0) if value.next_producer_id != NO_PRODUCER_ID else value.next_producer_epoch
+
+
+def _last_producer_epoch(value: TransactionLogValue, state: TransactionState) -> int:
+    """KIP-890: a loader may tell the last epoch from an end that bumped. Needed for logs that Apache Kafka wrote."""
+    if value.last_producer_epoch != _LAST_EPOCH_ABSENT:
+        return value.last_producer_epoch
+    ended = state not in (TransactionState.EMPTY, TransactionState.ONGOING)
+    if not ended or value.client_transaction_version < 2 or value.previous_producer_id == NO_PRODUCER_ID:
+        return NO_PRODUCER_EPOCH
+    return value.producer_epoch - 1 if value.producer_epoch > 0 else _LAST_USABLE_EPOCH
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return [PartitionsSchema(topic=topic, partition_ids=numbers) for topic, numbers in topics.items()]
