@@ -1,9 +1,9 @@
 """Fetch sessions (KIP-227): a client names its partitions once, later requests and replies carry only what changed.
 
-A session is found by its id and must be asked in the order of its epochs, so a repeated or lost request cannot leave the
-two sides with different partitions. The number of sessions is bounded: a full cache gives up the session that was idle
-longest, or one of at least two minutes' age that is smaller than the new one; else the client goes on without a session
-(session id 0), which costs bytes and nothing else.
+A session is found by its id and must be asked in the order of its epochs, so a repeated or lost request cannot leave
+the two sides with different partitions. The number of sessions is bounded: a full cache gives up the session that was
+idle longest, or one of at least two minutes' age that is smaller than the new one; else the client goes on without a
+session (session id 0), which costs bytes and nothing else.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Session:
     uses_topic_ids: bool
     created_ms: int
     used_ms: int
-    next_epoch_expected: int = 1
+    expected_session_epoch: int = 1
     partitions: OrderedDict[PartitionKey, _Remembered] = field(default_factory=OrderedDict)
 
 
@@ -140,10 +140,10 @@ class FetchSessions:
         session = self._sessions.get(session_id)
         if session is None:
             return Refuse(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"no fetch session {session_id}")
-        if session.next_epoch_expected != session_epoch:
+        if session.expected_session_epoch != session_epoch:
             return Refuse(
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-                f"fetch session {session_id} expects epoch {session.next_epoch_expected}, not {session_epoch}",
+                f"fetch session {session_id} expects epoch {session.expected_session_epoch}, not {session_epoch}",
             )
         if session.uses_topic_ids != uses_topic_ids:
             return Refuse(
@@ -165,7 +165,9 @@ class FetchSessions:
         if not session.partitions:  # nothing left to fetch: the session ends
             del self._sessions[session.session_id]
             return FetchContext(None, (), is_incremental=True)
-        session.next_epoch_expected = session.next_epoch_expected % SESSION_EPOCH_MAX + 1  # after the largest comes 1
+        session.expected_session_epoch = (
+            session.expected_session_epoch % SESSION_EPOCH_MAX + 1
+        )  # after the largest comes 1
         session.used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
         wanted_now = [remembered.wanted for remembered in session.partitions.values()]
