@@ -42,7 +42,8 @@ class BatchDecision:
 
 @dataclass(frozen=True, slots=True)
 class KnownRecords:
-    """What the decision store holds of one (query, batch)."""
+    """What the decision store holds of one (query, batch). Vetoed runs are known by the start of their id, as attempts are;
+    two runs that share it are refused together, which costs a rerun and loses nothing."""
 
     decision: BatchDecision | None = None
     vetoed_runs: frozenset[str] = frozenset()
@@ -91,7 +92,12 @@ def transactional_id_for(
         prefix: the option transactionalIdPrefix, without a dot.
         query_id: the whole id: a sweep goes by it, and a shortened one could end another query's transactions.
     """
-    return f"{prefix}.{query_id}.{batch_id}.{partition}.{run_id[:8]}.{task_attempt_id}"
+    return f"{prefix}.{query_id}.{batch_id}.{partition}.{run_start(run_id)}.{task_attempt_id}"
+
+
+def run_start(run_id: str) -> str:
+    """The part of a run's id that its attempts carry."""
+    return run_id[:8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,7 @@ def on_commit(
     """What `commit(batch)` does: the first decision stands; a run that was vetoed may not make one."""
     if known.decision is not None:
         return RollForward(known.decision)
-    if run_id in known.vetoed_runs:
+    if run_start(run_id) in known.vetoed_runs:
         return Refuse(f"run {run_id} was vetoed for batch {batch_id}: its attempts may have been ended")
     winners = tuple(attempt for attempt in attempts if not attempt.is_empty)
     return Decide(BatchDecision(query_id, batch_id, run_id, winners))
@@ -154,7 +160,7 @@ def orphans_after_veto(prefix: str, query_id: str, batch_id: str, run_id: str, o
     orphans = []
     for transactional_id in open_ids:
         name = attempt_name(prefix, transactional_id)
-        if name is not None and (name.query_id, name.batch_id, name.run_start) == (query_id, batch_id, run_id[:8]):
+        if name is not None and (name.query_id, name.batch_id, name.run_start) == (query_id, batch_id, run_start(run_id)):
             orphans.append(transactional_id)
     return orphans
 
@@ -215,10 +221,10 @@ class DecisionLog:
                 self._known.pop(where, None)
         elif kind == DECISION and before.decision is None:
             decision = decision_from_value(*where, value)
-            if decision.run_id not in before.vetoed_runs:
+            if run_start(decision.run_id) not in before.vetoed_runs:
                 self._known[where] = KnownRecords(decision, before.vetoed_runs, before.is_done)
         elif kind == VETO and before.decision is None:
-            self._known[where] = KnownRecords(None, before.vetoed_runs | {str(run_id)}, before.is_done)
+            self._known[where] = KnownRecords(None, before.vetoed_runs | {run_start(str(run_id))}, before.is_done)
         elif kind == DONE:
             self._known[where] = KnownRecords(before.decision, before.vetoed_runs, True)
 

@@ -1,0 +1,23 @@
+"""Spark on a transactional log: format `oncelog` (source, exactly-once sink), dual writes to a database and topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["DefaultSource", "dual_write", "recover"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DefaultSource":
+        from oncelog.spark.data_source import DefaultSource
+
+        return DefaultSource
+    if name == "dual_write":
+        from oncelog.spark.dual_write import dual_write
+
+        return dual_write
+    if name == "recover":
+        from oncelog.spark.recovery import recover
+
+        return recover
+    raise AttributeError(f"module 'oncelog.spark' has no attribute {name!r}")

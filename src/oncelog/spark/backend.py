@@ -1,0 +1,111 @@
+"""The two ways to keep a task's transaction open until the driver decided, behind one small interface.
+
+*prepared* (KIP-939, oncelog): the transaction has no timeout. *resumed* (any Kafka >= 4.0): it has the broker's largest
+timeout, and before it decides the driver makes sure that no winner is near it. Both are completed the same way: EndTxn with
+the recorded producer id and epoch, whose retries are idempotent; so two-phase commit only removes the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from oncelog import errors, sync
+from oncelog.core.exactly_once_sink import Attempt, winners_at_risk
+from oncelog.spark.options import SinkOptions, client_arguments
+from oncelog.types import PreparedTxnState
+
+PREPARED, RESUMED = "prepared", "resumed"
+TWO_PHASE_COMMIT_KEY = "transaction.two.phase.commit.enable"
+TIMEOUT_MAX_KEY = "transaction.max.timeout.ms"
+TIMEOUT_MAX_DEFAULT_MS = 900_000
+
+
+class LostTransaction(RuntimeError):
+    """A decided transaction is gone: its records were aborted. Nothing can bring them back without running the batch again."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What the broker offers: the kind, and the transaction timeout that tasks ask for (None: no timeout)."""
+
+    kind: str
+    timeout_ms: int | None
+
+
+def choose_backend(options: SinkOptions) -> Backend:
+    """Ask the broker what it can do. Raises ConfigurationError where the wanted backend is not to be had."""
+    with sync.Admin.from_config(client_arguments(options.client)) as admin:
+        level = admin.describe_features().finalized.get("transaction.version", 0)
+        configs = admin.describe_broker_configs()
+    has_two_phase = level >= 3 and configs.get(TWO_PHASE_COMMIT_KEY) == "true"
+    if options.backend == PREPARED and not has_two_phase:
+        raise errors.ConfigurationError(
+            f"backend=prepared needs transaction.version 3 and {TWO_PHASE_COMMIT_KEY}=true; the broker has "
+            f"transaction.version {level} and {TWO_PHASE_COMMIT_KEY}={configs.get(TWO_PHASE_COMMIT_KEY)}: use backend=resumed"
+        )
+    if has_two_phase and options.backend != RESUMED:
+        return Backend(PREPARED, None)
+    if level < 2:
+        raise errors.ConfigurationError(
+            f"backend=resumed needs transaction.version 2 (Apache Kafka 4.0 or later); the broker has {level}"
+        )
+    return Backend(RESUMED, int(configs.get(TIMEOUT_MAX_KEY) or TIMEOUT_MAX_DEFAULT_MS))
+
+
+def task_producer(client: Mapping[str, str], backend: Backend, transactional_id: str) -> sync.Producer:
+    """A producer for one attempt; `prepare_transaction` (prepared) or `detach_transaction` (resumed) ends its part."""
+    more: dict[str, object] = {"transactional.id": transactional_id, "linger.ms": 0}
+    if backend.kind == PREPARED:
+        more |= {TWO_PHASE_COMMIT_KEY: True}
+    else:
+        more |= {"transaction.timeout.ms": backend.timeout_ms}
+    return sync.Producer.from_config(client_arguments(client, **more), keep_prepared_txn=False)
+
+
+def winners_in_danger(admin: sync.Admin, backend: Backend, winners: Iterable[Attempt], margin_ms: int) -> list[str]:
+    """The winners that may no longer be there when they are completed (*resumed* only: *prepared* has no clock)."""
+    wanted = list(winners)
+    if backend.kind == PREPARED or not wanted:
+        return []
+    described = admin.describe_transactions([winner.transactional_id for winner in wanted])
+    remaining: dict[str, int | None] = {}
+    for winner in wanted:
+        transaction = described[winner.transactional_id]
+        is_open = transaction.state == "Ongoing"
+        remaining[winner.transactional_id] = transaction.remaining_ms if is_open else None
+    return winners_at_risk(remaining, wanted, margin_ms)
+
+
+def complete(admin: sync.Admin, client: Mapping[str, str], winner: Attempt) -> None:
+    """Commit a decided transaction; any number of times, from any process, in any order.
+
+    Raises:
+        LostTransaction: it was ended otherwise.
+    """
+    state = PreparedTxnState(winner.prepared_state)
+    try:
+        admin.end_transaction(winner.transactional_id, state, commit=True)
+    except (errors.ProducerFenced, errors.InvalidProducerEpoch):
+        _complete_kept(client, winner, state)
+    except (errors.InvalidTxnState, errors.InvalidPidMapping, errors.TransactionalIdNotFound) as error:
+        raise _lost(winner, error) from error
+
+
+def _complete_kept(client: Mapping[str, str], winner: Attempt, state: PreparedTxnState) -> None:
+    """Somebody initialised the id with keepPreparedTxn in between: take the transaction over, and decide it as recorded."""
+    config = client_arguments(client, **{"transactional.id": winner.transactional_id, TWO_PHASE_COMMIT_KEY: True})
+    try:
+        with sync.Producer.from_config(config, keep_prepared_txn=True) as producer:
+            if producer.prepared_state != state:
+                raise _lost(winner, None)
+            producer.complete_transaction(state)
+    except (errors.UnsupportedVersion, errors.TransactionalIdAuthorization) as error:
+        raise _lost(winner, error) from error
+
+
+def _lost(winner: Attempt, error: BaseException | None) -> LostTransaction:
+    return LostTransaction(
+        f"LOST: {winner.row_count} records of decided transaction {winner.transactional_id} ({winner.prepared_state}) are gone"
+        f"{f' ({error})' if error else ''}; see `oncelog recover`"
+    )

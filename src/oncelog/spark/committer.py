@@ -1,0 +1,123 @@
+"""The driver's side of the sink: decide, complete, sweep (docs/spark.md), on top of the pure rules of exactly_once_sink.
+
+The order is the protocol: decision durable, then completions, then the sweep, then done. Each step may be repeated by any
+later process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable
+
+from oncelog import errors, sync
+from oncelog.core import exactly_once_sink as sink
+from oncelog.spark.backend import Backend, complete, winners_in_danger
+from oncelog.spark.decision_store import DecisionStore
+from oncelog.spark.options import SinkOptions, client_arguments
+
+logger = logging.getLogger("oncelog.spark")
+
+
+class CommitRefused(RuntimeError):
+    """This run may not commit the batch; Spark runs it again."""
+
+
+class Committer:
+    """Carries out decisions for one set of options."""
+
+    def __init__(self, options: SinkOptions, store: DecisionStore) -> None:
+        self._options, self._store = options, store
+        self._admin = sync.Admin.from_config(client_arguments(options.client))
+        self._admin.start()
+
+    def commit(
+        self, query_id: str, batch_id: str, run_id: str, attempts: Iterable[sink.Attempt], backend: Backend
+    ) -> sink.BatchDecision:
+        """Commit a batch: returns the decision that stands, whose winners are committed.
+
+        Raises:
+            CommitRefused: the run was vetoed, or a winner could time out before it is completed.
+            LostTransaction: a decided transaction is gone.
+        """
+        what = sink.on_commit(self._store.known(query_id, batch_id), query_id, batch_id, run_id, attempts)
+        if isinstance(what, sink.Decide):
+            what = self._decide(what.decision, backend)
+        if isinstance(what, sink.Refuse):
+            raise CommitRefused(what.reason)
+        self.roll_forward(what.decision)
+        return what.decision
+
+    def _decide(self, decision: sink.BatchDecision, backend: Backend) -> sink.RollForward | sink.Refuse:
+        margin_ms = self._options.completion_margin_ms
+        danger = winners_in_danger(self._admin, backend, decision.winners, margin_ms)
+        if danger:
+            known = self._store.veto(decision.query_id, decision.batch_id, decision.run_id)
+            if known.decision is not None:
+                return sink.RollForward(known.decision)
+            return sink.Refuse(f"transactions could time out before they are committed: {', '.join(danger)}")
+        known = self._store.decide(decision)
+        if known.decision is None:
+            return sink.Refuse(f"run {decision.run_id} was vetoed for batch {decision.batch_id}")
+        return sink.RollForward(known.decision)
+
+    def refuse_if_in_danger(self, winners: tuple[sink.Attempt, ...], backend: Backend) -> None:
+        """Raises CommitRefused where a transaction could time out between the decision and its completion."""
+        danger = winners_in_danger(self._admin, backend, winners, self._options.completion_margin_ms)
+        if danger:
+            raise CommitRefused(f"transactions could time out before they are committed: {', '.join(danger)}")
+
+    def abort(self, query_id: str | None, batch_id: str, run_id: str | None) -> None:
+        """What Spark's abort means here: honour a decision, else forbid this run and end its transactions."""
+        if query_id is None:
+            return
+        what = sink.on_abort(self._store.known(query_id, batch_id), run_id)
+        if isinstance(what, sink.Veto):
+            known = self._store.veto(query_id, batch_id, what.run_id)
+            if known.decision is None:
+                prefix = self._options.transactional_id_prefix
+                open_ids = self.open_transactions(query_id)
+                self._end(sink.orphans_after_veto(prefix, query_id, batch_id, what.run_id, open_ids))
+                return
+            what = sink.RollForward(known.decision)
+        if isinstance(what, sink.RollForward):
+            self.roll_forward(what.decision)
+
+    def roll_forward(self, decision: sink.BatchDecision) -> int:
+        """Complete the winners, end the orphans, mark done; returns how many orphans were ended."""
+        for winner in decision.winners:
+            complete(self._admin, self._options.client, winner)
+        ended = self.sweep(decision)
+        self._store.done(decision)
+        return ended
+
+    def sweep(self, decision: sink.BatchDecision) -> int:
+        """End what can no longer win after this decision."""
+        prefix = self._options.transactional_id_prefix
+        orphans = sink.orphans_after_decision(prefix, decision, self.open_transactions(decision.query_id))
+        self._end(orphans)
+        return len(orphans)
+
+    def open_transactions(self, query_id: str | None) -> list[str]:
+        """The ids of this prefix (and query) with an open transaction."""
+        start = f"{self._options.transactional_id_prefix}." + (f"{query_id}." if query_id else "")
+        listed = self._admin.list_transactions(states=["Ongoing"])
+        return [t.transactional_id for t in listed if t.transactional_id.startswith(start)]
+
+    def abandon(self, name: sink.AttemptName, transactional_id: str) -> None:
+        """End an undecided transaction of a query that will not come back; its run is kept from deciding first."""
+        known = self._store.veto(name.query_id, name.batch_id, name.run_start)
+        if known.decision is not None:
+            self.roll_forward(known.decision)
+        else:
+            self._end([transactional_id])
+
+    def _end(self, orphans: Iterable[str]) -> None:
+        for orphan in orphans:
+            logger.info("ending orphan transaction %s", orphan)
+            with contextlib.suppress(errors.TransactionalIdNotFound):
+                self._admin.force_terminate_transaction(orphan)
+
+    def close(self) -> None:
+        """Close the admin client; the store is the caller's."""
+        self._admin.stop()

@@ -1,0 +1,63 @@
+"""Format `oncelog` for Spark: what Spark looks up by name, and nothing else."""
+
+from __future__ import annotations
+
+import uuid
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from oncelog.spark.backend import Backend, choose_backend
+from oncelog.spark.options import SinkOptions, sink_options, source_options
+from oncelog.spark.source import DDL, HEADERS_DDL, BatchReader, StreamReader
+from oncelog.spark.writer import BatchWriter, StreamWriter, check_columns
+
+_backends: dict[tuple[object, ...], Backend] = {}
+_planned: set[str] = set()
+
+
+class DefaultSource(DataSource):
+    """`spark.read|readStream|write|writeStream.format("oncelog")`; options: docs/spark.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "oncelog"
+
+    def schema(self) -> str:
+        """Columns of Spark's own Kafka source."""
+        headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
+        return DDL + (HEADERS_DDL if headers else "")
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """A batch read."""
+        return BatchReader(source_options(self.options, is_stream=False), schema.names)
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
+        """A streaming read."""
+        return StreamReader(source_options(self.options, is_stream=True), schema.names)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """A batch write. Raises ConfigurationError before anything is written."""
+        if overwrite:
+            raise ValueError("a log cannot be overwritten: use mode('append')")
+        options = sink_options(self.options)
+        check_columns(schema, options)
+        return BatchWriter(options, _backend(options), uuid.uuid4().hex)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802, ARG002
+        """A streaming write; Spark plans one for every micro-batch."""
+        options = sink_options(self.options)
+        check_columns(schema, options)
+        # Only the first batch after a start can have been decided before: later ones need not look.
+        key = f"{options.checkpoint_location}"
+        looks_first = key not in _planned
+        _planned.add(key)
+        return StreamWriter(options, _backend(options), looks_first=looks_first)
+
+
+def _backend(options: SinkOptions) -> Backend:
+    key = (tuple(sorted(options.client.items())), options.backend)
+    if key not in _backends:
+        _backends[key] = choose_backend(options)
+    return _backends[key]

@@ -1,0 +1,137 @@
+"""Decisions in a database table: for the option decisionUrl, and for dual writes, where the decision is committed together
+with the business rows. The primary key (query, batch) is the compare-and-set: of two deciders one gets the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from oncelog.core import exactly_once_sink as sink
+
+metadata = sa.MetaData()
+decisions = sa.Table(
+    "oncelog_decisions",
+    metadata,
+    sa.Column("query_id", sa.String(200), primary_key=True),
+    sa.Column("batch_id", sa.String(40), primary_key=True),
+    sa.Column("decision", sa.Text, nullable=False),
+    sa.Column("is_done", sa.Boolean, nullable=False, default=False),
+)
+vetoes = sa.Table(
+    "oncelog_vetoes",
+    metadata,
+    sa.Column("query_id", sa.String(200), primary_key=True),
+    sa.Column("batch_id", sa.String(40), primary_key=True),
+    sa.Column("run_start", sa.String(40), primary_key=True),
+)
+
+
+class DatabaseDecisionStore:
+    """The two tables, made when they are missing. `url` is SQLAlchemy's (sqlite:///file, postgresql+psycopg://...)."""
+
+    def __init__(self, url: str) -> None:
+        self.engine = sa.create_engine(url, pool_pre_ping=True)
+        if self.engine.dialect.name == "sqlite":
+            sa.event.listen(self.engine, "connect", _sqlite_waits_for_writers)
+            sa.event.listen(self.engine, "begin", _sqlite_locks_at_begin)
+        metadata.create_all(self.engine, checkfirst=True)
+
+    def known(self, query_id: str, batch_id: str) -> sink.KnownRecords:
+        """What stands of a batch."""
+        with self.engine.begin() as connection:
+            return self._known(connection, query_id, batch_id)
+
+    def _known(self, connection: sa.Connection, query_id: str, batch_id: str) -> sink.KnownRecords:
+        where = (decisions.c.query_id == query_id) & (decisions.c.batch_id == batch_id)
+        row = connection.execute(sa.select(decisions).where(where)).first()
+        vetoed = connection.execute(
+            sa.select(vetoes.c.run_start).where((vetoes.c.query_id == query_id) & (vetoes.c.batch_id == batch_id))
+        ).scalars()
+        decision = None if row is None else sink.decision_from_value(query_id, batch_id, row.decision.encode())
+        return sink.KnownRecords(decision, frozenset(vetoed), row is not None and bool(row.is_done))
+
+    def decide(
+        self, decision: sink.BatchDecision, business: Callable[[sa.Connection], Any] | None = None
+    ) -> sink.KnownRecords:
+        """Insert the decision, and the business rows in the same transaction; another decider's row wins over both."""
+        try:
+            with self.engine.begin() as connection:
+                known = self._known(connection, decision.query_id, decision.batch_id)
+                if known.decision is not None or sink.run_start(decision.run_id) in known.vetoed_runs:
+                    return known
+                connection.execute(
+                    decisions.insert().values(
+                        query_id=decision.query_id,
+                        batch_id=decision.batch_id,
+                        decision=sink.decision_value(decision).decode(),
+                        is_done=False,
+                    )
+                )
+                if business is not None:
+                    business(connection)
+        except IntegrityError:
+            known = self.known(decision.query_id, decision.batch_id)
+            if known.decision is None:
+                raise  # the business rows broke a constraint, not the decision
+            return known
+        return self.known(decision.query_id, decision.batch_id)
+
+    def veto(self, query_id: str, batch_id: str, run_id: str) -> sink.KnownRecords:
+        """Insert a veto unless the batch is decided."""
+        try:
+            with self.engine.begin() as connection:
+                known = self._known(connection, query_id, batch_id)
+                if known.decision is not None:
+                    return known
+                row = {"query_id": query_id, "batch_id": batch_id, "run_start": sink.run_start(run_id)}
+                connection.execute(vetoes.insert().values(**row))
+        except IntegrityError:
+            pass  # vetoed before
+        return self.known(query_id, batch_id)
+
+    def done(self, decision: sink.BatchDecision) -> None:
+        """Mark done and drop older batches of the query that are done; the newest decision stays, so that a batch that
+        Spark runs again after its last crash is recognised."""
+        mine = decisions.c.query_id == decision.query_id
+        with self.engine.begin() as connection:
+            connection.execute(
+                decisions.update().where(mine & (decisions.c.batch_id == decision.batch_id)).values(is_done=True)
+            )
+            older = mine & decisions.c.is_done & (decisions.c.batch_id != decision.batch_id)
+            connection.execute(decisions.delete().where(older))
+            connection.execute(
+                vetoes.delete().where(
+                    (vetoes.c.query_id == decision.query_id) & (vetoes.c.batch_id == decision.batch_id)
+                )
+            )
+
+    def decided(self, query_id: str | None = None) -> list[tuple[sink.BatchDecision, bool]]:
+        """All decisions that are kept."""
+        query = sa.select(decisions)
+        if query_id is not None:
+            query = query.where(decisions.c.query_id == query_id)
+        with self.engine.connect() as connection:
+            rows = connection.execute(query).all()
+        found = [(sink.decision_from_value(r.query_id, r.batch_id, r.decision.encode()), bool(r.is_done)) for r in rows]
+        return sorted(found, key=lambda pair: (pair[0].query_id, len(pair[0].batch_id), pair[0].batch_id))
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.engine.dispose()
+
+
+def _sqlite_waits_for_writers(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA busy_timeout = 30000")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.close()
+
+
+def _sqlite_locks_at_begin(connection: sa.Connection) -> None:
+    # A reader that turns writer can fail at once in SQLite; BEGIN IMMEDIATE makes deciders wait for one another instead.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

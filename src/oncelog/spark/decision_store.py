@@ -1,0 +1,151 @@
+"""Where the decisions of a query live: a compacted topic (default) or a database table (option decisionUrl).
+
+Both give one operation that matters: `append_and_read`, after which everybody agrees on what stands for a batch. On the
+topic the first decision in the log wins, so the compare-and-set is an append followed by a read up to it: no lock, no
+transaction whose open end could hold other queries' readers, and a retry after an unknown outcome is harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from oncelog import errors, sync
+from oncelog.core import exactly_once_sink as sink
+from oncelog.core.partitioner import partition_for_key
+from oncelog.spark.options import SinkOptions, client_arguments
+from oncelog.types import TopicPartition
+
+DECISION_PARTITION_COUNT = 4
+
+
+class DecisionStore(Protocol):
+    """What the committer needs of a store."""
+
+    def known(self, query_id: str, batch_id: str) -> sink.KnownRecords:
+        """What stands of a batch now."""
+        ...
+
+    def decide(self, decision: sink.BatchDecision) -> sink.KnownRecords:
+        """Propose a decision; returns what stands afterwards, which may be an older one, or a veto."""
+        ...
+
+    def veto(self, query_id: str, batch_id: str, run_id: str) -> sink.KnownRecords:
+        """Forbid a run to decide a batch; returns what stands afterwards, which may be a decision."""
+        ...
+
+    def done(self, decision: sink.BatchDecision) -> None:
+        """Every winner was completed and every orphan ended; older records of the query may go."""
+        ...
+
+    def decided(self, query_id: str | None = None) -> list[tuple[sink.BatchDecision, bool]]:
+        """All decisions that are kept, with whether they are done."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class TopicDecisionStore:
+    """Decisions in a compacted topic; one instance reads on from where it stopped, so later reads are short."""
+
+    def __init__(self, client: Mapping[str, str], topic: str) -> None:
+        self._topic = topic
+        self._log = sink.DecisionLog()
+        self._next_offsets: dict[int, int] = {}
+        _create_topic(client, topic)
+        self._producer = sync.Producer.from_config(client_arguments(client, **{"linger.ms": 0}))
+        self._producer.start()
+        self._consumer = sync.Consumer.from_config(
+            client_arguments(client, **{"isolation.level": "read_uncommitted", "auto.offset.reset": "earliest"})
+        )
+        self._consumer.start()
+        self._partition_count = len(self._consumer.partitions_for_topic(topic))
+
+    def _partition(self, query_id: str) -> int:
+        return partition_for_key(query_id.encode(), self._partition_count)
+
+    def _append(self, query_id: str, records: list[tuple[bytes, bytes | None]]) -> None:
+        partition = self._partition(query_id)
+        for key, value in records:
+            self._producer.send(self._topic, key=key, value=value, partition=partition)
+        self._producer.flush()
+
+    def _read(self, partition: int) -> None:
+        where = TopicPartition(self._topic, partition)
+        end = self._consumer.end_offsets([where])[where]
+        position = self._next_offsets.get(partition, 0)
+        if position < end:
+            self._consumer.assign([where])
+            self._consumer.seek(where, position)
+            while self._consumer.position(where) < end:
+                for record in self._consumer.poll(timeout_ms=1000):
+                    self._log.apply(record.key or b"", record.value)
+            self._next_offsets[partition] = self._consumer.position(where)
+
+    def known(self, query_id: str, batch_id: str) -> sink.KnownRecords:
+        """What stands of a batch, after reading to the end of the log."""
+        self._read(self._partition(query_id))
+        return self._log.known(query_id, batch_id)
+
+    def decide(self, decision: sink.BatchDecision) -> sink.KnownRecords:
+        """Append, then read up to it: the first decision in the log stands."""
+        key = sink.record_key(decision.query_id, decision.batch_id, sink.DECISION, decision.run_id)
+        self._append(decision.query_id, [(key, sink.decision_value(decision))])
+        return self.known(decision.query_id, decision.batch_id)
+
+    def veto(self, query_id: str, batch_id: str, run_id: str) -> sink.KnownRecords:
+        """Append a veto, then read up to it."""
+        self._append(query_id, [(sink.record_key(query_id, batch_id, sink.VETO, run_id), b"{}")])
+        return self.known(query_id, batch_id)
+
+    def done(self, decision: sink.BatchDecision) -> None:
+        """Mark done, and drop the query's older batches that were done before (compaction then forgets them)."""
+        records: list[tuple[bytes, bytes | None]] = [
+            (sink.record_key(decision.query_id, decision.batch_id, sink.DONE, decision.run_id), b"{}")
+        ]
+        for older, is_done in self._log.decided(decision.query_id):
+            if is_done and older.batch_id != decision.batch_id:
+                for kind in (sink.DECISION, sink.DONE):
+                    records.append((sink.record_key(older.query_id, older.batch_id, kind, older.run_id), None))
+        self._append(decision.query_id, records)
+
+    def decided(self, query_id: str | None = None) -> list[tuple[sink.BatchDecision, bool]]:
+        """All decisions kept in the topic."""
+        for partition in range(self._partition_count) if query_id is None else [self._partition(query_id)]:
+            self._read(partition)
+        return self._log.decided(query_id)
+
+    def close(self) -> None:
+        """Close both clients."""
+        self._producer.stop()
+        self._consumer.stop()
+
+
+def _create_topic(client: Mapping[str, str], topic: str) -> None:
+    with sync.Admin.from_config(client_arguments(client)) as admin:
+        if topic in admin.list_topics():
+            return
+        try:
+            admin.create_topics(
+                {topic: {"partitions": DECISION_PARTITION_COUNT, "configs": {"cleanup.policy": "compact"}}}
+            )
+        except errors.TopicExists:
+            return
+
+
+_stores: dict[tuple[Any, ...], DecisionStore] = {}
+
+
+def decision_store(options: SinkOptions) -> DecisionStore:
+    """The store of these options; kept open, as Spark's commit process serves one batch after the other."""
+    key = (tuple(sorted(options.client.items())), options.decision_topic, options.decision_url)
+    if key not in _stores:
+        if options.decision_url is not None:
+            from oncelog.spark.database_decisions import DatabaseDecisionStore
+
+            _stores[key] = DatabaseDecisionStore(options.decision_url)
+        else:
+            _stores[key] = TopicDecisionStore(options.client, options.decision_topic)
+    return _stores[key]

@@ -1,0 +1,142 @@
+"""Which offsets a read covers: pure arithmetic over offset maps, so that every rule is tested without Spark.
+
+An offset map is {topic: {partition: offset}}; a range is [start, end). Rules: every range ends at or before the last
+stable offset, a partition that appears later starts at its log start, and a stream's first end offset carries the
+start it was reckoned from, because Spark asks for the initial offset more than once and never stores it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from oncelog.errors import ConfigurationError
+from oncelog.spark.options import EARLIEST, LATEST, Offsets
+
+
+class DataLoss(RuntimeError):
+    """Records between where a reader stood and the log's start are gone (option failOnDataLoss)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Records [start, end) of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Where the log's partitions begin and end (the last stable offset for a read_committed reader)."""
+
+    earliest: Offsets
+    latest: Offsets
+
+
+def resolve(wanted: int | Offsets, bounds: Bounds, name: str) -> Offsets:
+    """Starting or ending offsets as numbers. Raises ConfigurationError where the option names other partitions."""
+    if wanted == EARLIEST:
+        return copy_of(bounds.earliest)
+    if wanted == LATEST:
+        return copy_of(bounds.latest)
+    assert isinstance(wanted, dict)
+    have = {(t, p) for t, partitions in bounds.latest.items() for p in partitions}
+    named = {(t, p) for t, partitions in wanted.items() for p in partitions}
+    if have != named:
+        missing, extra = sorted(have - named), sorted(named - have)
+        raise ConfigurationError(f"{name} names other partitions than are read: missing {missing}, too many {extra}")
+    special = {EARLIEST: bounds.earliest, LATEST: bounds.latest}
+    return {
+        topic: {p: special[offset][topic][p] if offset in special else offset for p, offset in partitions.items()}
+        for topic, partitions in wanted.items()
+    }
+
+
+def copy_of(offsets: Mapping[str, Mapping[int, int]]) -> Offsets:
+    """A map of its own."""
+    return {topic: dict(partitions) for topic, partitions in offsets.items()}
+
+
+def with_new_partitions(start: Offsets, bounds: Bounds) -> Offsets:
+    """`start`, with partitions that it does not know at their log start."""
+    complete = copy_of(start)
+    for topic, partitions in bounds.earliest.items():
+        for partition, offset in partitions.items():
+            complete.setdefault(topic, {}).setdefault(partition, offset)
+    return complete
+
+
+def limited_end(start: Offsets, latest: Offsets, records_max: int | None) -> Offsets:
+    """Where a micro-batch ends: at `latest`, or so that about `records_max` offsets are shared out by backlog.
+
+    As in Spark's Kafka source a share is rounded down, but a partition with a backlog moves by at least one.
+    """
+    backlog = {
+        (t, p): end - start.get(t, {}).get(p, end) for t, partitions in latest.items() for p, end in partitions.items()
+    }
+    total = sum(size for size in backlog.values() if size > 0)
+    if records_max is None or total <= records_max:
+        return {t: {p: max(end, start.get(t, {}).get(p, end)) for p, end in ps.items()} for t, ps in latest.items()}
+    limited: Offsets = {}
+    for (topic, partition), size in backlog.items():
+        begin = start.get(topic, {}).get(partition, latest[topic][partition])
+        share = records_max * max(size, 0) / total
+        step = math.ceil(share) if share < 1 else math.floor(share)
+        limited.setdefault(topic, {})[partition] = begin + min(step, max(size, 0))
+    return limited
+
+
+def ranges(start: Offsets, end: Offsets, log_start: Offsets, *, fail_on_data_loss: bool) -> list[OffsetRange]:
+    """The ranges to read, one for a partition with something in it.
+
+    Raises:
+        DataLoss: a start lies before the log's start, or an end before its start (the topic was made anew).
+    """
+    found = []
+    for topic, partitions in sorted(end.items()):
+        for partition, end_offset in sorted(partitions.items()):
+            first = log_start.get(topic, {}).get(partition, 0)
+            begin = start.get(topic, {}).get(partition, first)
+            lost = begin < first or end_offset < begin
+            if lost and fail_on_data_loss:
+                raise DataLoss(
+                    f"{topic}-{partition}: records from {begin} are wanted up to {end_offset}, the log starts at {first}: "
+                    "they were deleted, or the topic was made anew (failOnDataLoss=false goes on)"
+                )
+            begin = max(begin, first)
+            if end_offset > begin:
+                found.append(OffsetRange(topic, partition, begin, end_offset))
+    return found
+
+
+def split(whole: list[OffsetRange], count_min: int | None) -> list[OffsetRange]:
+    """At least `count_min` ranges, by cutting large ones evenly (each fetch brings its own aborted transactions)."""
+    if count_min is None or len(whole) >= count_min or not whole:
+        return whole
+    total = sum(r.size for r in whole)
+    pieces: list[OffsetRange] = []
+    for r in whole:
+        count = max(1, min(r.size, round(count_min * r.size / total)))
+        cuts = [r.start + r.size * i // count for i in range(count + 1)]
+        pieces += [OffsetRange(r.topic, r.partition, a, b) for a, b in pairwise(cuts)]
+    return pieces
+
+
+# --- what Spark stores: {"v": 1, "t": {topic: {"0": offset}}, "init": {...}} with string keys
+
+
+def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
+    return {topic: {str(p): offset for p, offset in sorted(ps.items())} for topic, ps in sorted(offsets.items())}
+
+
+def from_json(content: Mapping[str, Mapping[str, int]]) -> Offsets:
+    return {topic: {int(p): int(offset) for p, offset in ps.items()} for topic, ps in content.items()}

@@ -1,0 +1,63 @@
+"""Finish what a query decided, and end what it left, without Spark (`oncelog recover`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from oncelog.core import exactly_once_sink as sink
+from oncelog.spark.backend import LostTransaction
+from oncelog.spark.committer import Committer
+from oncelog.spark.decision_store import decision_store
+from oncelog.spark.options import SinkOptions
+
+
+@dataclass
+class RecoveryReport:
+    """What `recover` did. `undecided` are open transactions that no decision covers: a restart of the query settles them."""
+
+    completed: list[str] = field(default_factory=list)
+    ended: int = 0
+    lost: list[str] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+    abandoned: list[str] = field(default_factory=list)
+
+
+def recover(options: SinkOptions, query_id: str | None = None, *, abandon: bool = False) -> RecoveryReport:
+    """Complete each decision that is not marked done, then sweep behind it.
+
+    Args:
+        query_id: only this query (Spark's id in <checkpoint>/metadata); None means all of the prefix.
+        abandon: also end transactions that no decision covers (the query is never started again). A run that is still
+            alive is kept from winning by a veto first.
+    """
+    store = decision_store(options)
+    committer = Committer(options, store)
+    report = RecoveryReport()
+    try:
+        for decision, is_done in store.decided(query_id):
+            if is_done:
+                report.ended += committer.sweep(decision)
+                continue
+            try:
+                report.ended += committer.roll_forward(decision)
+                report.completed += [winner.transactional_id for winner in decision.winners]
+            except LostTransaction as error:
+                report.lost.append(str(error))
+        _settle_undecided(options, committer, report, query_id, abandon=abandon)
+    finally:
+        committer.close()
+    return report
+
+
+def _settle_undecided(
+    options: SinkOptions, committer: Committer, report: RecoveryReport, query_id: str | None, *, abandon: bool
+) -> None:
+    for transactional_id in committer.open_transactions(query_id):
+        name = sink.attempt_name(options.transactional_id_prefix, transactional_id)
+        if name is None:
+            continue
+        if abandon:
+            committer.abandon(name, transactional_id)
+            report.abandoned.append(transactional_id)
+        else:
+            report.undecided.append(transactional_id)

@@ -1,0 +1,201 @@
+"""The sink of format `oncelog`: tasks write in transactions of their own, the driver decides which of them count.
+
+Columns: `value` (binary or string), optionally `key`, `topic`, `partition`, `headers`, `timestamp`. The protocol and its crash
+table: docs/spark.md. A task never commits anything.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import pathlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from oncelog.core import exactly_once_sink as sink
+from oncelog.errors import ConfigurationError
+from oncelog.spark.backend import PREPARED, Backend, task_producer
+from oncelog.spark.committer import Committer
+from oncelog.spark.decision_store import decision_store
+from oncelog.spark.options import SinkOptions
+
+logger = logging.getLogger("oncelog.spark")
+COLUMN_TYPES = {
+    "key": {"binary", "string"},
+    "value": {"binary", "string"},
+    "topic": {"string"},
+    "partition": {"int"},
+    "timestamp": {"timestamp"},
+    "headers": {"array<struct<key:string,value:binary>>"},
+}
+
+
+@dataclass
+class TaskMessage(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    query_id: str
+    batch_id: str
+    run_id: str
+    attempt: sink.Attempt
+
+
+def check_columns(schema: StructType, options: SinkOptions) -> None:
+    """Refuse a wrong DataFrame before anything is written. Raises ConfigurationError."""
+    found = {field.name: field.dataType.simpleString() for field in schema.fields}
+    for name, type_name in found.items():
+        if name not in COLUMN_TYPES:
+            raise ConfigurationError(f"column {name!r} has no meaning here; known are {', '.join(COLUMN_TYPES)}")
+        if type_name not in COLUMN_TYPES[name]:
+            raise ConfigurationError(
+                f"column {name!r} is {type_name}, wanted {' or '.join(sorted(COLUMN_TYPES[name]))}"
+            )
+    if "value" not in found:
+        raise ConfigurationError("the column 'value' is missing")
+    if options.topic is None and "topic" not in found:
+        raise ConfigurationError("say where to write: the option 'topic' or a column 'topic'")
+
+
+def write_attempt(
+    options: SinkOptions, backend: Backend, transactional_id: str, batches: Iterator[pa.RecordBatch]
+) -> sink.Attempt:
+    """Write a task's rows in one transaction and leave it open, prepared; nothing for a task without rows."""
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return sink.Attempt("", "", 0)
+    producer = task_producer(options.client, backend, transactional_id)
+    producer.start()
+    try:
+        producer.begin_transaction()
+        row_count = _send(producer, options, first)
+        for batch in batches:
+            row_count += _send(producer, options, batch)
+        state = producer.prepare_transaction() if backend.kind == PREPARED else producer.detach_transaction()
+    finally:
+        producer.stop()
+    return sink.Attempt(transactional_id, str(state), row_count)
+
+
+def _send(producer: object, options: SinkOptions, batch: pa.RecordBatch) -> int:
+    if options.topic is not None and "topic" in batch.schema.names:
+        batch = batch.drop_columns(["topic"])  # the option overrides the column, as in Spark's Kafka sink
+    producer.send_arrow(options.topic, batch)  # type: ignore[attr-defined]
+    return int(batch.num_rows)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Exactly once per micro-batch."""
+
+    def __init__(self, options: SinkOptions, backend: Backend, *, looks_first: bool) -> None:
+        self._options, self._backend, self._looks_first = options, backend, looks_first
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """One task attempt. A batch that was decided in an earlier life is not written again."""
+        context = TaskContext.get()
+        assert context is not None, "tasks run with a TaskContext"
+        query_id = context.getLocalProperty("sql.streaming.queryId")
+        batch_id = context.getLocalProperty("streaming.sql.batchId")
+        run_id = context.getLocalProperty("spark.jobGroup.id")
+        assert query_id and batch_id and run_id, "Spark names query, batch and run"  # noqa: PT018
+        if self._looks_first and decision_store(self._options).known(query_id, batch_id).decision is not None:
+            return TaskMessage(query_id, batch_id, run_id, sink.Attempt("", "", 0))
+        name = sink.transactional_id_for(
+            self._options.transactional_id_prefix,
+            query_id,
+            batch_id,
+            context.partitionId(),
+            run_id,
+            context.taskAttemptId(),
+        )
+        return TaskMessage(query_id, batch_id, run_id, write_attempt(self._options, self._backend, name, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
+        """The driver, after all tasks: decide, complete, sweep."""
+        reports = _reports(messages)
+        first = reports[0]
+        committer = Committer(self._options, decision_store(self._options))
+        try:
+            attempts = [report.attempt for report in reports]
+            committer.commit(first.query_id, first.batch_id, first.run_id, attempts, self._backend)
+        finally:
+            committer.close()
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """The driver, after a failed task or a failed commit (then with the messages of decided transactions)."""
+        reports = _reports(messages)
+        query_id = reports[0].query_id if reports else _query_id_of(self._options.checkpoint_location)
+        run_id = reports[0].run_id if reports else None
+        committer = Committer(self._options, decision_store(self._options))
+        try:
+            committer.abort(query_id, str(batchId), run_id)
+        finally:
+            committer.close()
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """`df.write.format("oncelog")`: all or nothing; exactly once over re-submission with txnAppId and txnVersion."""
+
+    def __init__(self, options: SinkOptions, backend: Backend, run_id: str) -> None:
+        self._options, self._backend, self._run_id = options, backend, run_id
+        self._query_id = f"app-{options.application_id}" if options.application_id else f"job-{run_id}"
+        self._batch_id = options.application_version or "0"
+        if any("." in name for name in (self._query_id, self._batch_id)):
+            raise ConfigurationError("txnAppId and txnVersion have no dots")
+        if not options.application_id:
+            logger.info("batch write without txnAppId and txnVersion: atomic, but a re-submitted job writes again")
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """One task attempt."""
+        context = TaskContext.get()
+        assert context is not None, "tasks run with a TaskContext"
+        if self._options.application_id:
+            known = decision_store(self._options).known(self._query_id, self._batch_id)
+            if known.decision is not None:
+                return TaskMessage(self._query_id, self._batch_id, self._run_id, sink.Attempt("", "", 0))
+        name = sink.transactional_id_for(
+            self._options.transactional_id_prefix,
+            self._query_id,
+            self._batch_id,
+            context.partitionId(),
+            self._run_id,
+            context.taskAttemptId(),
+        )
+        attempt = write_attempt(self._options, self._backend, name, iterator)
+        return TaskMessage(self._query_id, self._batch_id, self._run_id, attempt)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """The driver, after all tasks."""
+        committer = Committer(self._options, decision_store(self._options))
+        try:
+            attempts = [report.attempt for report in _reports(messages)]
+            committer.commit(self._query_id, self._batch_id, self._run_id, attempts, self._backend)
+        finally:
+            committer.close()
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+        """The driver, after a failure."""
+        committer = Committer(self._options, decision_store(self._options))
+        try:
+            committer.abort(self._query_id, self._batch_id, self._run_id)
+        finally:
+            committer.close()
+
+
+def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
+    return [message for message in messages if isinstance(message, TaskMessage)]
+
+
+def _query_id_of(checkpoint_location: str | None) -> str | None:
+    """The query's id from its checkpoint, where that is a local path: all messages of a failed stage can be None."""
+    if checkpoint_location is None:
+        return None
+    try:
+        text = (pathlib.Path(checkpoint_location.removeprefix("file:")) / "metadata").read_text()
+        return str(json.loads(text)["id"])
+    except (OSError, ValueError, KeyError):
+        return None
