@@ -153,6 +153,10 @@ class _Source:
     def flush(self) -> None:
         raise NotImplementedError
 
+    def carries(self, field: Field) -> bool:
+        """Whether the version has the field; there are no tagged fields before flexible versions."""
+        return field.in_version(self.version) and (field.tag is None or self.flexible)
+
     def text(self, header: str, footer: str = "") -> str:
         return "\n".join([header, *self.lines, *([footer] if footer else [])]) + "\n"
 
@@ -180,7 +184,7 @@ class EncodeSource(_Source):
 
     def struct(self, cls: type[Struct], var: str) -> None:
         for field in cls.FIELDS:
-            if not field.in_version(self.version) and not field.ignorable:
+            if not self.carries(field) and not field.ignorable:
                 with self.block(f"if {self.is_set(field, f'{var}.{field.name}')}:"):
                     self.line(f"refuse_field({cls.__name__!r}, {field.name!r}, {self.version}, {var}.{field.name})")
         for field in cls.FIELDS:

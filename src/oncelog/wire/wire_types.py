@@ -131,7 +131,8 @@ class Struct:
         cls.__init__ = _make_init(cls)  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        values = ", ".join(f"{bound.name}={getattr(self, bound.name)!r}" for bound in self.FIELDS)
+        return f"{type(self).__name__}({values})"
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, type(self)) or isinstance(self, type(other)):  # a shared default is of a subclass
