@@ -66,7 +66,7 @@ def list_transactions_of(
         for t in sorted(table.transactions.values(), key=lambda t: t.transactional_id)
         if (not request.state_filters or t.state in states)
         and (not producer_ids or t.producer_id in producer_ids)
-        and (started_before_ms is None or t.start_ms < started_before_ms)
+        and (started_before_ms is None or t.start_ms == -1 or t.start_ms < started_before_ms)
         and (pattern is None or pattern.fullmatch(t.transactional_id))
         and not isinstance(table.pending.get(t.transactional_id), TransactionTombstone)
     ]
