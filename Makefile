@@ -45,3 +45,6 @@ lock:
 
 clean:
 	@rm -rf $(VENV) build; echo "clean: removed $(VENV) and build"
+
+bench: $(STAMP)
+	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))

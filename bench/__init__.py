@@ -1,0 +1,1 @@
+"""Paired measurements of oncelog and Apache Kafka."""
