@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -19,7 +20,7 @@ DIRECTIVES = {
     "boundscheck": False,  # every position is checked by the code itself, which must hold in plain Python as well
     "wraparound": False,
 }
-HOT_MODULES = ("varint", "record_codec")
+HOT_MODULES = ("varint", "record_codec", "arrow_codec")
 
 
 def extensions() -> list[Extension]:
@@ -38,27 +39,37 @@ def extensions() -> list[Extension]:
         from Cython.Build import cythonize
         from Cython.Compiler.Errors import CompileError
     except ImportError as error:
-        print(f"oncelog: the hot paths stay plain Python: {error}", file=sys.stderr)
+        stay_plain(error)
         return []
     try:
         return cythonize(modules, build_dir="build/cython", quiet=True, compiler_directives=DIRECTIVES)
     except CompileError as error:
-        print(f"oncelog: the hot paths stay plain Python: {error}", file=sys.stderr)
+        stay_plain(error)
         return []
 
 
+def stay_plain(reason: Exception) -> None:
+    """All hot modules or none, and none of an older build: a mixture would fail or be slow in ways nobody expects."""
+    print(f"oncelog: the hot paths stay plain Python: {reason}", file=sys.stderr)
+    for name in HOT_MODULES:
+        for suffix in EXTENSION_SUFFIXES:
+            path = os.path.join("src", "oncelog", "wire", name + suffix)
+            if os.path.exists(path):
+                os.remove(path)
+
+
 class BuildWhereACompilerIs(build_ext):
-    """All hot modules or none: a mixture would be slow in ways nobody expects."""
+    """Builds all hot modules, or goes on without."""
 
     def run(self) -> None:
         try:
             super().run()
         except Exception as error:  # noqa: BLE001 - distutils raises whatever its compilers do
-            print(f"oncelog: the hot paths stay plain Python: {error}", file=sys.stderr)
+            stay_plain(error)
             for extension in self.extensions:
-                for path in (self.get_ext_fullpath(extension.name),):
-                    if os.path.exists(path):
-                        os.remove(path)
+                path = self.get_ext_fullpath(extension.name)
+                if os.path.exists(path):
+                    os.remove(path)
             self.extensions = []
 
 
