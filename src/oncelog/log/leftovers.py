@@ -1,0 +1,64 @@
+"""What an interrupted run can leave in a partition's directory, put right before anything is read.
+
+As Apache Kafka does: `.deleted` files go; `.cleaned` files are unfinished and go, with every `.swap` from the same point
+on; other `.swap` files are finished and take the place of what they replace; indexes without a log go. Ours: `.tmp`.
+"""
+
+from __future__ import annotations
+
+from oncelog.log.batch_scan import Scan
+from oncelog.log.files import Files
+
+INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
+_SWAPPED_SUFFIXES = (".log", *INDEX_SUFFIXES)
+
+
+def base_offset_of(name: str) -> int | None:
+    """The offset that a file name begins with; None for other files."""
+    digits = name.partition(".")[0]
+    return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
+
+
+def put_right(files: Files, directory: str) -> bool:
+    """Remove or finish what was left over; True when anything changed (the names are not synced yet)."""
+    names = files.list(directory)
+    doomed = [name for name in names if name.endswith((".deleted", ".cleaned", ".tmp"))]
+    cleaned = [base for name in names if name.endswith(".cleaned") and (base := base_offset_of(name)) is not None]
+    swaps = [name for name in names if name.endswith(".swap")]
+    if cleaned:
+        # The cleaner renames .cleaned to .swap from the last segment to the first: these were not all renamed.
+        unfinished = [name for name in swaps if (base_offset_of(name) or 0) >= min(cleaned)]
+        doomed += unfinished
+        swaps = [name for name in swaps if name not in unfinished]
+    for name in doomed:
+        files.remove(f"{directory}/{name}")
+    for name in swaps:
+        if name.endswith(".log.swap"):
+            _remove_replaced(files, directory, name)
+    for name in swaps:
+        files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix('.swap')}")
+    left = set(files.list(directory))
+    orphans = [
+        name
+        for name in left
+        if name.endswith(INDEX_SUFFIXES)
+        and base_offset_of(name) is not None
+        and name.partition(".")[0] + ".log" not in left
+    ]
+    for name in sorted(orphans):
+        files.remove(f"{directory}/{name}")
+    return bool(doomed or swaps or orphans)
+
+
+def _remove_replaced(files: Files, directory: str, swap_name: str) -> None:
+    first = base_offset_of(swap_name)
+    assert first is not None, swap_name
+    file = files.open(f"{directory}/{swap_name}", create=False)
+    end_offset = first + 1
+    for batch in Scan(file, 0, file.size(), check_crc=False):
+        end_offset = batch.end_offset
+    file.close()
+    for name in files.list(directory):
+        base = base_offset_of(name)
+        if base is not None and first <= base < end_offset and name.endswith(_SWAPPED_SUFFIXES):
+            files.remove(f"{directory}/{name}")

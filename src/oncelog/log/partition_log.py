@@ -1,0 +1,421 @@
+"""One partition's log: appends at the end, reads anywhere, rolls, cuts, and says what must be synced.
+
+It decides nothing about producers or transactions: offsets come in already assigned, and the owner says how far
+readers may see. Rules: one write call per append; what `mark_synced` was told is durable, what came after may be lost;
+after a failed write or sync nothing is appended until recovery has opened the log again, while reads go on.
+`recovery.recover` is the only way to open one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import NamedTuple, Protocol
+
+from oncelog.errors import DamagedLog, OffsetOutOfRange, StorageError
+from oncelog.log import producer_snapshot
+from oncelog.log.config import LogConfig
+from oncelog.log.files import Buffer, DirectoryNames, Syncable, sync_all
+from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
+from oncelog.log.leader_epoch_file import LeaderEpochs
+from oncelog.log.open_files import OpenFiles
+from oncelog.log.segment import Segment
+from oncelog.log.time_lookup import TimestampAndOffset, first_at_or_after, of_max_timestamp
+from oncelog.log.transaction_index import collect_aborted
+from oncelog.types import AbortedTransaction, ProducerSnapshotEntry
+
+SNAPSHOTS_KEPT = 2  # at or below the recovery point: should the newest be unreadable, the one before it serves
+_base_offset = attrgetter("base_offset")
+
+
+class SnapshotSource(Protocol):
+    """Who knows the partition's producers: the core's partition."""
+
+    def snapshot_entries(self) -> Sequence[ProducerSnapshotEntry]:
+        """The producers' state after everything that was appended."""
+        ...
+
+
+class LogRead(NamedTuple):
+    """What a read gives: whole batches of one segment, as they lie on disk.
+
+    `base_offset` is the first batch's (at or below the offset asked for), `end_offset` the exclusive end of the data.
+    `upper_bound_offset` is what Kafka derives from the offset index for `aborted_between`: at least `end_offset` - 1's
+    successor by the index, or the next segment's base, or the log's end (observed F2).
+    """
+
+    data: bytes
+    base_offset: int
+    end_offset: int
+    upper_bound_offset: int
+
+
+class PartitionLog:
+    """The log in `directory`. Offsets: `log_start_offset` first kept, `log_end_offset` next to be written."""
+
+    def __init__(
+        self,
+        open_files: OpenFiles,
+        directory: str,
+        config: LogConfig,
+        producers: SnapshotSource,
+        *,
+        segments: list[Segment],
+        log_start_offset: int,
+        recovery_point: int,
+        leader_epochs: LeaderEpochs,
+        snapshot_offsets: list[int],
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.segments = segments
+        self.log_start_offset = log_start_offset
+        self.recovery_point = recovery_point
+        self.leader_epochs = leader_epochs
+        self.failure: StorageError | None = None
+        self.synced_end_offset = recovery_point
+        self._open_files = open_files
+        self._files = open_files.files
+        self._producers = producers
+        self._snapshot_offsets = snapshot_offsets
+        self._active = segments[-1]
+        self._unsynced: dict[str, None] = {}  # paths with bytes that no sync has covered, in order
+        self._syncing: tuple[list[str], int] | None = None  # handed out: paths, the recovery point once they are synced
+        self._active_is_unsynced = False
+        self._names_are_unsynced = False
+        self._leader_epochs_changed = False
+        self._bytes_since_recovery_point = 0
+
+    def adopt_recovered(self, unsynced: list[str], *, names_are_unsynced: bool, leader_epochs_changed: bool) -> None:
+        """What recovery has written, or found written but perhaps not synced; only recovery calls this."""
+        for path in unsynced:
+            self._mark_unsynced(path)
+        self._active_is_unsynced = self._active.log_path in self._unsynced
+        self._names_are_unsynced = names_are_unsynced
+        self._leader_epochs_changed = leader_epochs_changed
+
+    # What it holds
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record will get."""
+        return self._active.end_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in all segments' log files."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest leader epoch that wrote here; -1 in a new log."""
+        return self.leader_epochs.latest
+
+    def _segment_index(self, offset: int) -> int:
+        return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
+
+    # Appending
+
+    def append(
+        self, batch: Buffer, *, base_offset: int, last_offset: int, max_timestamp: int, leader_epoch: int = 0
+    ) -> None:
+        """Append one batch whose offsets and leader epoch are set. `max_timestamp` in ms, -1 for none.
+
+        Raises StorageError, and is failed from then on, when the disk refuses. A roll happens before the batch is
+        written, with a snapshot of the producers as they are then.
+        """
+        if self.failure is not None:
+            raise self.failure
+        active = self._active
+        assert active.end_offset <= base_offset <= last_offset, (active.end_offset, base_offset, last_offset)
+        try:
+            if active.must_roll_for(len(batch), last_offset, max_timestamp):
+                self.roll()
+                active = self._active
+            if not self._active_is_unsynced:
+                self._mark_unsynced(active.log_path, is_new=active.size_bytes == 0)
+                self._active_is_unsynced = True
+            active.append(batch, last_offset, max_timestamp)
+        except StorageError as error:
+            self.fail(error)
+            raise
+        if leader_epoch != self.leader_epochs.latest:
+            self._leader_epochs_changed |= self.leader_epochs.assign(leader_epoch, base_offset)
+        self._bytes_since_recovery_point += len(batch)
+
+    def add_aborted(self, entry: AbortedTransaction) -> None:
+        """Index an aborted transaction whose marker was the last thing appended. Raises StorageError as `append`."""
+        if self.failure is not None:
+            raise self.failure
+        assert self._active.base_offset <= entry.last_offset < self.log_end_offset, entry
+        try:
+            self._active.add_aborted(entry)
+        except StorageError as error:
+            self.fail(error)
+            raise
+
+    def roll(self) -> None:
+        """Begin a new segment at the log's end; nothing happens when the active one is empty. Raises StorageError."""
+        active = self._active
+        if active.size_bytes == 0:
+            return
+        try:
+            active.finish()
+            for path in active.paths[:3]:
+                self._mark_unsynced(path)
+            if active.aborted:
+                self._mark_unsynced(active.transaction_index_path)
+            self._write_snapshot()
+            successor = Segment(self._open_files, self.directory, active.end_offset, self.config)
+            successor.create()
+        except StorageError as error:
+            self.fail(error)
+            raise
+        self.segments.append(successor)
+        self._active = successor
+        self._active_is_unsynced = False
+        self._names_are_unsynced = True
+
+    def fail(self, error: StorageError) -> None:
+        """A write or sync of this log failed: nothing more is appended until recovery opens it again."""
+        self.failure = self.failure or error
+
+    def _mark_unsynced(self, path: str, *, is_new: bool = False) -> None:
+        self._open_files.pin(path)
+        self._unsynced[path] = None
+        self._names_are_unsynced |= is_new
+
+    def _write_snapshot(self) -> None:
+        end_offset = self.log_end_offset
+        path = f"{self.directory}/{producer_snapshot.file_name(end_offset)}"
+        data = producer_snapshot.snapshot_to_bytes(self._producers.snapshot_entries())
+        file = self._open_files.get(path)
+        file.write_at(0, data)
+        file.truncate(len(data))
+        self._mark_unsynced(path, is_new=True)
+        if end_offset not in self._snapshot_offsets:
+            self._snapshot_offsets.append(end_offset)
+
+    # Making durable
+
+    @property
+    def has_unsynced(self) -> bool:
+        """True when `files_to_sync` would give something."""
+        return bool(self._unsynced) or self._names_are_unsynced or self._leader_epochs_changed
+
+    def files_to_sync(self, *, checkpoint: bool = False) -> list[Syncable]:
+        """What must be synced so that everything appended so far is durable; then call `mark_synced(end_offset)`
+        with the log end offset of *this* moment, or `fail(error)`. One at a time for each log; any thread, any order.
+
+        After more than `recovery_bytes_max`, or when `checkpoint` asks for it (before a clean shutdown), the indexes
+        and a producer snapshot are written and are part of it, and the recovery point moves to the log's end.
+        """
+        assert self._syncing is None, "the last sync was neither marked nor failed"
+        if self.failure is not None:
+            raise self.failure
+        recovery_point = max(self.recovery_point, self._active.base_offset)
+        try:
+            if checkpoint or self._bytes_since_recovery_point > self.config.recovery_bytes_max:
+                recovery_point = self.log_end_offset
+                self._write_checkpoint()
+            if self._leader_epochs_changed and (checkpoint or recovery_point > self.recovery_point):
+                self._write_leader_epochs()
+        except StorageError as error:
+            self.fail(error)
+            raise
+        syncables: list[Syncable] = [self._open_files.pin(path) for path in self._unsynced]
+        if self._names_are_unsynced:
+            syncables.append(DirectoryNames(self._files, self.directory))
+        self._syncing = (list(self._unsynced), recovery_point)
+        self._unsynced = {}
+        self._active_is_unsynced = self._names_are_unsynced = False
+        return syncables
+
+    def _write_checkpoint(self) -> None:
+        active = self._active
+        active.flush_indexes()
+        for path in active.paths[:3]:
+            self._mark_unsynced(path, is_new=True)
+        if active.aborted:
+            self._mark_unsynced(active.transaction_index_path)
+        self._write_snapshot()
+        self._bytes_since_recovery_point = 0
+
+    def _write_leader_epochs(self) -> None:
+        self._files.replace_whole(f"{self.directory}/{LEADER_EPOCH_FILE}", self.leader_epochs.to_bytes())
+        self._leader_epochs_changed = False
+
+    def mark_synced(self, end_offset: int) -> None:
+        """Everything below `end_offset`, and all that `files_to_sync` gave, is durable. May move `recovery_point`."""
+        assert self._syncing is not None, "nothing was handed out"
+        paths, recovery_point = self._syncing
+        self._syncing = None
+        for path in paths:
+            if path not in self._unsynced:
+                self._open_files.unpin(path)
+        self.synced_end_offset = max(self.synced_end_offset, end_offset)
+        self.recovery_point = max(self.recovery_point, recovery_point)
+
+    def recovery_point_stored(self, recovery_point: int) -> None:
+        """The checkpoint file durably names `recovery_point`: snapshots that no recovery can need now are removed."""
+        durable = sorted(offset for offset in self._snapshot_offsets if offset <= recovery_point)
+        for offset in durable[:-SNAPSHOTS_KEPT]:
+            self._remove_snapshot(offset)
+
+    def _remove_snapshot(self, offset: int) -> None:
+        path = f"{self.directory}/{producer_snapshot.file_name(offset)}"
+        self._open_files.forget(path)
+        self._files.remove(path)
+        self._snapshot_offsets.remove(offset)
+
+    def close(self, *, clean: bool = True) -> None:
+        """Close all files. `clean` first makes everything durable, snapshot and indexes included, and moves the
+        recovery point to the log's end (nothing is written when a checkpoint was synced just before).
+        A failed log is only closed. Raises StorageError.
+        """
+        if clean and self.failure is None and (self.has_unsynced or self.recovery_point < self.log_end_offset):
+            end_offset = self.log_end_offset
+            sync_all(self.files_to_sync(checkpoint=True))
+            self.mark_synced(end_offset)
+        for segment in self.segments:
+            segment.release()
+        for offset in self._snapshot_offsets:
+            self._open_files.forget(f"{self.directory}/{producer_snapshot.file_name(offset)}")
+
+    # Reading
+
+    def read(self, offset: int, size_bytes_max: int, end_offset: int, *, at_least_one: bool = True) -> LogRead | None:
+        """Whole batches from the one that holds `offset`, none that reaches `end_offset`, all of one segment.
+
+        At most `size_bytes_max`; `at_least_one` gives the first batch even when it alone is larger. None when nothing
+        lies between. Raises OffsetOutOfRange outside [log_start_offset, log_end_offset], and DamagedLog (the log is
+        failed from then on) when what lies there is not what was written.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(f"offset {offset} outside {self.log_start_offset}..{self.log_end_offset}")
+        segments = self.segments
+        try:
+            for index in range(self._segment_index(offset), len(segments)):
+                segment = segments[index]
+                if segment.base_offset >= end_offset:
+                    return None
+                found = segment.read(offset, size_bytes_max, end_offset, at_least_one=at_least_one)
+                if found is None and segment.end_offset > offset and segment.locate(offset) is not None:
+                    return None
+                if found is not None:
+                    bound = segment.upper_bound_offset(found.end_position)
+                    if bound is None:
+                        bound = segments[index + 1].base_offset if index + 1 < len(segments) else self.log_end_offset
+                    return LogRead(found.data, found.base_offset, found.end_offset, bound)
+        except DamagedLog as error:
+            self.fail(error)
+            raise
+        return None
+
+    def aborted_between(self, fetch_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
+        """Aborted transactions that overlap [fetch_offset, upper_bound_offset), in the order of their markers."""
+        found: list[AbortedTransaction] = []
+        for index in range(self._segment_index(fetch_offset), len(self.segments)):
+            more, is_complete = collect_aborted(self.segments[index].aborted, fetch_offset, upper_bound_offset)
+            found += more
+            if is_complete:
+                break
+        return found
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
+        """The first record at or above the log start whose timestamp (ms) is at least `timestamp`; it can be a marker.
+
+        None where there is none. Raises CorruptBatch when the batch cannot be read.
+        """
+        for segment in self.segments:
+            if segment.largest_timestamp >= timestamp and segment.end_offset > self.log_start_offset:
+                found = first_at_or_after(segment, self._open_files, timestamp, self.log_start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
+        """The record with the largest timestamp (the first of several); None in a log without timestamps."""
+        best = max(self.segments, key=lambda segment: (segment.largest_timestamp, -segment.base_offset))
+        return of_max_timestamp(best, self._open_files) if best.largest_timestamp >= 0 else None
+
+    # Removing
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Cut everything from the batch that reaches `end_offset` on; durable on return. Raises StorageError.
+
+        The owner first stores a recovery point of at most `end_offset`, else the next start takes the cut for damage;
+        and loads its producer state anew.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if end_offset >= self.log_end_offset:
+            return
+        assert end_offset >= self.segments[0].base_offset, end_offset
+        try:
+            keep = max(self._segment_index(end_offset), 0)
+            for segment in reversed(self.segments[keep + 1 :]):
+                self._forget_unsynced(segment)
+                segment.remove()
+            del self.segments[keep + 1 :]
+            self._active = self.segments[-1]
+            self._active.truncate_to(end_offset)
+            self._active.end_offset = end_offset
+            for offset in [offset for offset in self._snapshot_offsets if offset > end_offset]:
+                self._unsynced.pop(f"{self.directory}/{producer_snapshot.file_name(offset)}", None)
+                self._remove_snapshot(offset)
+            self.leader_epochs.truncate_end(end_offset)
+            self._write_leader_epochs()
+            self.recovery_point = min(self.recovery_point, end_offset)
+            self._mark_unsynced(self._active.log_path)
+            self._active_is_unsynced = self._names_are_unsynced = True
+            sync_all(self.files_to_sync())
+            self.mark_synced(end_offset)
+        except StorageError as error:
+            self.fail(error)
+            raise
+        self.synced_end_offset = end_offset
+
+    def delete_records_before(self, log_start_offset: int) -> list[Segment]:
+        """Move the log's start up; segments that end at or below it are removed, never the active one.
+
+        The owner first stores the new start in the log start checkpoint: the files may go at any time after. Raises
+        StorageError, and OffsetOutOfRange above the log's end. Returns the removed segments.
+        """
+        if log_start_offset > self.log_end_offset:
+            raise OffsetOutOfRange(f"offset {log_start_offset} above {self.log_end_offset}")
+        self.log_start_offset = max(self.log_start_offset, log_start_offset)
+        count = self._segment_index(self.log_start_offset)
+        removed = self.segments[:count]
+        if removed:
+            del self.segments[:count]
+            self.leader_epochs.truncate_start(self.log_start_offset)
+            self._leader_epochs_changed = True
+            for segment in removed:
+                self._forget_unsynced(segment)
+                segment.remove()
+            self._names_are_unsynced = True
+        return removed
+
+    def _forget_unsynced(self, segment: Segment) -> None:
+        for path in segment.paths:
+            self._unsynced.pop(path, None)
+
+    def segments_past_retention(self, now_ms: int, end_offset: int) -> list[Segment]:
+        """The oldest segments that retention.ms and retention.bytes no longer ask for, wholly below `end_offset`.
+
+        `end_offset` is the high watermark (never delete what is not stable for a reader: pass the LSO to keep open
+        transactions). Delete them with `delete_records_before(past[-1].end_offset)`. The active segment never is one.
+        """
+        surplus = self.size_bytes - self.config.retention_bytes if self.config.retention_bytes >= 0 else 0
+        past = []
+        for segment in self.segments[:-1]:
+            if segment.end_offset > end_offset:
+                break
+            is_late = 0 <= self.config.retention_ms < now_ms - segment.largest_timestamp
+            surplus -= segment.size_bytes
+            if not (is_late and segment.largest_timestamp >= 0) and surplus < 0:
+                break
+            past.append(segment)
+        return past

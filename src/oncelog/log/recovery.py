@@ -1,0 +1,337 @@
+"""Opening a partition's log: whole after a clean shutdown, made whole again after a crash.
+
+Order: leftovers; segments; the newest producer snapshot at or below the recovery point; then every batch from there on
+is checked, indexed and replayed through the very code that runs live. A bad batch below the recovery point is damage:
+DamagedLog, nothing is changed. Above it, it is what a power cut leaves: cut there, the bytes kept, the cut reported.
+Recovering twice gives identical bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Protocol
+
+from oncelog.errors import CorruptIndex, DamagedLog
+from oncelog.log import producer_snapshot
+from oncelog.log.batch_scan import Scan
+from oncelog.log.config import LogConfig
+from oncelog.log.files import Files, sync_all
+from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
+from oncelog.log.leader_epoch_file import LeaderEpochs
+from oncelog.log.leftovers import base_offset_of, put_right
+from oncelog.log.open_files import OpenFiles
+from oncelog.log.partition_log import PartitionLog
+from oncelog.log.segment import Segment
+from oncelog.log.torn_tail import SUFFIX as TORN_SUFFIX
+from oncelog.log.torn_tail import Cut, forget_oldest, keep_tail, valid_batches
+from oncelog.types import AbortedTransaction, ProducerSnapshotEntry
+from oncelog.wire.record_batch import RecordBatch
+
+INT64_MAX = 2**63 - 1
+
+
+class Observer(Protocol):
+    """The partition's state machine (core): recovery tells it what it would have seen live."""
+
+    def load_snapshot(self, entries: Sequence[ProducerSnapshotEntry]) -> None:
+        """Start from these producers; called once, before the first `replay`."""
+        ...
+
+    def replay(self, batch: RecordBatch) -> AbortedTransaction | None:
+        """The next batch of the log; an ABORT marker that ends a transaction gives its transaction index entry."""
+        ...
+
+    def snapshot_entries(self) -> Sequence[ProducerSnapshotEntry]:
+        """The producers' state now."""
+        ...
+
+
+@dataclass
+class RecoveryReport:
+    """The opened log and what was done to open it. `notes` are lines for the operator."""
+
+    log: PartitionLog
+    replayed_from_offset: int
+    replayed_batch_count: int = 0
+    replayed_size_bytes: int = 0
+    cut: Cut | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def recover(
+    files: OpenFiles | Files,
+    directory: str,
+    config: LogConfig,
+    observer: Observer,
+    *,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    is_clean: bool = False,
+    sync: bool = True,
+) -> RecoveryReport:
+    """Open the log in `directory` (made by `checkpoint_files.create_partition_directory`, or empty).
+
+    `recovery_point` and `log_start_offset` come from the checkpoints of the data directory (0 where they name none);
+    `is_clean` says that the clean shutdown marker was there: then nothing is torn, and what is bad is damage.
+    With `sync` off the caller syncs `report.log.files_to_sync(checkpoint=True)` (many logs in one go) before anything is
+    served. Pass the broker's `OpenFiles` to share its bound on open files. Raises DamagedLog and StorageError.
+    """
+    open_files = files if isinstance(files, OpenFiles) else OpenFiles(files)
+    report = _Opening(
+        open_files,
+        directory,
+        config,
+        observer,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        is_clean=is_clean,
+    ).run()
+    if sync and report.log.has_unsynced:
+        end_offset = report.log.log_end_offset
+        sync_all(report.log.files_to_sync(checkpoint=True))
+        report.log.mark_synced(end_offset)
+    return report
+
+
+class _Opening:
+    """The steps of one recovery and what they share."""
+
+    def __init__(
+        self,
+        open_files: OpenFiles,
+        directory: str,
+        config: LogConfig,
+        observer: Observer,
+        *,
+        recovery_point: int,
+        log_start_offset: int,
+        is_clean: bool,
+    ) -> None:
+        self.open_files = open_files
+        self.files = open_files.files
+        self.directory = directory
+        self.config = config
+        self.observer = observer
+        self.log_start_offset = log_start_offset
+        self.recovery_point = recovery_point
+        self.synced_offset = INT64_MAX if is_clean else recovery_point  # what is bad below it is damage
+        self.notes: list[str] = []
+        self.unsynced: list[str] = []
+        self.names_are_unsynced = False
+        self.cut: Cut | None = None
+        self.batch_count = self.size_bytes = 0
+
+    def run(self) -> RecoveryReport:
+        self.names_are_unsynced = put_right(self.files, self.directory)
+        names = self.files.list(self.directory)
+        segments = self._segments(names)
+        from_offset, entries, snapshot_offsets = self._newest_snapshot(segments, names)
+        leader_epochs, epochs_on_disk = self._leader_epochs(segments, names, from_offset)
+        self.observer.load_snapshot(entries)
+        segments = self._replay(segments, from_offset, leader_epochs)
+        end_offset = segments[-1].end_offset
+        known_end_offset = max(self.recovery_point, self.log_start_offset, from_offset)
+        if end_offset < known_end_offset:
+            raise DamagedLog(
+                f"{self.directory}: ends at offset {end_offset}, but it was synced up to {known_end_offset}"
+            )
+        for offset in [offset for offset in snapshot_offsets if offset > end_offset]:
+            self._remove_snapshot(offset, snapshot_offsets)
+        log = PartitionLog(
+            self.open_files,
+            self.directory,
+            self.config,
+            self.observer,
+            segments=segments,
+            log_start_offset=max(self.log_start_offset, segments[0].base_offset),
+            recovery_point=min(self.synced_offset, end_offset),
+            leader_epochs=leader_epochs,
+            snapshot_offsets=snapshot_offsets,
+        )
+        log.adopt_recovered(
+            self.unsynced,
+            names_are_unsynced=self.names_are_unsynced,
+            leader_epochs_changed=leader_epochs.entries != epochs_on_disk,
+        )
+        return RecoveryReport(log, from_offset, self.batch_count, self.size_bytes, self.cut, self.notes)
+
+    # What is there
+
+    def _segments(self, names: list[str]) -> list[Segment]:
+        segments = []
+        for name in names:
+            base_offset = base_offset_of(name)
+            if base_offset is not None and name == f"{base_offset:020d}.log":
+                size_bytes = self.files.size_of(f"{self.directory}/{name}")
+                segment = Segment(self.open_files, self.directory, base_offset, self.config, size_bytes=size_bytes)
+                segment.unchecked_end_position = size_bytes
+                segments.append(segment)
+        if not segments:
+            segments.append(Segment(self.open_files, self.directory, self.log_start_offset, self.config))
+        for segment, successor in pairwise(segments):
+            segment.end_offset = successor.base_offset
+        while len(segments) > 1 and segments[1].base_offset <= self.log_start_offset:
+            segments.pop(0).remove()  # the removal before the crash did not get this far
+            self.names_are_unsynced = True
+        return segments
+
+    def _newest_snapshot(
+        self, segments: list[Segment], names: list[str]
+    ) -> tuple[int, list[ProducerSnapshotEntry], list[int]]:
+        """Where to replay from, with which producers, and the offsets of all snapshots that are left."""
+        limit = self._replay_limit(segments)
+        offsets = [
+            offset
+            for name in names
+            if (offset := base_offset_of(name)) is not None and name == producer_snapshot.file_name(offset)
+        ]
+        for offset in sorted(offsets, reverse=True):
+            if offset <= limit:
+                path = f"{self.directory}/{producer_snapshot.file_name(offset)}"
+                try:
+                    entries = producer_snapshot.snapshot_from_bytes(self.files.read_whole(path))
+                    return max(offset, segments[0].base_offset), entries, offsets
+                except CorruptIndex as error:
+                    self.notes.append(f"{path}: {error}; removed, an older one is tried")
+                    self._remove_snapshot(offset, offsets)
+        return segments[0].base_offset, [], offsets
+
+    def _remove_snapshot(self, offset: int, offsets: list[int]) -> None:
+        self.files.remove(f"{self.directory}/{producer_snapshot.file_name(offset)}")
+        offsets.remove(offset)
+        self.names_are_unsynced = True
+
+    def _replay_limit(self, segments: list[Segment]) -> int:
+        # A transaction index can only be rebuilt by replaying its whole segment, so a broken one moves the start down.
+        for segment in segments:
+            if segment.base_offset >= self.synced_offset:
+                break
+            try:
+                segment.read_aborted()
+            except CorruptIndex as error:
+                self.notes.append(f"{segment.transaction_index_path}: {error}; rebuilt")
+                return segment.base_offset
+        return self.synced_offset
+
+    def _leader_epochs(
+        self, segments: list[Segment], names: list[str], from_offset: int
+    ) -> tuple[LeaderEpochs, list[tuple[int, int]]]:
+        """The leader epochs below `from_offset`, and all that the file has."""
+        if LEADER_EPOCH_FILE in names:
+            try:
+                leader_epochs = LeaderEpochs.from_bytes(self.files.read_whole(f"{self.directory}/{LEADER_EPOCH_FILE}"))
+                on_disk = list(leader_epochs.entries)
+                leader_epochs.truncate_end(from_offset)
+                return leader_epochs, on_disk
+            except CorruptIndex as error:
+                self.notes.append(f"{error}; rebuilt from the log")
+        leader_epochs = LeaderEpochs()
+        for segment in segments:
+            if segment.base_offset < from_offset and segment.size_bytes:
+                for batch in segment.scan(0, check_crc=False):
+                    if batch.base_offset < from_offset:
+                        leader_epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+        return leader_epochs, []
+
+    # Replaying
+
+    def _replay(self, segments: list[Segment], from_offset: int, leader_epochs: LeaderEpochs) -> list[Segment]:
+        """Check, index and replay everything from `from_offset` on; returns the segments that are left."""
+        first = next(
+            (i for i, segment in enumerate(segments[:-1]) if segment.end_offset > from_offset), len(segments) - 1
+        )
+        for index in range(first, len(segments)):
+            segment = segments[index]
+            if index > first:
+                before = segments[index - 1]
+                problem = self._border_problem(before.end_offset, segment.base_offset)
+                if problem is not None:
+                    return self._cut(segments, index - 1, before.size_bytes, problem)
+                before.finish()
+                before.end_offset = segment.base_offset
+            if segment.size_bytes == 0:
+                segment.end_offset = segment.base_offset
+                self.names_are_unsynced |= segment.clear_indexes()
+                continue
+            scan = self._replay_segment(segment, from_offset, leader_epochs)
+            if scan.problem is not None:
+                return self._cut(segments, index, scan.position, scan.problem)
+        return segments
+
+    def _border_problem(self, end_offset: int, base_offset: int) -> str | None:
+        # Compaction leaves gaps below the recovery point. Anywhere else a gap is a lost end of the segment before: what
+        # comes behind it was never acknowledged, as a sync covers all segments.
+        is_gap_allowed = self.config.is_compacted and end_offset < self.synced_offset
+        if base_offset == end_offset or (base_offset > end_offset and is_gap_allowed):
+            return None
+        return f"the next segment begins at {base_offset} where {end_offset} is due"
+
+    def _replay_segment(self, segment: Segment, from_offset: int, leader_epochs: LeaderEpochs) -> Scan:
+        position = self._prepare(segment, from_offset)
+        aborted = [] if from_offset <= segment.base_offset else segment.aborted
+        aborted = [entry for entry in aborted if entry.last_offset < from_offset]
+        scan = segment.scan(position)
+        for batch in scan:
+            if batch.base_offset < segment.end_offset:
+                scan.problem = f"offset {batch.base_offset} where {segment.end_offset} or more is due"
+                break
+            segment.note_batch(batch.last_offset, batch.max_timestamp, scan.position)
+            segment.end_offset = batch.end_offset
+            entry = self.observer.replay(batch)
+            if entry is not None:
+                aborted.append(entry)
+            if batch.partition_leader_epoch != leader_epochs.latest:
+                leader_epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+            self.batch_count += 1
+            self.size_bytes += batch.size_bytes
+        segment.unchecked_end_position = min(segment.unchecked_end_position, position)
+        if position < segment.size_bytes and (scan.problem is None or segment.end_offset >= self.synced_offset):
+            segment.set_aborted(aborted)
+            segment.flush_indexes(rewrite=True)
+            self.unsynced += [*segment.paths[:3], *([segment.transaction_index_path] if aborted else [])]
+            self.names_are_unsynced = True
+        return scan
+
+    @staticmethod
+    def _prepare(segment: Segment, from_offset: int) -> int:
+        """Make the indexes and `end_offset` those of everything below `from_offset`; where its batch begins."""
+        if from_offset > segment.base_offset:
+            return segment.cut_indexes(from_offset)
+        segment.reset_indexes()
+        segment.end_offset = segment.base_offset
+        return 0
+
+    def _cut(self, segments: list[Segment], index: int, position: int, problem: str) -> list[Segment]:
+        """Cut segment `index` at `position` and everything behind it, or raise DamagedLog."""
+        segment, later = segments[index], segments[index + 1 :]
+        offset = segment.end_offset
+        where = f"{segment.log_path}: position {position}, offset {offset}: {problem}"
+        if offset < self.synced_offset:
+            known = "the end" if self.synced_offset == INT64_MAX else self.synced_offset
+            raise DamagedLog(f"{where}; everything below {known} was synced, nothing is cut")
+        name, data = keep_tail(self.files, self.directory, segment.log_path, position, offset)
+        behind = valid_batches(data, offset)
+        names = [name] if name else []
+        size_bytes = segment.size_bytes - position
+        for dropped in reversed(later):
+            size_bytes += dropped.size_bytes
+            behind += [(batch.base_offset, batch.last_offset) for batch in dropped.scan(0)]
+            names += self._drop(dropped)
+        segment.cut_log(position)
+        self.unsynced.append(segment.log_path)
+        self.names_are_unsynced = True
+        forget_oldest(self.files, self.directory, self.config.torn_files_max, tuple(names))
+        self.cut = Cut(offset, segment.base_offset, position, size_bytes, problem, tuple(names), tuple(sorted(behind)))
+        self.notes.append(f"{where}; {size_bytes} bytes cut and kept in {', '.join(names) or 'no file'}")
+        return segments[: index + 1]
+
+    def _drop(self, segment: Segment) -> list[str]:
+        segment.release()
+        names = []
+        if segment.size_bytes:
+            names = [f"{segment.base_offset:020d}.log{TORN_SUFFIX}"]
+            self.files.rename(segment.log_path, f"{self.directory}/{names[0]}")
+        segment.remove()
+        return names

@@ -1,0 +1,375 @@
+"""One segment: a `.log` file of record batches and the indexes beside it.
+
+Only the last segment of a log is appended to. Indexes are read when first needed, and built anew from the log when
+their file is missing or broken, so an index can cost time but never data. Offsets given are absolute.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from oncelog.errors import CorruptIndex, DamagedLog
+from oncelog.log.batch_header import WALK_SIZE_BYTES, BatchAt, batch_at
+from oncelog.log.batch_scan import Scan
+from oncelog.log.config import INT32_MAX, LogConfig
+from oncelog.log.files import Buffer, File
+from oncelog.log.offset_index import ENTRY_SIZE_BYTES as OFFSET_ENTRY_BYTES
+from oncelog.log.offset_index import OffsetIndex
+from oncelog.log.open_files import OpenFiles
+from oncelog.log.time_index import ENTRY_SIZE_BYTES as TIME_ENTRY_BYTES
+from oncelog.log.time_index import NO_TIMESTAMP, TimeIndex
+from oncelog.log.transaction_index import aborted_from_bytes, aborted_to_bytes
+from oncelog.types import AbortedTransaction
+from oncelog.wire.record_batch import batches
+
+_WALK_CHUNK_BYTES = 8192
+
+
+class SegmentRead(NamedTuple):
+    """Whole batches: `base_offset` of the first, exclusive `end_offset`, and where in the file they lie."""
+
+    data: bytes
+    base_offset: int
+    end_offset: int
+    position: int
+    end_position: int
+
+
+class Segment:
+    """Batches from `base_offset` up to (exclusive) `end_offset`. `size_bytes` is what is valid of the log file."""
+
+    def __init__(
+        self, open_files: OpenFiles, directory: str, base_offset: int, config: LogConfig, *, size_bytes: int = 0
+    ) -> None:
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        self.size_bytes = size_bytes
+        self.config = config
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = base_offset
+        self.unchecked_end_position = 0  # bytes below were not written or checked by this process: reads check them
+        stem = f"{directory}/{base_offset:020d}"
+        self.log_path = f"{stem}.log"
+        self.index_path = f"{stem}.index"
+        self.time_index_path = f"{stem}.timeindex"
+        self.transaction_index_path = f"{stem}.txnindex"
+        self._open_files = open_files
+        self._offset_index: OffsetIndex | None = OffsetIndex(base_offset) if size_bytes == 0 else None
+        self._time_index: TimeIndex | None = TimeIndex(base_offset) if size_bytes == 0 else None
+        self._aborted: list[AbortedTransaction] | None = [] if size_bytes == 0 else None
+        self._last_indexed_position = 0
+        self._first_timestamp: int | None = None
+        self._read_hint = (base_offset, 0)
+        self._loaded_end_position = 0  # index entries up to here came from the file, later ones from this process
+        self._believed: set[int] = set()  # positions of the former that were seen to agree with the log
+
+    # Indexes
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        """Where batches lie; read or rebuilt on first use."""
+        if self._offset_index is None:
+            self._load_indexes()
+            assert self._offset_index is not None
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """When batches were made; read or rebuilt on first use."""
+        if self._time_index is None:
+            self._load_indexes()
+            assert self._time_index is not None
+        return self._time_index
+
+    @property
+    def aborted(self) -> list[AbortedTransaction]:
+        """The aborted transactions that ended here, in marker order. Raises DamagedLog when the file is broken."""
+        if self._aborted is None:
+            try:
+                self._aborted = self.read_aborted()
+            except CorruptIndex as error:
+                raise DamagedLog(f"{self.transaction_index_path}: {error}") from error
+        return self._aborted
+
+    def read_aborted(self) -> list[AbortedTransaction]:
+        """The transaction index as it lies on disk. Raises CorruptIndex."""
+        files = self._open_files.files
+        if not files.exists(self.transaction_index_path):
+            return []
+        return aborted_from_bytes(files.read_whole(self.transaction_index_path), self.base_offset)
+
+    def _load_indexes(self) -> None:
+        files = self._open_files.files
+        try:
+            if not (files.exists(self.index_path) and files.exists(self.time_index_path)):
+                raise CorruptIndex("missing")
+            index = OffsetIndex.from_bytes(self.base_offset, files.read_whole(self.index_path), self.size_bytes)
+            self._time_index = TimeIndex.from_bytes(self.base_offset, files.read_whole(self.time_index_path))
+            self._offset_index = index
+        except CorruptIndex:
+            self._rebuild_indexes()
+            return
+        self._last_indexed_position = self._loaded_end_position = index.last_position
+        self.max_timestamp, self.offset_of_max_timestamp = self._time_index.last
+
+    def _rebuild_indexes(self) -> None:
+        self.reset_indexes()
+        for batch in (scan := Scan(self._log(), 0, self.size_bytes, check_crc=False)):
+            self.note_batch(batch.last_offset, batch.max_timestamp, scan.position)
+        self.time_index.maybe_add(self.max_timestamp, self.offset_of_max_timestamp)
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of the segment in ms; -1 where its batches have none."""
+        return max(self.time_index.last[0], self.max_timestamp)
+
+    def reset_indexes(self) -> None:
+        """Start offset and time index anew; `note_batch` fills them."""
+        self._offset_index = OffsetIndex(self.base_offset)
+        self._time_index = TimeIndex(self.base_offset)
+        self._last_indexed_position = self._loaded_end_position = 0
+        self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+
+    def note_batch(self, last_offset: int, max_timestamp: int, position: int) -> None:
+        """Index the batch at `position`, by Kafka's rule: an entry once more than index.interval.bytes lie between."""
+        self._note_timestamp(last_offset, max_timestamp)
+        if position - self._last_indexed_position > self.config.index_interval_bytes:
+            self.offset_index.add(last_offset, position)
+            self.time_index.maybe_add(self.max_timestamp, self.offset_of_max_timestamp)
+            self._last_indexed_position = position
+
+    def _note_timestamp(self, last_offset: int, max_timestamp: int) -> None:
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+
+    def cut_indexes(self, end_offset: int) -> int:
+        """Forget index entries at or above `end_offset`, and learn anew what lies below; returns where that ends."""
+        self._position_from_index(*self.offset_index.entry_before(end_offset - 1))
+        index, time_index = self.offset_index, self.time_index
+        index.truncate(end_offset)
+        time_index.truncate(end_offset)
+        self._last_indexed_position = index.last_position
+        self.max_timestamp, self.offset_of_max_timestamp = time_index.last
+        self.end_offset = self.base_offset
+        end_position = self.position_of(end_offset)
+        for batch in Scan(self._log(), index.last_position, end_position, check_crc=False):
+            self.end_offset = batch.end_offset
+            self._note_timestamp(batch.last_offset, batch.max_timestamp)
+        return end_position
+
+    def set_aborted(self, entries: list[AbortedTransaction]) -> None:
+        """Replace the transaction index; without entries there is no file."""
+        self._aborted = list(entries)
+        if entries:
+            data = b"".join(map(aborted_to_bytes, entries))
+            file = self._open_files.get(self.transaction_index_path)
+            file.write_at(0, data)
+            file.truncate(len(data))
+        else:
+            self._open_files.forget(self.transaction_index_path)
+            self._open_files.files.remove(self.transaction_index_path)
+
+    def flush_indexes(self, *, rewrite: bool = False) -> None:
+        """Write the index entries that wait in memory. `rewrite` replaces the whole files."""
+        for path, index, entry_bytes in (
+            (self.index_path, self.offset_index, OFFSET_ENTRY_BYTES),
+            (self.time_index_path, self.time_index, TIME_ENTRY_BYTES),
+        ):
+            first = 0 if rewrite else index.flushed_count
+            file = self._open_files.get(path)
+            if first < len(index):
+                file.write_at(first * entry_bytes, index.to_bytes(first))
+            if first == 0:
+                file.truncate(len(index) * entry_bytes)
+            index.flushed_count = len(index)
+
+    def finish(self) -> None:
+        """No more appends: the last time index entry is the segment's largest timestamp, as Kafka's readers expect."""
+        self.time_index.maybe_add(self.max_timestamp, self.offset_of_max_timestamp)
+        self.flush_indexes()
+
+    # Appending
+
+    def must_roll_for(self, size_bytes: int, last_offset: int, max_timestamp: int) -> bool:
+        """Kafka's `LogSegment.shouldRoll`, by size, batch timestamps (observed P25), full index and offset range."""
+        if self.size_bytes == 0:
+            return last_offset - self.base_offset > INT32_MAX
+        config = self.config
+        entries_max = config.index_bytes_max // OFFSET_ENTRY_BYTES
+        return (
+            self.size_bytes + size_bytes > config.segment_bytes
+            or last_offset - self.base_offset > INT32_MAX
+            or (max_timestamp - self.first_timestamp > config.segment_ms and self.first_timestamp >= 0)
+            or len(self.offset_index) >= entries_max
+            or len(self.time_index) >= config.index_bytes_max // TIME_ENTRY_BYTES - 1
+        )
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, from which segment.ms counts; -1 where it has none."""
+        if self._first_timestamp is None:
+            header = batch_at(self._log().read_at(0, WALK_SIZE_BYTES), 0, 0) if self.size_bytes else None
+            if header is None:
+                return NO_TIMESTAMP
+            self._first_timestamp = header.max_timestamp
+        return self._first_timestamp
+
+    def append(self, data: Buffer, last_offset: int, max_timestamp: int) -> None:
+        """Write one batch at the end. After a StorageError the segment still says what was valid before."""
+        position = self.size_bytes
+        self._open_files.get(self.log_path).write_at(position, data)
+        self.note_batch(last_offset, max_timestamp, position)
+        self.size_bytes = position + len(data)
+        self.end_offset = last_offset + 1
+
+    def add_aborted(self, entry: AbortedTransaction) -> None:
+        """Write one transaction index entry through; the file appears with the first."""
+        known = self.aborted
+        data = aborted_to_bytes(entry)
+        self._open_files.get(self.transaction_index_path).write_at(len(known) * len(data), data)
+        known.append(entry)
+
+    def create(self) -> None:
+        """Make the log file, so that its name holds the log's end even while it is empty."""
+        self._open_files.get(self.log_path)
+
+    # Reading
+
+    def locate(self, offset: int) -> BatchAt | None:
+        """The first batch whose last offset is at least `offset`. Raises DamagedLog when headers make no sense."""
+        hint_offset, hint_position = self._read_hint
+        position = self._position_from_index(*self.offset_index.entry_before(offset))
+        if hint_offset <= offset and hint_position > position:
+            position = hint_position
+        chunk, chunk_position = b"", position
+        while position < self.size_bytes:
+            found = batch_at(chunk, position - chunk_position, position)
+            if found is None:
+                chunk, chunk_position = self._log().read_at(position, _WALK_CHUNK_BYTES), position
+                found = batch_at(chunk, 0, position)
+                if found is None:
+                    raise DamagedLog(f"{self.log_path}: no batch at position {position}")
+            if found.last_offset >= offset:
+                return found
+            position += found.size_bytes
+        return None
+
+    def _position_from_index(self, last_offset: int, position: int) -> int:
+        # An index that lies would skip records without an error: it is believed only where the log agrees.
+        if position == 0 or position > self._loaded_end_position or position in self._believed:
+            return position
+        found = batch_at(self._log().read_at(position, WALK_SIZE_BYTES), 0, position)
+        if found is not None and found.last_offset == last_offset:
+            self._believed.add(position)
+            return position
+        self._rebuild_indexes()
+        return 0
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch that reaches `offset` starts; the segment's end where there is none."""
+        found = self.locate(offset) if offset > self.base_offset else None
+        if found is not None:
+            return found.position
+        return 0 if offset <= self.base_offset else self.size_bytes
+
+    def read(self, offset: int, size_bytes_max: int, end_offset: int, *, at_least_one: bool) -> SegmentRead | None:
+        """Whole batches from the one that holds `offset`, at most `size_bytes_max`, none that reaches `end_offset`.
+
+        `at_least_one` gives the first batch even when it alone is larger. None when there is nothing to give here.
+        """
+        first = self.locate(offset)
+        if first is None:
+            return None
+        read_end, position_end = self.end_offset, self.size_bytes
+        if end_offset < self.end_offset:
+            beyond = self.locate(end_offset)
+            if beyond is not None:
+                read_end, position_end = beyond.base_offset, beyond.position
+        if position_end - first.position > size_bytes_max:
+            read_end, position_end = self._whole_batches(first, first.position + size_bytes_max)
+            if position_end == first.position and at_least_one:
+                read_end, position_end = first.last_offset + 1, first.position + first.size_bytes
+        if position_end <= first.position:
+            return None
+        data = self._log().read_at(first.position, position_end - first.position)
+        if len(data) < position_end - first.position:
+            raise DamagedLog(f"{self.log_path}: ends at {first.position + len(data)} instead of {self.size_bytes}")
+        if first.position < self.unchecked_end_position:
+            self._check(data, first.position)
+        self._read_hint = (read_end, position_end)
+        return SegmentRead(data, first.base_offset, read_end, first.position, position_end)
+
+    def _whole_batches(self, first: BatchAt, limit: int) -> tuple[int, int]:
+        position = max(first.position, self._position_from_index(*self.offset_index.entry_at_most(limit)))
+        chunk, chunk_position = b"", position
+        while True:
+            found = batch_at(chunk, position - chunk_position, position)
+            if found is None:
+                chunk, chunk_position = self._log().read_at(position, _WALK_CHUNK_BYTES), position
+                found = batch_at(chunk, 0, position)
+                if found is None:
+                    raise DamagedLog(f"{self.log_path}: no batch at position {position}")
+            if position + found.size_bytes > limit:
+                return found.base_offset, position
+            position += found.size_bytes
+
+    def _check(self, data: bytes, position: int) -> None:
+        for batch in batches(data):
+            if position >= self.unchecked_end_position:
+                return
+            if not batch.crc_is_valid:
+                raise DamagedLog(f"{self.log_path}: the batch at offset {batch.base_offset} fails its checksum")
+            position += batch.size_bytes
+
+    def upper_bound_offset(self, end_position: int) -> int | None:
+        """Kafka's bound for what was read up to `end_position`: the next index entry's offset, None without one."""
+        return self.offset_index.upper_bound_offset(end_position)
+
+    # Changing what is there
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Cut the batches that reach `end_offset` or lie beyond."""
+        aborted = self.aborted
+        self.cut_log(self.cut_indexes(end_offset))
+        self.set_aborted([entry for entry in aborted if entry.last_offset < end_offset])
+
+    def cut_log(self, position: int) -> None:
+        """Cut the log file alone at `position`; the indexes end there already."""
+        self._open_files.get(self.log_path).truncate(position)
+        self.size_bytes = position
+        self._read_hint = (self.base_offset, 0)
+        self.unchecked_end_position = min(self.unchecked_end_position, position)
+        if position == 0:
+            self._first_timestamp = None
+
+    def scan(self, position: int, *, check_crc: bool = True) -> Scan:
+        """The batches from `position` to the end of the file."""
+        return Scan(self._log(), position, self.size_bytes, check_crc=check_crc)
+
+    @property
+    def paths(self) -> tuple[str, str, str, str]:
+        """All files the segment can have, the log first."""
+        return self.log_path, self.index_path, self.time_index_path, self.transaction_index_path
+
+    def remove(self) -> None:
+        """Remove the files: the log first, as an index without a log is removed at the next start."""
+        for path in self.paths:
+            self._open_files.forget(path)
+            self._open_files.files.remove(path)
+
+    def clear_indexes(self) -> bool:
+        """Empty the index files of an empty segment, should a crash have left them content; True when it had."""
+        files = self._open_files.files
+        stale = [path for path in self.paths[1:] if files.exists(path) and files.size_of(path)]
+        for path in stale:
+            files.remove(path)
+        return bool(stale)
+
+    def release(self) -> None:
+        """Close the files."""
+        for path in self.paths:
+            self._open_files.forget(path)
+
+    def _log(self) -> File:
+        return self._open_files.get(self.log_path, create=False)

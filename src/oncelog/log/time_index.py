@@ -1,0 +1,81 @@
+"""`.timeindex`: from which offset on a segment holds timestamps as late as a given one.
+
+An entry is timestamp int64 and relative offset int32, big endian: "the largest timestamp up to here, and the last
+offset of the batch that holds it". Both ascend. When a segment is rolled, the last entry names its largest timestamp.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from struct import Struct
+
+from oncelog.errors import CorruptIndex
+
+ENTRY_SIZE_BYTES = 12
+NO_TIMESTAMP = -1
+_ENTRY = Struct(">qi")
+
+
+class TimeIndex:
+    """The time index of one segment, in memory; `flushed_count` entries of it are in the file."""
+
+    __slots__ = ("base_offset", "flushed_count", "offsets", "timestamps")
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.timestamps = array("q")  # strictly ascending
+        self.offsets = array("i")  # relative, ascending
+        self.flushed_count = 0
+
+    @classmethod
+    def from_bytes(cls, base_offset: int, data: bytes) -> TimeIndex:
+        """Read a time index file. Raises CorruptIndex. Zeros that Kafka allocated ahead are dropped."""
+        if len(data) % ENTRY_SIZE_BYTES:
+            raise CorruptIndex(f"time index of {base_offset}: {len(data)} bytes are no whole entries")
+        index = cls(base_offset)
+        for timestamp, offset in _ENTRY.iter_unpack(data):
+            if timestamp == 0 and offset == 0 and len(index) and index.timestamps[-1] > 0:
+                break
+            index.timestamps.append(timestamp)
+            index.offsets.append(offset)
+        index.flushed_count = len(index.timestamps)
+        for i in range(len(index)):
+            before = (index.timestamps[i - 1], index.offsets[i - 1]) if i else (NO_TIMESTAMP, 0)
+            if index.timestamps[i] <= before[0] or index.offsets[i] < before[1]:
+                raise CorruptIndex(f"time index of {base_offset}: entry {i} does not ascend")
+        return index
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """The last entry as (timestamp, offset); (-1, base offset) without entries."""
+        if not self.timestamps:
+            return NO_TIMESTAMP, self.base_offset
+        return self.timestamps[-1], self.offsets[-1] + self.base_offset
+
+    def maybe_add(self, timestamp: int, offset: int) -> None:
+        """Add an entry when `timestamp` is later than the last one's: entries never go back."""
+        if timestamp > (self.timestamps[-1] if self.timestamps else NO_TIMESTAMP):
+            self.timestamps.append(timestamp)
+            self.offsets.append(offset - self.base_offset)
+
+    def offset_before(self, timestamp: int) -> int:
+        """An offset before which no record is as late as `timestamp`."""
+        # The entry with exactly this timestamp names the batch that holds it: only earlier ones are skipped.
+        found = bisect_left(self.timestamps, timestamp)
+        return self.offsets[found - 1] + self.base_offset if found else self.base_offset
+
+    def truncate(self, end_offset: int) -> None:
+        """Drop entries at or above `end_offset`."""
+        keep = bisect_left(self.offsets, min(end_offset - self.base_offset, 2**31 - 1))
+        del self.timestamps[keep:]
+        del self.offsets[keep:]
+        self.flushed_count = min(self.flushed_count, keep)
+
+    def to_bytes(self, first_index: int = 0) -> bytes:
+        """The file's bytes from entry `first_index` on."""
+        pairs = zip(self.timestamps[first_index:], self.offsets[first_index:], strict=True)
+        return b"".join(_ENTRY.pack(timestamp, offset) for timestamp, offset in pairs)
