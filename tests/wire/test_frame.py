@@ -149,6 +149,8 @@ def test_headers_of_unknown_api_versions_can_be_read() -> None:
 def test_client_ids_that_do_not_fit() -> None:
     with pytest.raises(MalformedMessage, match="client id of 32767 bytes"):
         decode_request_header(memoryview(bytes.fromhex("0012 0000 00000001 7fff 61")))
+    with pytest.raises(MalformedMessage, match="client id of 2 bytes"):
+        decode_request_header(memoryview(bytes.fromhex("0012 0000 00000001 0002 61")))
     with pytest.raises(InvalidField, match="client id"):
         request_bytes(0, "x" * 32768)
 
