@@ -53,9 +53,7 @@ class GroupShell:
         if decision.records:
             for record in decision.records:
                 key, value = coordinator.record_to_key_value(record)
-                self.log.append(
-                    (key, value, getattr(record, "producer_id", -1), getattr(record, "producer_epoch", -1))
-                )
+                self.log.append((key, value, getattr(record, "producer_id", -1), getattr(record, "producer_epoch", -1)))
             coordinator.appended(decision.records)
             self.uncommitted += decision.records
             if not self.holds_commits:
@@ -180,7 +178,8 @@ class GroupShell:
             protocol_type=protocol_type,
             protocol_name=protocol_name,
             assignments=[
-                SyncGroupRequestAssignment(member_id=each, assignment=data) for each, data in (assignments or {}).items()
+                SyncGroupRequestAssignment(member_id=each, assignment=data)
+                for each, data in (assignments or {}).items()
             ],
         )
         return self._answer(self.coordinator.sync_group(request, token=self.tokens, now_ms=self.now_ms), self.tokens)
@@ -300,8 +299,6 @@ class GroupShell:
         token = self.join_with_id(**how)
         again = self.join(leader.member_id, **how)
         follower = self.answers[token]
-        self.sync(
-            again.member_id, again.generation_id, {again.member_id: b"first", follower.member_id: b"second"}
-        )
+        self.sync(again.member_id, again.generation_id, {again.member_id: b"first", follower.member_id: b"second"})
         self.sync(follower.member_id, again.generation_id)
         return again.member_id, follower.member_id, again.generation_id

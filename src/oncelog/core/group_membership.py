@@ -95,7 +95,8 @@ class Membership:
             return Decision(reply=join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
         if request.member_id == NO_MEMBER_ID:
             return self._join_new(group, join)
-        if request.member_id in group.pending_members:
+        # Only dynamic members are given ids before they join; with an instance id this is not their request.
+        if request.member_id in group.pending_members and request.group_instance_id is None:
             return self._add(group, join, request.member_id)
         error_code = group.check_member(request.member_id, request.group_instance_id)
         if error_code != ErrorCode.NONE:
