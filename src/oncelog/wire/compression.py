@@ -23,8 +23,8 @@ XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_MAGIC = XERIAL_HEADER[:8]
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _SNAPPY_GROWTH_MAX = 22  # a copy element of 3 bytes makes at most 64
-_CHUNK_BYTES = 64 * 1024
-_GZIP_MEMBERS_MAX = 64  # each costs an inflate window; Kafka's clients write one
+_ZSTD_INPUT_BYTES = 256
+_FRAMES_MAX = 64  # frames or members one after the other: each costs a context, and Kafka's clients write one
 _ZSTD_WINDOW_BYTES_MAX = 1 << 27  # what zstd-jni and libzstd accept by default
 _int32 = struct.Struct(">i")
 
@@ -85,7 +85,7 @@ def _gzip_decompress(data: Data, bytes_max: int) -> bytes:
     parts: list[bytes] = []
     size_bytes = 0
     rest: Data = data
-    for _ in range(_GZIP_MEMBERS_MAX):
+    for _ in range(_FRAMES_MAX):
         member = zlib.decompressobj(31)
         try:
             part = member.decompress(rest, bytes_max - size_bytes + 1)
@@ -100,7 +100,7 @@ def _gzip_decompress(data: Data, bytes_max: int) -> bytes:
         rest = member.unused_data
         if not rest:
             return b"".join(parts)
-    raise CorruptBatch(f"bad gzip data: more than {_GZIP_MEMBERS_MAX} members")
+    raise CorruptBatch(f"bad gzip data: more than {_FRAMES_MAX} members")
 
 
 def _xerial_compress(data: Data) -> bytes:
@@ -170,19 +170,31 @@ def _lz4_decompress(data: Data, bytes_max: int) -> bytes:
 
 
 def _zstd_decompress(data: Data, bytes_max: int) -> bytes:
+    # A block makes at most 128 KiB, and takes 4 bytes at least: so small pieces of input pass the limit by 8 MiB at
+    # most, and unlike zstandard's stream_reader this tells a frame that is cut short from one that has ended.
     parts: list[bytes] = []
     size_bytes = 0
-    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
-    try:
-        with decompressor.stream_reader(data, read_across_frames=True) as reader:
-            while part := reader.read(max(_CHUNK_BYTES, min(size_bytes, bytes_max + 1 - size_bytes))):
+    rest = bytes(data)
+    context = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
+    for _ in range(_FRAMES_MAX):
+        frame = context.decompressobj()
+        position = 0
+        try:
+            while not frame.eof and position < len(rest):
+                part = frame.decompress(rest[position : position + _ZSTD_INPUT_BYTES])
+                position += _ZSTD_INPUT_BYTES
                 size_bytes += len(part)
                 if size_bytes > bytes_max:
                     raise _too_large(Codec.ZSTD, bytes_max)
                 parts.append(part)
-    except zstandard.ZstdError as error:
-        raise CorruptBatch(f"bad zstd data: {error}") from None
-    return b"".join(parts)
+        except zstandard.ZstdError as error:
+            raise CorruptBatch(f"bad zstd data: {error}") from None
+        if not frame.eof:
+            raise CorruptBatch("bad zstd data: it is cut short")
+        rest = frame.unused_data + rest[position:]
+        if not rest:
+            return b"".join(parts)
+    raise CorruptBatch(f"bad zstd data: more than {_FRAMES_MAX} frames")
 
 
 _DECOMPRESSORS: dict[int, Callable[[Data, int], bytes]] = {

@@ -1,0 +1,20 @@
+"""That the two worlds of the other tests are what they say."""
+
+import oncelog.wire
+from tests.wire.worlds import INSTALLED, PLAIN
+
+
+def test_the_plain_modules_are_source_files_and_use_one_another():
+    assert PLAIN.record_codec.__file__.endswith(".py")
+    assert PLAIN.arrow_codec.__file__.endswith(".py")
+    assert PLAIN.record_codec.read_varint is PLAIN.varint.read_varint
+    assert PLAIN.record_batch.parse_records is PLAIN.record_codec.parse_records
+    assert PLAIN.produce_validation.RecordBatch is PLAIN.record_batch.RecordBatch
+
+
+def test_compiled_says_what_is_compiled():
+    said = oncelog.wire.compiled()
+    assert set(said) == {"varint", "record_codec", "arrow_codec"}
+    for name, is_compiled in said.items():
+        assert is_compiled == (not getattr(INSTALLED, name).__file__.endswith(".py"))
+    assert len(set(said.values())) == 1, "all hot modules are compiled, or none"
