@@ -119,13 +119,13 @@ class RecordAccumulator:
             position += 1
         queue.insert(position, batch)
 
-    def next_timer(self) -> float | None:
-        """When something becomes ready or expires by itself (milliseconds), if nothing happens before."""
+    def next_timer(self, now_ms: float) -> float | None:
+        """The next time after `now_ms` (milliseconds) at which something becomes ready or expires by itself."""
         times = []
         for queue in self._queues.values():
             if queue:
-                times.append(min(self._ready_at(queue, queue[0]), self.deadline_ms(queue[0])))
-        return min(times, default=None)
+                times += [self._ready_at(queue, queue[0]), self.deadline_ms(queue[0])]
+        return min((time for time in times if time > now_ms), default=None)
 
     def deadline_ms(self, batch: ProducerBatch) -> float:
         """When the batch must have ended."""

@@ -270,6 +270,18 @@ class TransactionManager:
             )
         return self.begin_commit(call) if state == self.prepared_state else self.begin_abort(call)
 
+    def forget_initialization(self) -> None:
+        """Before another `initialize`, from READY; nothing where there is nothing to forget."""
+        if self.state is _S.READY and self._pending_call is None:
+            self._transition(_S.UNINITIALIZED)
+
+    def describe_waiting(self) -> str:
+        """What is under way, for the text of a timeout."""
+        if self._in_flight is not None:
+            node = self._in_flight.node
+            return f"{self._in_flight.api.name} at " + (f"{node.host}:{node.port}" if node else "any broker")
+        return ", ".join(request.api.name for request in self._queue) or "nothing"
+
     def result_taken(self, result: PendingResult) -> None:
         """The caller has seen the result: other calls are allowed again."""
         if self._pending_call is result:

@@ -87,7 +87,7 @@ class PendingResult:
 
 @dataclass(eq=False, slots=True)
 class TxnRequest:
-    """One request to send. `message` stays the same for every attempt; `attempt_count` counts answers that never came."""
+    """One request to send. `message` is the same in every attempt; `attempt_count` counts answers that never came."""
 
     api: TxnApi
     message: TxnMessage
@@ -108,10 +108,10 @@ class TxnRequest:
 
 
 def find_coordinator_request(key: CoordinatorKey) -> TxnRequest:
-    """FindCoordinator for one key, filled in for all versions."""
-    message = FindCoordinatorRequest(key=key.key, key_type=key.key_type, coordinator_keys=[key.key])
+    """FindCoordinator for one key, in the form that all brokers of these days know (v4)."""
+    message = FindCoordinatorRequest(key_type=key.key_type, coordinator_keys=[key.key])
     api = TxnApi.FIND_COORDINATOR
-    return TxnRequest(api, message, None, PendingResult(), api.value, finds=key)
+    return TxnRequest(api, message, None, PendingResult(), api.value, version_min=4, finds=key)
 
 
 def init_producer_id_request(message: InitProducerIdRequest, result: PendingResult, priority: float) -> TxnRequest:
@@ -162,7 +162,7 @@ def txn_offset_commit_request(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     is_tv2: bool,
 ) -> TxnRequest:
-    """TxnOffsetCommit with the member's generation (KIP-447); from v5 on it adds itself to the transaction (KIP-890)."""
+    """TxnOffsetCommit with the member's generation (KIP-447); v5 adds itself to the transaction (KIP-890)."""
     topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
     for (topic, partition), position in sorted(offsets.items(), key=lambda item: item[0]):
         topics.setdefault(topic, []).append(

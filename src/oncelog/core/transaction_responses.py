@@ -36,7 +36,7 @@ def _on_success(manager: TransactionManager, request: TxnRequest, response: Any)
     api = request.api
     if api is TxnApi.FIND_COORDINATOR:
         assert request.finds is not None
-        found = response.coordinators[0] if response.coordinators else response
+        found = response.coordinators[0]
         manager.coordinators[request.finds] = Node(found.node_id, found.host, found.port)
     elif api is TxnApi.INIT_PRODUCER_ID:
         identity = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
@@ -53,7 +53,7 @@ def _on_success(manager: TransactionManager, request: TxnRequest, response: Any)
 
 
 def _error_code(request: TxnRequest, response: Any) -> int:
-    if request.api is TxnApi.FIND_COORDINATOR and response.coordinators:
+    if request.api is TxnApi.FIND_COORDINATOR:
         return int(response.coordinators[0].error_code)
     if request.api is TxnApi.ADD_PARTITIONS_TO_TXN:
         codes = [p.partition_error_code for t in response.results_by_topic_v3_and_below for p in t.results_by_partition]

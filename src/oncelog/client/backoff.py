@@ -1,0 +1,58 @@
+"""Waiting between attempts: exponential, bounded, with jitter; and deadlines that say what was waited for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from oncelog.errors import KafkaError, RequestTimedOut
+from oncelog.host.randomness import Random
+
+
+class Backoff:
+    """Grows from `first_ms` to `max_ms`, each wait 20 % more or less, so that clients do not retry in step."""
+
+    def __init__(self, first_ms: float, max_ms: float, random: Random) -> None:
+        self._first_ms, self._max_ms, self._random = first_ms, max_ms, random
+        self._attempt_count = 0
+
+    def next_ms(self) -> float:
+        """How long to wait before the next attempt."""
+        grown = min(self._first_ms * float(2 ** min(self._attempt_count, 20)), self._max_ms)
+        self._attempt_count += 1
+        return grown * self._random.uniform(0.8, 1.2)
+
+    def reset(self) -> None:
+        """It worked: begin small again."""
+        self._attempt_count = 0
+
+
+class Deadline:
+    """When a call must be over. `what` is named in the error, beside the last thing that went wrong."""
+
+    def __init__(self, timeout_ms: float, what: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timeout_ms, self._what = timeout_ms, what
+        self._ends = self._loop.time() + timeout_ms / 1000
+
+    @property
+    def left_ms(self) -> int:
+        """Milliseconds that are left, at least 0."""
+        return max(int((self._ends - self._loop.time()) * 1000), 0)
+
+    def request_timeout_ms(self, request_timeout_ms: int) -> int:
+        """A request's timeout within this deadline."""
+        return max(min(request_timeout_ms, self.left_ms), 1)
+
+    async def wait(self, backoff: Backoff, last_error: KafkaError | None) -> None:
+        """Wait for the next attempt. Raises RequestTimedOut when there is no time for one."""
+        pause_ms = backoff.next_ms()
+        if pause_ms >= self.left_ms:
+            raise self.passed(last_error)
+        await asyncio.sleep(pause_ms / 1000)
+
+    def passed(self, last_error: BaseException | None = None) -> RequestTimedOut:
+        """The error of a deadline that has passed."""
+        because = f"; last error: {last_error}" if last_error else ""
+        error = RequestTimedOut(f"{self._what}: not done within {self._timeout_ms:g} ms{because}")
+        error.__cause__ = last_error
+        return error

@@ -1,0 +1,303 @@
+"""The clients' configuration: Kafka's keys in snake case as keyword arguments, or dotted as Kafka spells them.
+
+An unknown key is refused with the nearest known name; a key of Kafka's that means nothing here is taken with a warning.
+Values may be strings, as in a properties file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from oncelog.errors import ConfigurationError
+from oncelog.wire.compression import Codec
+
+log = logging.getLogger("oncelog.client")
+
+_TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no"}
+_HAS_NO_MEANING = frozenset(
+    {
+        "client_dns_lookup",
+        "send_buffer_bytes",
+        "receive_buffer_bytes",
+        "metric_reporters",
+        "metrics_num_samples",
+        "metrics_sample_window_ms",
+        "metrics_recording_level",
+        "auto_include_jmx_reporter",
+        "enable_metrics_push",
+        "interceptor_classes",
+        "socket_connection_setup_timeout_max_ms",
+        "metadata_max_idle_ms",
+        "metadata_recovery_strategy",
+        "partitioner_class",
+        "metadata_recovery_rebootstrap_trigger_ms",
+        "partitioner_adaptive_partitioning_enable",
+        "partitioner_ignore_keys",
+        "partitioner_availability_timeout_ms",
+        "key_serializer",
+        "value_serializer",
+        "key_deserializer",
+        "value_deserializer",
+        "compression_gzip_level",
+        "compression_lz4_level",
+        "compression_zstd_level",
+        "client_rack",
+        "connections_max_idle_ms",
+        "group_remote_assignor",
+        "security_providers",
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientConfig:
+    """What every client takes. Times in milliseconds."""
+
+    bootstrap_servers: str = "127.0.0.1:9092"
+    client_id: str = "oncelog"
+    request_timeout_ms: int = 30000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1000
+    metadata_max_age_ms: int = 300000
+    socket_connection_setup_timeout_ms: int = 10000
+    default_api_timeout_ms: int = 60000
+    security_protocol: str = "PLAINTEXT"
+
+    KIND: ClassVar[str] = "client"
+
+    def __post_init__(self) -> None:
+        self.bootstrap_addresses()
+        if self.security_protocol.upper() != "PLAINTEXT":
+            raise ConfigurationError(f"security_protocol={self.security_protocol}: only PLAINTEXT is supported")
+        for name in self.must_be_positive():
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name}={getattr(self, name)} must be more than 0")
+
+    def must_be_positive(self) -> tuple[str, ...]:
+        """Keys that take no zero and nothing below."""
+        return ("request_timeout_ms", "default_api_timeout_ms", "socket_connection_setup_timeout_ms")
+
+    def bootstrap_addresses(self) -> list[tuple[str, int]]:
+        """Host and port of each bootstrap server."""
+        found = []
+        for part in self.bootstrap_servers.split(","):
+            name, colon, port = part.strip().rpartition(":")
+            if not (colon and name and port.isdigit() and 0 < int(port) < 65536):
+                raise ConfigurationError(
+                    f"bootstrap_servers={self.bootstrap_servers!r}: expected HOST:PORT[,HOST:PORT]"
+                )
+            found.append((name.strip("[]"), int(port)))
+        return found
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From keyword arguments in snake case. Raises ConfigurationError."""
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        taken: dict[str, Any] = {}
+        for name, value in values.items():
+            field = fields.get(name)
+            if field is not None:
+                taken[name] = _converted(name, value, str(field.type))
+            elif name in _HAS_NO_MEANING:
+                log.warning("%s: %s has no meaning in oncelog and is ignored", cls.KIND, name)
+            else:
+                raise ConfigurationError(_unknown(cls.KIND, name, fields))
+        return cls(**taken)
+
+    @classmethod
+    def of_dotted(cls, values: Mapping[str, Any]) -> Self:
+        """From Kafka's dotted keys. Raises ConfigurationError."""
+        return cls.of(snake_case(values))
+
+
+def snake_case(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Kafka's dotted keys as keyword arguments."""
+    return {name.replace(".", "_"): value for name, value in values.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """Kafka's producer keys."""
+
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60000
+    transaction_two_phase_commit_enable: bool = False
+    keep_prepared_txn: bool | None = None
+    enable_idempotence: bool = True
+    acks: str = "all"
+    linger_ms: int = 5
+    batch_size: int = 16384
+    buffer_memory: int = 33554432
+    compression_type: str = "none"
+    max_request_size: int = 1048576
+    max_block_ms: int = 60000
+    delivery_timeout_ms: int = 120000
+    retries: int = 2147483647
+    max_in_flight_requests_per_connection: int = 5
+
+    KIND: ClassVar[str] = "producer"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.transactional_id == "":
+            raise ConfigurationError("transactional_id must not be empty")
+        if self.acks not in ("all", "-1", "0", "1"):
+            raise ConfigurationError(f"acks={self.acks}: expected all, 1 or 0")
+        if self.compression_type.upper() not in Codec.__members__:
+            names = ", ".join(name.lower() for name in Codec.__members__)
+            raise ConfigurationError(f"compression_type={self.compression_type}: expected one of {names}")
+        if self.transactional_id is not None and not self.is_idempotent:
+            raise ConfigurationError("transactions need enable_idempotence=True and acks=all")
+        if self.enable_idempotence and self.acks_number != -1:
+            raise ConfigurationError(f"acks={self.acks} needs enable_idempotence=False")
+        if self.is_idempotent and not 1 <= self.max_in_flight_requests_per_connection <= 5:
+            raise ConfigurationError("max_in_flight_requests_per_connection must be 1 to 5 with idempotence")
+        if self.transaction_two_phase_commit_enable and self.transactional_id is None:
+            raise ConfigurationError("transaction_two_phase_commit_enable needs a transactional_id")
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise ConfigurationError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
+
+    def must_be_positive(self) -> tuple[str, ...]:
+        """Keys that take no zero and nothing below."""
+        return (
+            *super().must_be_positive(),
+            "transaction_timeout_ms",
+            "batch_size",
+            "buffer_memory",
+            "max_request_size",
+        )
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From keyword arguments. KIP-939: a timeout and two-phase commit exclude each other."""
+        config = super().of(values)
+        if config.transaction_two_phase_commit_enable and "transaction_timeout_ms" in values:
+            raise ConfigurationError("transaction_timeout_ms has no meaning with transaction_two_phase_commit_enable")
+        return config
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether batches carry a producer id and sequences."""
+        return self.enable_idempotence and self.acks_number == -1
+
+    @property
+    def acks_number(self) -> int:
+        """`acks` as the wire has it."""
+        return -1 if self.acks == "all" else int(self.acks)
+
+    @property
+    def codec(self) -> Codec:
+        """The codec of new batches."""
+        return Codec[self.compression_type.upper()]
+
+    @property
+    def keeps_prepared(self) -> bool:
+        """Whether `start` keeps a prepared transaction of an earlier life (KIP-939)."""
+        if self.keep_prepared_txn is None:
+            return self.transaction_two_phase_commit_enable
+        return self.keep_prepared_txn
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerConfig(ClientConfig):
+    """Kafka's consumer keys. `order` is ours."""
+
+    group_id: str | None = None
+    group_instance_id: str | None = None
+    isolation_level: str = "read_uncommitted"
+    order: str = "offset"
+    auto_offset_reset: str = "latest"
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5000
+    session_timeout_ms: int = 45000
+    heartbeat_interval_ms: int = 3000
+    max_poll_interval_ms: int = 300000
+    max_poll_records: int = 500
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 52428800
+    fetch_max_wait_ms: int = 500
+    max_partition_fetch_bytes: int = 1048576
+    check_crcs: bool = True
+    allow_auto_create_topics: bool = True
+    exclude_internal_topics: bool = True
+    partition_assignment_strategy: str = "range,cooperative-sticky"
+
+    KIND: ClassVar[str] = "consumer"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _one_of("isolation_level", self.isolation_level, ("read_uncommitted", "read_committed"))
+        _one_of("order", self.order, ("offset", "transaction"))
+        _one_of("auto_offset_reset", self.auto_offset_reset, ("latest", "earliest", "none"))
+        if self.group_id == "":
+            raise ConfigurationError("group_id must not be empty")
+
+    def must_be_positive(self) -> tuple[str, ...]:
+        """Keys that take no zero and nothing below."""
+        return (*super().must_be_positive(), "max_poll_records", "session_timeout_ms", "heartbeat_interval_ms")
+
+    @property
+    def is_read_committed(self) -> bool:
+        """Whether only committed transactions are delivered."""
+        return self.isolation_level == "read_committed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdminConfig(ClientConfig):
+    """Kafka's admin keys."""
+
+    KIND: ClassVar[str] = "admin"
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigurationError(f"{name}={value}: expected one of {', '.join(allowed)}")
+
+
+def _unknown(kind: str, name: str, fields: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
+    return f"{kind}: unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _converted(name: str, value: Any, kind: str) -> Any:
+    """Strings become what the key takes; other values must be of that type already."""
+    if value is None and "None" in kind:
+        return None
+    base = kind.removesuffix(" | None")
+    if name == "bootstrap_servers" and isinstance(value, list | tuple):
+        return ",".join(value)
+    if name == "partition_assignment_strategy" and isinstance(value, list | tuple):
+        return ",".join(value)
+    readers: dict[str, Callable[[Any], Any]] = {"bool": _boolean, "int": _integer, "str": _text}
+    try:
+        return readers[base](value)
+    except ValueError as error:
+        raise ConfigurationError(f"{name}={value!r}: expected {base}") from error
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text not in _TRUE | _FALSE:
+        raise ValueError(text)
+    return text in _TRUE
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise ValueError(value)
+    return int(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return str(value)
+    raise ValueError(value)

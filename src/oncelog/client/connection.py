@@ -1,0 +1,215 @@
+"""One connection to one broker: requests go out, answers come back in order, versions are agreed when it opens.
+
+It knows nothing of clusters or retries. Every request has a deadline; one that passes it closes the connection, since
+what comes later on it can no longer be told apart from silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oncelog.errors import (
+    ErrorCode,
+    KafkaError,
+    MalformedFrame,
+    MalformedMessage,
+    Network,
+    RequestTimedOut,
+    UnsupportedVersion,
+    error_for,
+)
+from oncelog.host.network import ConnectFailed
+from oncelog.host.network import Network as NetworkDoor
+from oncelog.wire.api import APIS, ApiKey
+from oncelog.wire.frame import FrameReader, decode_response, encode_request, response_correlation_id
+from oncelog.wire.messages.api_versions import ApiVersionsRequest
+from oncelog.wire.schema import Struct
+
+SOFTWARE_NAME = "oncelog"
+SOFTWARE_VERSION = "0.1.0"
+
+
+@dataclass(frozen=True)
+class BrokerVersions:
+    """What a broker told about itself in ApiVersions."""
+
+    ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    finalized_features: Mapping[str, int] = field(default_factory=dict)
+    supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    features_epoch: int = -1
+
+    def choose(self, api_key: int, version_min: int, version_max: int) -> int:
+        """The highest version that both sides speak. Raises UnsupportedVersion."""
+        api = APIS[api_key]
+        low, high = self.ranges.get(api_key, (0, -1))
+        chosen = min(high, version_max, api.max_version)
+        lowest = max(low, version_min, api.min_version)
+        if chosen < lowest:
+            offered = f"offers {low} to {high}" if high >= 0 else "does not know it"
+            raise UnsupportedVersion(
+                f"{api.name}: needs version {lowest} to {min(version_max, api.max_version)}, the broker {offered}"
+            )
+        return chosen
+
+
+class Connection(asyncio.Protocol):
+    """An open connection. `name` is HOST:PORT, for messages."""
+
+    def __init__(self, name: str, client_id: str) -> None:
+        self.name = name
+        self.versions = BrokerVersions()
+        self.is_closed = False
+        self._client_id = client_id
+        self._transport: asyncio.Transport | None = None
+        self._frames = FrameReader()
+        self._next_correlation_id = 0
+        self._waiting: dict[int, tuple[int, int, asyncio.Future[Any]]] = {}
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+
+    @classmethod
+    async def open(cls, network: NetworkDoor, host: str, port: int, client_id: str, timeout_ms: int) -> Connection:
+        """Connect and agree on versions. Raises Network, RequestTimedOut, UnsupportedVersion."""
+        name = f"{host}:{port}"
+        connection = cls(name, client_id)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await network.connect(host, port, lambda: connection)
+                await connection._agree_on_versions(timeout_ms)
+        except TimeoutError as error:
+            connection.close()
+            raise RequestTimedOut(f"no connection to {name} within {timeout_ms} ms") from error
+        except (ConnectFailed, OSError) as error:
+            connection.close()
+            raise Network(str(error)) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def _agree_on_versions(self, timeout_ms: int) -> None:
+        version = APIS[ApiKey.API_VERSIONS].max_version
+        while True:
+            message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+            response = await self._start(message, ApiKey.API_VERSIONS, version, timeout_ms)
+            ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+            if response.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
+                version = min(version - 1, ranges.get(ApiKey.API_VERSIONS, (0, 0))[1])
+                continue
+            if response.error_code:
+                raise error_for(response.error_code, f"{self.name} refused ApiVersions")
+            break
+        self.versions = BrokerVersions(
+            ranges,
+            {feature.name: feature.max_version_level for feature in response.finalized_features},
+            {feature.name: (feature.min_version, feature.max_version) for feature in response.supported_features},
+            response.finalized_features_epoch,
+        )
+
+    async def request(
+        self, message: Struct, *, version_min: int = 0, version_max: int = 32767, timeout_ms: int
+    ) -> tuple[Any, int]:
+        """Send and wait: response and version used. Raises Network, RequestTimedOut, UnsupportedVersion."""
+        while not self._may_write.is_set():
+            await self._may_write.wait()
+        answer, version = self.start_request(
+            message, version_min=version_min, version_max=version_max, timeout_ms=timeout_ms
+        )
+        return await answer, version
+
+    def start_request(
+        self, message: Struct, *, version_min: int = 0, version_max: int = 32767, timeout_ms: int
+    ) -> tuple[asyncio.Future[Any], int]:
+        """Send at once, so that requests leave in the order of the calls. Raises Network, UnsupportedVersion."""
+        api_key = type(message).KEY
+        version = self.versions.choose(api_key, version_min, version_max)
+        return self._start(message, api_key, version, timeout_ms), version
+
+    def send_only(self, message: Struct, *, version_max: int = 32767) -> None:
+        """Send a request that gets no answer (Produce with acks=0)."""
+        api_key = type(message).KEY
+        self._write(message, api_key, self.versions.choose(api_key, 0, version_max))
+
+    def _write(self, message: Struct, api_key: int, version: int) -> int:
+        if self.is_closed or self._transport is None:
+            raise Network(f"the connection to {self.name} is closed")
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) % 2**31
+        self._transport.writelines(encode_request(api_key, version, correlation_id, self._client_id, message))
+        return correlation_id
+
+    def _start(self, message: Struct, api_key: int, version: int, timeout_ms: int) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        self._waiting[self._write(message, api_key, version)] = (api_key, version, answer)
+        timer = loop.call_later(timeout_ms / 1000, self._timed_out, answer, api_key, timeout_ms)
+        answer.add_done_callback(lambda _: timer.cancel())
+        return answer
+
+    def _timed_out(self, answer: asyncio.Future[Any], api_key: int, timeout_ms: int) -> None:
+        name = APIS[api_key].name
+        if not answer.done():
+            answer.set_exception(RequestTimedOut(f"{name} to {self.name} got no answer within {timeout_ms} ms"))
+        self.close(Network(f"the connection to {self.name} was given up: {name} got no answer in {timeout_ms} ms"))
+
+    def close(self, reason: KafkaError | None = None) -> None:
+        """Close; whoever waits gets Network (or `reason`)."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._may_write.set()
+        if self._transport is not None:
+            self._transport.close()
+        waiting, self._waiting = self._waiting, {}
+        for _, _, answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(reason or Network(f"the connection to {self.name} was closed"))
+
+    # -- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The transport is there."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self.is_closed:
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The broker closed it, or the network did."""
+        self.close(Network(f"the connection to {self.name} was lost" + (f": {exc}" if exc else "")))
+
+    def pause_writing(self) -> None:
+        """The transport's buffer is full."""
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        """The transport's buffer has room again."""
+        self._may_write.set()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came: hand whole answers to those who wait."""
+        try:
+            for frame in self._frames.receive(data):
+                self._answered(frame)
+        except (MalformedFrame, MalformedMessage) as error:
+            self.close(Network(f"{self.name} sent what cannot be read: {error}"))
+
+    def _answered(self, frame: memoryview) -> None:
+        correlation_id = response_correlation_id(frame)
+        found = self._waiting.pop(correlation_id, None)
+        if found is None:
+            raise MalformedMessage(f"an answer to request {correlation_id}, which was never sent")
+        api_key, version, answer = found
+        if answer.done():  # whoever asked is gone
+            return
+        if api_key == ApiKey.API_VERSIONS and bytes(frame[4:6]) == b"\x00\x23":
+            version = 0  # a broker that does not know the version answers in version 0
+        try:
+            _, message = decode_response(api_key, version, frame)
+        except MalformedMessage as error:
+            answer.set_exception(Network(f"{self.name} sent what cannot be read: {error}"))
+            raise
+        answer.set_result(message)

@@ -1,0 +1,91 @@
+"""What the producer gives back and the consumer hands out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from oncelog.core.producer_batch import Acknowledged, ProducerBatch
+from oncelog.core.transaction_manager import again
+from oncelog.errors import KafkaError
+from oncelog.types import TopicPartition
+
+CREATE_TIME, LOG_APPEND_TIME = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMetadata:
+    """Where a record was stored. `offset` is -1 where no broker told it (acks=0, a very late duplicate).
+
+    `timestamp_ms` is the record's own, or the broker's for topics with LogAppendTime.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: int = CREATE_TIME
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class ConsumerRecord(NamedTuple):
+    """A record read from a partition. `timestamp_ms` is -1 where there is none; `headers` may repeat a name."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class Delivery:
+    """What `send` gives: await it for the RecordMetadata, or the error. It need not be awaited.
+
+    All records of a batch share one future, made when the first of them is awaited.
+    """
+
+    __slots__ = ("_batch", "_index", "_timestamp_ms")
+
+    def __init__(self, batch: ProducerBatch, index: int, timestamp_ms: int) -> None:
+        self._batch, self._index, self._timestamp_ms = batch, index, timestamp_ms
+
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._batch.outcome is not None
+
+    def result(self) -> RecordMetadata:
+        """The outcome, once `done`. Raises the error of a failed record."""
+        outcome = self._batch.outcome
+        if outcome is None:
+            raise asyncio.InvalidStateError("the record is not acknowledged yet")
+        if isinstance(outcome, KafkaError):
+            raise again(outcome)
+        return self._metadata(outcome)
+
+    def _metadata(self, outcome: Acknowledged) -> RecordMetadata:
+        topic, partition = self._batch.topic_partition
+        offset = outcome.base_offset + self._index if outcome.base_offset >= 0 else -1
+        if outcome.log_append_time_ms >= 0:
+            return RecordMetadata(topic, partition, offset, outcome.log_append_time_ms, LOG_APPEND_TIME)
+        return RecordMetadata(topic, partition, offset, self._timestamp_ms)
+
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
+        if self._batch.outcome is None:
+            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._batch.on_done.append(lambda _: None if ended.done() else ended.set_result(None))
+            yield from ended.__await__()
+        return self.result()
