@@ -1,0 +1,275 @@
+"""One client connection: frames in, requests in order, replies out in the same order.
+
+A request begins when the one before it has made its effects; only waiting for a sync overlaps. So much may be in flight:
+beyond it the socket is not read (back pressure), and while the client does not read, no further request begins. A
+malformed frame ends this connection with one line in the log, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.handlers.api_versions import unsupported_api_versions
+from oncelog.broker.request import CloseConnection, NoReply, Reply, Request
+from oncelog.errors import MalformedFrame, MalformedMessage
+from oncelog.wire.api import APIS, ApiKey
+from oncelog.wire.frame import FrameReader, RequestHeader, decode_request_header, encode_response
+from oncelog.wire.schema import decode_message
+
+if TYPE_CHECKING:
+    from oncelog.broker.server import Server
+
+_log = logging.getLogger("oncelog.connection")
+
+IN_FLIGHT_COUNT_MAX = 100
+WRITE_BUFFER_SIZE_BYTES_MAX = 1_048_576
+
+
+class _Slot:
+    """A reply's place in the order of requests; `reply` is filled in when it is known."""
+
+    __slots__ = ("begun", "header", "is_done", "reply")
+
+    def __init__(self, header: RequestHeader) -> None:
+        self.header = header
+        self.reply: Reply = None
+        self.is_done = False
+        self.begun: asyncio.Future[Any] | None = None
+
+
+class Connection(asyncio.Protocol):
+    """The server's end of a connection."""
+
+    def __init__(self, server: Server, connection_id: int, size_bytes_max: int) -> None:
+        self._server = server
+        self.connection_id = connection_id
+        self.client_host = ""
+        self.last_active = 0.0
+        self.frame_begun: float | None = None
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader(size_bytes_max)
+        self._partial_size_bytes = 0
+        self._frames: deque[memoryview] = deque()
+        self._slots: deque[_Slot] = deque()
+        self._running: list[Request] = []
+        self._may_write = True
+        self._is_reading = True
+        self._is_advancing = False
+        self.is_draining = False
+
+    # what the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, or refuse it where there are too many."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_SIZE_BYTES_MAX)
+        peer = transport.get_extra_info("peername")
+        self.client_host = str(peer[0]) if isinstance(peer, tuple) else ""
+        self.last_active = asyncio.get_running_loop().time()
+        if not self._server.accepted(self):
+            transport.abort()
+            self._transport = None
+
+    def data_received(self, data: bytes) -> None:
+        """Cut what came into frames and begin what may begin."""
+        if self._transport is None:
+            return
+        now = asyncio.get_running_loop().time()
+        self.last_active = now
+        try:
+            frames = self._reader.receive(data)
+        except MalformedFrame as error:
+            self.refuse(f"malformed frame: {error}")
+            return
+        self._partial_size_bytes += len(data) - sum(len(frame) + 4 for frame in frames)
+        if frames or not self._partial_size_bytes:
+            self.frame_begun = None
+        if self._partial_size_bytes and self.frame_begun is None:
+            self.frame_begun = now
+        if frames:
+            self._frames.extend(frames)
+            self._advance()
+
+    def eof_received(self) -> bool:
+        """The client has said all it will; its replies are still sent."""
+        return bool(self._slots)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Drop what is held or parked for this client; effects under way are completed by the shells."""
+        self._transport = None
+        self._frames.clear()
+        for slot in self._slots:
+            if slot.begun is not None and not slot.is_done:
+                slot.begun.cancel()
+        self._slots.clear()
+        self._server.lost(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read: begin nothing more."""
+        self._may_write = False
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._may_write = True
+        self._advance()
+
+    # what the server calls
+
+    @property
+    def is_idle(self) -> bool:
+        """True where nothing is in flight."""
+        return not self._slots and not self._frames
+
+    def close(self) -> None:
+        """End the connection; replies already written are still delivered."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def drain(self) -> None:
+        """Begin nothing more; close once what is in flight has been answered."""
+        self.is_draining = True
+        self._frames.clear()
+        if not self._slots:
+            self.close()
+
+    def refuse(self, reason: str) -> None:
+        """End the connection because of what the client sent."""
+        if self._transport is None:
+            return
+        self._server.metrics.add("connections_refused")
+        _log.warning("closing connection %d from %s: %s", self.connection_id, self.client_host, reason)
+        self._frames.clear()
+        self._transport.abort()
+        self._transport = None
+
+    # requests in order
+
+    def hold(self, request: Request) -> None:
+        """Called by a request that waits for a previous transaction: let an EndTxn behind it overtake it."""
+        assert request.is_held
+        asyncio.get_running_loop().call_soon(self._advance)
+
+    def _advance(self) -> None:
+        if self._is_advancing:
+            return
+        self._is_advancing = True
+        try:
+            while self._may_begin():
+                self._begin(self._frames.popleft())
+        except BaseException:
+            if self._transport is not None:
+                self._transport.abort()
+            raise
+        finally:
+            self._is_advancing = False
+        self._regulate()
+
+    def _may_begin(self) -> bool:
+        if not self._frames or self._transport is None or not self._may_write:
+            return False
+        if len(self._slots) >= IN_FLIGHT_COUNT_MAX:
+            return False
+        if not self._running:
+            return True
+        next_is_end_txn = bytes(self._frames[0][:2]) == ApiKey.END_TXN.to_bytes(2, "big")
+        return next_is_end_txn and all(request.is_held for request in self._running)
+
+    def _begin(self, frame: memoryview) -> None:
+        try:
+            header, position = decode_request_header(frame)
+        except MalformedMessage as error:
+            self.refuse(f"malformed request header: {error}")
+            return
+        slot = _Slot(header)
+        api = APIS.get(header.api_key)
+        if api is None or not self._server.serves(header.api_key, header.api_version):
+            if header.api_key == ApiKey.API_VERSIONS:
+                self._slots.append(slot)
+                self._answer(slot, unsupported_api_versions())
+            else:
+                self.refuse(f"request of API key {header.api_key} version {header.api_version} is not served")
+            return
+        try:
+            message = decode_message(api.request, header.api_version, frame[position:], trailing="ignore")
+        except MalformedMessage as error:
+            self.refuse(f"malformed {api.name} v{header.api_version} request: {error}")
+            return
+        key = ApiKey(header.api_key)
+        request = Request(key, header.api_version, header.correlation_id, header.client_id or "", message, self)
+        self._slots.append(slot)
+        self._server.metrics.count_request(key)
+        self._follow(request, slot, self._server.handle(request))
+
+    def _follow(self, request: Request, slot: _Slot, outcome: Any) -> None:
+        if isinstance(outcome, asyncio.Future):
+            slot.begun = outcome
+            outcome.add_done_callback(lambda done: self._ended(slot, done))
+        elif inspect.iscoroutine(outcome):
+            task = self._server.tasks.start(outcome)
+            slot.begun = task
+            self._running.append(request)
+            task.add_done_callback(lambda done: self._turn_over(request, slot, done))
+        else:
+            self._answer(slot, outcome)
+
+    def _turn_over(self, request: Request, slot: _Slot, done: asyncio.Future[Any]) -> None:
+        self._running.remove(request)
+        reply = None if done.cancelled() or done.exception() else done.result()
+        if isinstance(reply, asyncio.Future):
+            self._follow(request, slot, reply)
+        else:
+            self._ended(slot, done)
+        self._advance()
+
+    def _ended(self, slot: _Slot, done: asyncio.Future[Any]) -> None:
+        if self._transport is None:
+            return
+        if done.cancelled() or done.exception() is not None:
+            self._transport.abort()
+            return
+        self._answer(slot, done.result())
+        if self._frames:
+            self._advance()
+
+    def _answer(self, slot: _Slot, reply: Reply) -> None:
+        slot.reply = reply
+        slot.is_done = True
+        parts: list[bytes | bytearray | memoryview] = []
+        while self._slots and self._slots[0].is_done and self._transport is not None:
+            slot = self._slots.popleft()
+            if isinstance(slot.reply, CloseConnection):
+                self._write(parts)
+                parts = []
+                self.refuse(slot.reply.reason)
+            elif not isinstance(slot.reply, NoReply):
+                header = slot.header
+                version = 0 if self._is_refused_api_versions(header) else header.api_version
+                parts += encode_response(header.api_key, version, header.correlation_id, slot.reply)
+        self._write(parts)
+        if self.is_draining and not self._slots:
+            self.close()
+
+    def _is_refused_api_versions(self, header: RequestHeader) -> bool:
+        return header.api_key == ApiKey.API_VERSIONS and not self._server.serves(header.api_key, header.api_version)
+
+    def _write(self, parts: list[bytes | bytearray | memoryview]) -> None:
+        if parts and self._transport is not None:
+            self.last_active = asyncio.get_running_loop().time()
+            self._transport.writelines(parts)
+
+    def _regulate(self) -> None:
+        if self._transport is None:
+            return
+        waiting = len(self._frames) + len(self._slots)
+        wants_more = self._may_write and waiting < IN_FLIGHT_COUNT_MAX
+        if wants_more and not self._is_reading:
+            self._transport.resume_reading()
+        elif not wants_more and self._is_reading:
+            self._transport.pause_reading()
+        self._is_reading = wants_more

@@ -1,0 +1,216 @@
+"""The group coordinators of this node: one per partition of `__consumer_offsets`, loaded from it.
+
+Requests that wait (JoinGroup, SyncGroup) are futures by token; a coordinator's timer is armed anew after every decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from oncelog.broker.config import BrokerConfig
+from oncelog.broker.coordinator_shell import CoordinatorFailed, CoordinatorShell
+from oncelog.broker.metadata_store import all_batches
+from oncelog.broker.partitions import Partitions
+from oncelog.broker.topics import Topics
+from oncelog.core.cluster_metadata import ClusterMetadata, Topic
+from oncelog.core.decision import Decision
+from oncelog.core.group_config import GroupConfig
+from oncelog.core.group_coordinator import GroupCoordinator
+from oncelog.core.topic_configs import CONSUMER_OFFSETS_TOPIC
+from oncelog.core.transaction_coordinator import coordinator_partition
+from oncelog.errors import ErrorCode, StorageError
+from oncelog.host.clock import Clock
+from oncelog.types import ProducerIdAndEpoch, TopicPartition
+from oncelog.wire.log_records.consumer_offsets import record_from_key_value, record_to_key_value
+
+_log = logging.getLogger("oncelog.groups")
+
+Decide = Callable[[GroupCoordinator, int], Decision]
+
+
+class GroupShell:
+    """One coordinator with its shell and its timer."""
+
+    def __init__(self, machine: GroupCoordinator, clock: Clock) -> None:
+        self.machine = machine
+        self.shell: CoordinatorShell
+        self._clock = clock
+        self._timer: asyncio.TimerHandle | None = None
+
+    def arm(self) -> None:
+        """Set the timer to what the machine wants next."""
+        self.disarm()
+        due_ms = self.machine.next_timer()
+        if due_ms is not None:
+            delay_s = max(due_ms - self._clock.now_ms(), 0) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def disarm(self) -> None:
+        """No timer any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.shell.perform(self.machine.handle_timer(self._clock.now_ms()))  # which arms it again
+
+
+class Groups:
+    """All group coordinators of this node."""
+
+    def __init__(
+        self,
+        metadata: ClusterMetadata,
+        partitions: Partitions,
+        topics: Topics,
+        clock: Clock,
+        config: Callable[[], BrokerConfig],
+    ) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._topics = topics
+        self._clock = clock
+        self._config = config
+        self._shells: dict[int, GroupShell] = {}
+        self._next_token = 0
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+
+    # coordinators
+
+    def loaded(self) -> Iterator[GroupShell]:
+        """The coordinators in use, in the order of their partitions."""
+        return iter([shell for _, shell in sorted(self._shells.items())])
+
+    async def coordinator_of(self, group_id: str) -> GroupShell:
+        """The coordinator of a group. Raises CoordinatorFailed."""
+        topic = self._metadata.topics.get(CONSUMER_OFFSETS_TOPIC) or await self._topics.internal(CONSUMER_OFFSETS_TOPIC)
+        return self.coordinator(coordinator_partition(group_id, topic.partition_count))
+
+    def coordinator(self, index: int) -> GroupShell:
+        """The coordinator of a partition, loaded now if it is not yet. Raises CoordinatorFailed."""
+        holder = self._shells.get(index)
+        if holder is None:
+            holder = self._shells[index] = self._load(index)
+        if holder.shell.partition.is_offline:
+            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
+        return holder
+
+    def existing(self, index: int) -> GroupShell | None:
+        """The coordinator of a partition if it is in use."""
+        return self._shells.get(index)
+
+    def _load(self, index: int) -> GroupShell:
+        try:
+            partition = self._partitions.get(TopicPartition(CONSUMER_OFFSETS_TOPIC, index))
+        except StorageError as error:
+            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR) from error
+        if partition is None:
+            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
+        machine = GroupCoordinator(index, self._group_config())
+        for batch in all_batches(partition.log):
+            marker = batch.end_txn_marker() if batch.is_control else None
+            if marker is not None:
+                machine.apply_marker(batch.producer_id, batch.producer_epoch, marker.commit)
+            if batch.is_control:
+                continue
+            producer = (batch.producer_id, batch.producer_epoch) if batch.is_transactional else (-1, -1)
+            for stored in batch.records():
+                record = record_from_key_value(
+                    stored.key, stored.value, producer_id=producer[0], producer_epoch=producer[1]
+                )
+                if record is not None:
+                    machine.apply(record)
+        machine.loaded(self._clock.now_ms())
+        holder = GroupShell(machine, self._clock)
+        holder.shell = CoordinatorShell(
+            partition,
+            machine,
+            self._clock,
+            to_key_value=record_to_key_value,
+            replied=self._replied,
+            performed=holder.arm,
+        )
+        holder.arm()
+        return holder
+
+    def _group_config(self) -> GroupConfig:
+        config = self._config()
+        return GroupConfig(
+            group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+            group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+            group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+            group_max_size=config.group_max_size,
+            offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+            offsets_retention_minutes=config.offsets_retention_minutes,
+            offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        )
+
+    def load_all(self) -> None:
+        """Load every coordinator whose partition holds something."""
+        for partition in self._partitions:
+            if partition.name.topic == CONSUMER_OFFSETS_TOPIC and partition.log_end_offset > 0:
+                self.coordinator(partition.name.partition)
+
+    def close(self) -> None:
+        """Stop all timers, and send away everybody who waits."""
+        for holder in self.loaded():
+            holder.disarm()
+            for token, reply in holder.machine.resigned().replies:
+                self._replied(token, reply)
+
+    # requests
+
+    async def ask(
+        self,
+        group_id: str,
+        decide: Decide,
+        *,
+        producer: ProducerIdAndEpoch | None = None,
+        guard: Any = None,
+    ) -> Any:
+        """Decide, perform, and wait for the reply. Raises CoordinatorFailed."""
+        holder = await self.coordinator_of(group_id)
+        decision = decide(holder.machine, self._clock.now_ms())
+        return await holder.shell.perform(decision, producer=producer, guard=guard)
+
+    async def ask_with_token(self, group_id: str, decide: Callable[[GroupCoordinator, int, int], Decision]) -> Any:
+        """As `ask`, for requests that may be answered later: `decide` gets the token. Raises CoordinatorFailed."""
+        holder = await self.coordinator_of(group_id)
+        self._next_token += 1
+        token = self._next_token
+        waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[token] = waiting
+        try:
+            reply = await holder.shell.perform(decide(holder.machine, token, self._clock.now_ms()))
+            return reply if reply is not None else await waiting
+        except asyncio.CancelledError:
+            holder.shell.perform(holder.machine.cancel(token, self._clock.now_ms()))
+            raise
+        finally:
+            self._waiting.pop(token, None)
+
+    def _replied(self, token: int, reply: Any) -> None:
+        waiting = self._waiting.pop(token, None)
+        if waiting is None or waiting.done():
+            return
+        if reply is None:
+            waiting.set_exception(CoordinatorFailed(ErrorCode.NOT_COORDINATOR))
+        else:
+            waiting.set_result(reply)
+
+    # what happens elsewhere
+
+    def marker_committed(self, index: int, producer_id: int, producer_epoch: int, commit: bool) -> None:
+        """A marker in a partition of `__consumer_offsets` is committed: its offsets become visible, or are gone."""
+        holder = self.coordinator(index)
+        holder.machine.apply_marker(producer_id, producer_epoch, commit)
+        holder.arm()
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """Committed offsets of a deleted topic go with it."""
+        for holder in self.loaded():
+            holder.shell.perform(holder.machine.partitions_deleted(list(topic.partitions())))

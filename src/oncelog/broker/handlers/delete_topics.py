@@ -1,0 +1,30 @@
+"""DeleteTopics: first the metadata forgets the topic, then its directories go."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.request import Request
+from oncelog.core.topic_admin import delete_topics
+from oncelog.wire.messages.delete_topics import DeleteTopicsResponse
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, DeleteTopicsResponse]:
+    """Delete what may be deleted; each topic has its own result."""
+    return _handle(broker, request)
+
+
+async def _handle(broker: Broker, request: Request) -> DeleteTopicsResponse:
+    async with broker.store.changing():
+        found, results = delete_topics(
+            broker.metadata, request.message, request.api_version, is_enabled=broker.config.delete_topic_enable
+        )
+        if found:
+            await broker.store.append([record for _, record in found])
+    for topic, _ in found:
+        broker.topics.deleted(topic)
+    return DeleteTopicsResponse(responses=results)

@@ -1,0 +1,46 @@
+"""IncrementalAlterConfigs: set, delete, append to or subtract from dynamic configs (KIP-339)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.request import Request
+from oncelog.core.config_admin import Change, incremental_changes
+from oncelog.core.topic_admin import Refusal
+from oncelog.errors import ErrorCode
+from oncelog.wire.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, IncrementalAlterConfigsResponse]:
+    """Change what may be changed; each resource has its own result."""
+    return _handle(broker, request.message)
+
+
+async def _handle(broker: Broker, message: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+    asked_times = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
+    responses = []
+    async with broker.store.changing():
+        for resource in message.resources:
+            kind, name = resource.resource_type, resource.resource_name
+            if asked_times[kind, name] > 1:
+                outcome: object = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            else:
+                changes = [Change(each.name, each.config_operation, each.value) for each in resource.configs]
+                outcome = incremental_changes(broker.metadata, kind, name, changes, broker.dynamic_keys())
+            response = AlterConfigsResourceResponse(resource_type=kind, resource_name=name, error_message=None)
+            if isinstance(outcome, Refusal):
+                response.error_code, response.error_message = outcome.error_code, outcome.message
+            elif isinstance(outcome, list) and outcome and not message.validate_only:
+                await broker.store.append(outcome)
+                broker.configs_changed()
+            responses.append(response)
+    return IncrementalAlterConfigsResponse(responses=responses)

@@ -1,0 +1,116 @@
+"""The MetadataStore: the cluster's metadata in one log of its own, `__cluster_metadata-0`.
+
+A change is appended as one batch, synced whatever the flush policy, then applied. Changes are made one at a time, so
+what was decided on the metadata still holds when it is written. A cluster of several brokers will put another store
+behind the same methods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from oncelog.core.cluster_metadata import ClusterMetadata
+from oncelog.core.partition import Partition
+from oncelog.errors import StorageError
+from oncelog.host.clock import Clock
+from oncelog.host.files import Syncer
+from oncelog.host.tasks import Tasks
+from oncelog.log.config import LogConfig
+from oncelog.log.open_files import OpenFiles
+from oncelog.log.partition_log import PartitionLog
+from oncelog.log.recovery import recover
+from oncelog.wire.log_records.cluster_metadata import MetadataRecord, record_from_value, record_to_value
+from oncelog.wire.record_batch import RecordBatch, batches, build_batch
+
+_log = logging.getLogger("oncelog.metadata")
+
+DIRECTORY = "__cluster_metadata-0"
+READ_SIZE_BYTES = 1_048_576
+
+
+class MetadataStore:
+    """Keeps `metadata` in step with its log."""
+
+    def __init__(self, files: OpenFiles, data_directory: str, syncer: Syncer, clock: Clock, tasks: Tasks) -> None:
+        self.metadata = ClusterMetadata()
+        self.on_change: Callable[[Sequence[MetadataRecord]], None] | None = None
+        self._files = files
+        self._directory = f"{data_directory}/{DIRECTORY}"
+        self._syncer = syncer
+        self._clock = clock
+        self._tasks = tasks
+        self._lock = asyncio.Lock()
+        self._appending: asyncio.Task[None] | None = None
+        self._log: PartitionLog | None = None
+
+    def open(self) -> None:
+        """Recover the log and apply all of it. Raises DamagedLog, StorageError, MalformedMessage, CorruptBatch."""
+        self._files.files.make_directory(self._directory)
+        config = LogConfig(retention_ms=-1)
+        report = recover(self._files, self._directory, config, Partition())
+        if report.cut is not None:
+            _log.warning("cluster metadata: %s", report.cut)
+        self._log = report.log
+        for batch in all_batches(report.log):
+            for record in batch.records():
+                assert record.value is not None, "cluster metadata has no tombstones"
+                self.metadata.apply(record_from_value(record.value))
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[ClusterMetadata]:
+        """Hold this from the decision to its `append`s: nobody else changes the metadata meanwhile."""
+        async with self._lock:
+            if self._appending is not None:  # its caller was cancelled, the change goes on
+                await asyncio.wait((self._appending,))
+            yield self.metadata
+
+    async def append(self, records: Sequence[MetadataRecord]) -> None:
+        """Append, sync and apply one change; the caller holds `changing()`. Raises StorageError.
+
+        Runs to its end even when the caller is cancelled: written and not applied would be neither.
+        """
+        assert self._lock.locked(), "decide and append under changing()"
+        self._appending = self._tasks.start(self._append(records))
+        await asyncio.shield(self._appending)
+
+    async def _append(self, records: Sequence[MetadataRecord]) -> None:
+        log = self._log
+        assert log is not None
+        now_ms = self._clock.now_ms()
+        batch = RecordBatch(build_batch([(now_ms, None, record_to_value(record), ()) for record in records]))
+        batch.set_offsets(log.log_end_offset, 0)
+        log.append(
+            batch.data,
+            base_offset=batch.base_offset,
+            last_offset=batch.last_offset,
+            max_timestamp=batch.max_timestamp,
+        )
+        end_offset = log.log_end_offset
+        try:
+            await self._syncer.sync(log.files_to_sync())
+        except StorageError as error:
+            log.fail(error)
+            raise
+        log.mark_synced(end_offset)
+        for record in records:
+            self.metadata.apply(record)
+        if self.on_change is not None:
+            self.on_change(records)
+
+    def close(self) -> None:
+        """Close the log cleanly. Raises StorageError."""
+        if self._log is not None:
+            self._log.close()
+
+
+def all_batches(log: PartitionLog) -> list[RecordBatch]:
+    """Every batch of a log, in order. Raises DamagedLog."""
+    found: list[RecordBatch] = []
+    offset = log.log_start_offset
+    while (read := log.read(offset, READ_SIZE_BYTES, log.log_end_offset)) is not None:
+        found += batches(read.data)
+        offset = read.end_offset
+    return found

@@ -1,0 +1,260 @@
+"""The transaction coordinators of this node: one per partition of `__transaction_state`, loaded from it.
+
+Every request of a transactional id comes through `ask`, which performs the coordinator's decision and, where the refusal
+is only that the previous transaction is still being completed, holds the request until it is (README, "Held instead of
+CONCURRENT_TRANSACTIONS").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from oncelog.broker.config import BrokerConfig
+from oncelog.broker.coordinator_shell import CoordinatorFailed, CoordinatorShell
+from oncelog.broker.marker_sender import MarkerSender
+from oncelog.broker.metadata_store import all_batches
+from oncelog.broker.partitions import Partitions
+from oncelog.broker.producer_id_blocks import ProducerIdBlocks
+from oncelog.broker.request import Request
+from oncelog.broker.topics import Topics
+from oncelog.core.cluster_metadata import ClusterMetadata
+from oncelog.core.decision import Decision, MarkersToWrite
+from oncelog.core.features import TRANSACTION_VERSION, level_of
+from oncelog.core.topic_configs import TRANSACTION_STATE_TOPIC
+from oncelog.core.transaction_coordinator import (
+    MarkerResult,
+    TransactionConfig,
+    TransactionCoordinator,
+    coordinator_partition,
+)
+from oncelog.errors import ErrorCode, StorageError
+from oncelog.host.clock import Clock
+from oncelog.types import TopicPartition
+from oncelog.wire.log_records.transaction_state import record_from_key_value, record_to_key_value
+
+_log = logging.getLogger("oncelog.transactions")
+
+Decide = Callable[[TransactionCoordinator, int], Decision]
+
+
+class TransactionShell:
+    """One coordinator with its shell, and the requests that wait for one of its ids."""
+
+    def __init__(self, machine: TransactionCoordinator) -> None:
+        self.machine = machine
+        self.shell: CoordinatorShell
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+
+    def appended(self, records: Iterable[Any]) -> None:
+        """Pass on to the machine."""
+        self.machine.appended(records)
+
+    def apply(self, record: Any) -> None:
+        """Pass on to the machine, then wake who waits for the id."""
+        self.machine.apply(record)
+        self._wake(record.transactional_id)
+
+    def failed(self, records: Iterable[Any]) -> None:
+        """Pass on to the machine, then wake who waits for the ids."""
+        records = tuple(records)
+        self.machine.failed(records)
+        for record in records:
+            self._wake(record.transactional_id)
+
+    def _wake(self, transactional_id: str) -> None:
+        if transactional_id in self._waiting and not self.machine.is_busy(transactional_id):
+            for waiting in self._waiting.pop(transactional_id):
+                if not waiting.done():
+                    waiting.set_result(None)
+
+    async def not_busy(self, transactional_id: str) -> None:
+        """Wait until no transition of the id is under way."""
+        if self.machine.is_busy(transactional_id):
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(transactional_id, []).append(waiting)
+            await waiting
+
+
+class Transactions:
+    """All transaction coordinators of this node."""
+
+    def __init__(
+        self,
+        metadata: ClusterMetadata,
+        partitions: Partitions,
+        topics: Topics,
+        blocks: ProducerIdBlocks,
+        clock: Clock,
+        config: Callable[[], BrokerConfig],
+        on_completed: Callable[[str], None],
+    ) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._topics = topics
+        self._blocks = blocks
+        self._clock = clock
+        self._config = config
+        self._on_completed = on_completed
+        self._shells: dict[int, TransactionShell] = {}
+        self._sender: MarkerSender | None = None
+
+    def use(self, sender: MarkerSender) -> None:
+        """Where decided markers go."""
+        self._sender = sender
+
+    # coordinators
+
+    def loaded(self) -> Iterator[TransactionShell]:
+        """The coordinators in use, in the order of their partitions."""
+        return iter([shell for _, shell in sorted(self._shells.items())])
+
+    async def coordinator_of(self, transactional_id: str) -> TransactionShell:
+        """The coordinator of an id. Raises CoordinatorFailed."""
+        topic = self._metadata.topics.get(TRANSACTION_STATE_TOPIC) or await self._topics.internal(
+            TRANSACTION_STATE_TOPIC
+        )
+        return self.coordinator(coordinator_partition(transactional_id, topic.partition_count))
+
+    def coordinator(self, index: int) -> TransactionShell:
+        """The coordinator of a partition, loaded now if it is not yet. Raises CoordinatorFailed."""
+        shell = self._shells.get(index)
+        if shell is None:
+            shell = self._shells[index] = self._load(index)
+        if shell.shell.partition.is_offline:
+            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
+        return shell
+
+    def _load(self, index: int) -> TransactionShell:
+        try:
+            partition = self._partitions.get(TopicPartition(TRANSACTION_STATE_TOPIC, index))
+        except StorageError as error:
+            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR) from error
+        if partition is None:
+            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
+        config = self._config()
+        machine = TransactionCoordinator(
+            index,
+            partition.rules.leader_epoch,
+            TransactionConfig(
+                config.transaction_max_timeout_ms,
+                config.transactional_id_expiration_ms,
+                config.transaction_two_phase_commit_enable,
+            ),
+            self._blocks.ids,
+            lambda: level_of(self._metadata.features, TRANSACTION_VERSION),
+        )
+        for batch in all_batches(partition.log):
+            if batch.is_control:
+                continue  # observed C25: an operator's marker in this topic must not stop the load
+            for stored in batch.records():
+                record = record_from_key_value(stored.key, stored.value)
+                if record is not None:
+                    machine.apply(record)
+        holder = TransactionShell(machine)
+        holder.shell = CoordinatorShell(
+            partition,
+            holder,
+            self._clock,
+            to_key_value=record_to_key_value,
+            markers=self._send,
+        )
+        return holder
+
+    def load_all(self) -> None:
+        """Load every coordinator whose partition holds something."""
+        for partition in self._partitions:
+            if partition.name.topic == TRANSACTION_STATE_TOPIC and partition.log_end_offset > 0:
+                self.coordinator(partition.name.partition)
+
+    def resume(self) -> None:
+        """Finish what a restart interrupted: send the markers of decided transactions (again)."""
+        for holder in self.loaded():
+            for decision in holder.machine.pending_completions(self._clock.now_ms()):
+                self._perform_completion(holder, decision)
+
+    # requests
+
+    async def ask(self, transactional_id: str, decide: Decide, *, request: Request | None = None) -> Any:
+        """Decide, perform, and wait for the reply. With `request` it may be held. Raises CoordinatorFailed."""
+        try:
+            await self._blocks.ensure()
+        except StorageError as error:
+            raise CoordinatorFailed(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        holder = await self.coordinator_of(transactional_id)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._config().add_partitions_to_txn_retry_backoff_max_ms / 1000
+        while True:
+            decision = decide(holder.machine, self._clock.now_ms())
+            may_hold = request is not None and decision.held_until_complete is not None and loop.time() < deadline
+            done = holder.shell.perform(decision)
+            if not may_hold:
+                return await done
+            assert request is not None
+            request.hold()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await done
+                    await holder.not_busy(transactional_id)
+            except TimeoutError:
+                return decision.reply
+
+    # markers
+
+    def _send(self, markers: MarkersToWrite) -> None:
+        assert self._sender is not None
+        self._sender.send(markers)
+
+    def markers_written(self, markers: MarkersToWrite, results: Mapping[TopicPartition, MarkerResult]) -> None:
+        """Leaders answered for these markers: complete the transaction, or send the rest again."""
+        try:
+            holder = self._shells[self._index_of(markers.transactional_id)]
+        except KeyError:
+            return
+        decision = holder.machine.markers_written(markers, results, self._clock.now_ms())
+        self._perform_completion(holder, decision)
+
+    def _index_of(self, transactional_id: str) -> int:
+        return coordinator_partition(transactional_id, self._metadata.topics[TRANSACTION_STATE_TOPIC].partition_count)
+
+    def _perform_completion(self, holder: TransactionShell, decision: Decision) -> None:
+        # Complete needs no sync: all its markers are synced, and without it Prepare has them sent once more.
+        again, records = decision.markers, decision.records
+        holder.shell.perform(Decision(records=records), waits=False)
+        for record in records:
+            self._on_completed(record.transactional_id)
+        if again:
+            assert self._sender is not None
+            self._sender.send_later(again)
+
+    # time
+
+    def abort_timed_out(self) -> None:
+        """Abort every transaction past its timeout."""
+        self._sweep(lambda machine, now_ms: machine.timed_out(now_ms), "transaction timeouts")
+
+    def remove_expired(self) -> None:
+        """Forget transactional ids that were not used for long."""
+        self._sweep(lambda machine, now_ms: machine.expired(now_ms), "expired transactional ids")
+
+    def _sweep(self, decisions: Callable[[TransactionCoordinator, int], Iterator[Decision]], what: str) -> None:
+        count = 0
+        for holder in self.loaded():
+            if holder.shell.partition.is_offline:
+                continue
+            for decision in decisions(holder.machine, self._clock.now_ms()):
+                holder.shell.perform(decision)
+                count += 1
+        if count:
+            _log.info("%s: %d", what, count)
+
+    def two_phase_transactions(self) -> list[str]:
+        """Open two-phase or kept transactions of all coordinators."""
+        return [name for holder in self.loaded() for name in holder.machine.two_phase_transactions()]
+
+    def longest_open_ms(self) -> int:
+        """The age of the oldest open transaction."""
+        now_ms = self._clock.now_ms()
+        return max((holder.machine.longest_open_ms(now_ms) for holder in self.loaded()), default=0)

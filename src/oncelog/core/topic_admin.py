@@ -1,0 +1,216 @@
+"""What CreateTopics, DeleteTopics and CreatePartitions may do on one node, as decisions.
+
+Each function looks at the metadata and returns the records to append and the result to answer; it changes nothing. On a
+single node the only replica of every partition is this node, so replication factors above 1 are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from oncelog.core.cluster_metadata import TOPIC_RESOURCE, ClusterMetadata, Topic
+from oncelog.core.topic_configs import INTERNAL_TOPICS, collision, config_fault, topic_name_fault
+from oncelog.errors import ErrorCode
+from oncelog.wire.log_records.cluster_metadata import ConfigRecord, MetadataRecord, RemoveTopicRecord, TopicRecord
+from oncelog.wire.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
+from oncelog.wire.messages.create_topics import CreatableTopic
+from oncelog.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
+
+PARTITION_COUNT_MAX = 10_000
+METADATA_TOPIC = "__cluster_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error code and the line that explains it."""
+
+    error_code: ErrorCode
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic that may be created, with the records that create it."""
+
+    topic: Topic
+    records: tuple[MetadataRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What -1 stands for, and which node the replicas are on."""
+
+    partition_count: int
+    node_id: int
+    new_topic_id: Callable[[], bytes]
+
+
+def create_topic(metadata: ClusterMetadata, asked: CreatableTopic, defaults: Defaults) -> NewTopic | Refusal:
+    """Whether `asked` may be created now."""
+    refusal = _name_refusal(metadata, asked.name)
+    if refusal:
+        return refusal
+    for config in asked.configs:
+        fault = config_fault(config.name, config.value)
+        if fault:
+            return Refusal(ErrorCode.INVALID_CONFIG, fault)
+    count = _partition_count(asked, defaults)
+    if isinstance(count, Refusal):
+        return count
+    configs = {config.name: config.value or "" for config in asked.configs}  # the last of a repeated key wins, as Kafka
+    topic = Topic(asked.name, defaults.new_topic_id(), count, configs)
+    records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic.topic_id, partition_count=count)]
+    records += [
+        ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
+        for name, value in configs.items()
+    ]
+    return NewTopic(topic, tuple(records))
+
+
+def _name_refusal(metadata: ClusterMetadata, name: str) -> Refusal | None:
+    fault = topic_name_fault(name)
+    if fault:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
+    if name == METADATA_TOPIC:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Creation of internal topic {name} is prohibited.")
+    if name in metadata.topics:
+        return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = collision(name, metadata.topics)
+    if other:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+    return None
+
+
+def _partition_count(asked: CreatableTopic, defaults: Defaults) -> int | Refusal:
+    if asked.assignments:
+        return _assigned_count(asked, defaults)
+    factor, count = asked.replication_factor, asked.num_partitions
+    if factor < -1 or factor == 0:
+        return Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if count < -1 or count == 0:
+        return Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    if factor > 1:
+        return Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
+            "reached because only 1 broker(s) are registered.",
+        )
+    return _bounded(defaults.partition_count if count == -1 else count)
+
+
+def _assigned_count(asked: CreatableTopic, defaults: Defaults) -> int | Refusal:
+    if asked.replication_factor != -1 or asked.num_partitions != -1:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but the count or replication factor was not set to -1.",
+        )
+    indexes = sorted(assignment.partition_index for assignment in asked.assignments)
+    if indexes != list(range(len(indexes))):
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+        )
+    if any(assignment.broker_ids != [defaults.node_id] for assignment in asked.assignments):
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"The manual partition assignment includes a broker that is not registered; only {defaults.node_id} is.",
+        )
+    return _bounded(len(indexes))
+
+
+def _bounded(count: int) -> int | Refusal:
+    if count > PARTITION_COUNT_MAX:
+        return Refusal(
+            ErrorCode.POLICY_VIOLATION,
+            f"Excessively large number of partitions per request: {count} (at most {PARTITION_COUNT_MAX})",
+        )
+    return count
+
+
+def add_partitions(metadata: ClusterMetadata, asked: CreatePartitionsTopic, node_id: int) -> NewTopic | Refusal:
+    """Whether the topic's partition count may be raised to `asked.count`."""
+    topic = metadata.topics.get(asked.name)
+    if topic is None:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    if asked.name in INTERNAL_TOPICS:
+        # The count decides which coordinator owns a group or transactional id: it is fixed at first use.
+        return Refusal(ErrorCode.INVALID_PARTITIONS, f"The partition count of {asked.name} cannot be changed.")
+    added = asked.count - topic.partition_count
+    if added <= 0:
+        word = "already has" if added == 0 else "currently has"
+        return Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {asked.name} {word} {topic.partition_count} partition(s), not fewer than {asked.count}.",
+        )
+    if asked.assignments is not None:
+        if len(asked.assignments) != added:
+            return Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {added} additional partition(s), but {len(asked.assignments)} assignment(s) given.",
+            )
+        if any(assignment.broker_ids != [node_id] for assignment in asked.assignments):
+            return Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The assignment includes a broker that is not registered."
+            )
+    count = _bounded(asked.count)
+    if isinstance(count, Refusal):
+        return count
+    record = TopicRecord(name=topic.name, topic_id=topic.topic_id, partition_count=count)
+    return NewTopic(Topic(topic.name, topic.topic_id, count, topic.configs), (record,))
+
+
+def partitions_result(asked: CreatePartitionsTopic, refusal: Refusal | None) -> CreatePartitionsTopicResult:
+    """The wire result for one topic of CreatePartitions."""
+    if refusal is None:
+        return CreatePartitionsTopicResult(name=asked.name, error_code=ErrorCode.NONE)
+    return CreatePartitionsTopicResult(name=asked.name, error_code=refusal.error_code, error_message=refusal.message)
+
+
+def delete_topics(
+    metadata: ClusterMetadata, request: DeleteTopicsRequest, version: int, *, is_enabled: bool
+) -> tuple[list[tuple[Topic, RemoveTopicRecord]], list[DeletableTopicResult]]:
+    """The topics that may be deleted, and every result, in the order of the request."""
+    states: Sequence[DeleteTopicState] = (
+        request.topics if version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
+    )
+    found: list[tuple[Topic, RemoveTopicRecord]] = []
+    results: list[DeletableTopicResult] = []
+    seen: set[bytes] = set()
+    for state in states:
+        outcome = _deletable(metadata, state, seen, version, is_enabled=is_enabled)
+        result = DeletableTopicResult(name=state.name, topic_id=state.topic_id)
+        if isinstance(outcome, Refusal):
+            result.error_code, result.error_message = outcome.error_code, outcome.message
+        else:
+            seen.add(outcome.topic_id)
+            found.append((outcome, RemoveTopicRecord(topic_id=outcome.topic_id)))
+            result.name, result.topic_id = outcome.name, outcome.topic_id
+        results.append(result)
+    return found, results
+
+
+def _deletable(
+    metadata: ClusterMetadata, state: DeleteTopicState, seen: set[bytes], version: int, *, is_enabled: bool
+) -> Topic | Refusal:
+    if not is_enabled:
+        code = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST
+        return Refusal(code, "Topic deletion is disabled.")
+    if state.name is not None and state.topic_id != bytes(16):
+        return Refusal(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    topic = metadata.topic(state.name, state.topic_id)
+    if topic is None:
+        if state.name is None:
+            return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    if topic.topic_id in seen:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
+    if topic.name in INTERNAL_TOPICS:
+        # The coordinators' memory lives there; without it committed transactions could be decided a second time.
+        return Refusal(ErrorCode.INVALID_REQUEST, f"The internal topic {topic.name} cannot be deleted.")
+    return topic
