@@ -233,9 +233,11 @@ class CoordinatorWorld:
         state = self.coordinator.describe_transaction(name)
         topics = [f"{topic.topic}-{partition}" for topic in state.topics for partition in topic.partitions]
         return [
-            f"{ErrorCode(state.error_code).name} {state.transaction_state or '-'} "
-            f"{state.producer_id}/{state.producer_epoch} timeout={state.transaction_timeout_ms} "
-            f"start={state.transaction_start_time_ms} {topics}"
+            (
+                f"{ErrorCode(state.error_code).name} {state.transaction_state or '-'} "
+                f"{state.producer_id}/{state.producer_epoch} timeout={state.transaction_timeout_ms} "
+                f"start={state.transaction_start_time_ms} {topics}"
+            )
         ]
 
     def do_list(self, state: str = "", pid: str = "", older: str = "-1", like: str = "") -> list[str]:
@@ -255,9 +257,11 @@ class CoordinatorWorld:
         record = self.coordinator.get(name)
         assert record is not None
         return [
-            f"{NAMES[record.state]}, ProducerId={record.producer_id}, ProducerEpoch={shown(record.producer_epoch)}, "
-            f"PrevProducerId={record.previous_producer_id}, NextProducerId={record.next_producer_id}, "
-            f"NextProducerEpoch={shown(record.next_producer_epoch)}"
+            (
+                f"{NAMES[record.state]}, ProducerId={record.producer_id}, ProducerEpoch={shown(record.producer_epoch)}, "
+                f"PrevProducerId={record.previous_producer_id}, NextProducerId={record.next_producer_id}, "
+                f"NextProducerEpoch={shown(record.next_producer_epoch)}"
+            )
         ]
 
     # -- what a shell does

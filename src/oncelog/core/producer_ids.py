@@ -7,7 +7,6 @@ since a reused one would make new batches look like duplicates. A block that is 
 from __future__ import annotations
 
 BLOCK_SIZE = 1000
-PREFETCH_AT = 0.9
 
 
 class ProducerIds:
@@ -31,7 +30,7 @@ class ProducerIds:
 
     def wants_block(self) -> bool:
         """Whether a block should be reserved now: nine tenths of the last one are used."""
-        return sum(map(len, self._blocks)) <= self._size * (1 - PREFETCH_AT)
+        return sum(map(len, self._blocks)) * 10 <= self._size
 
     def give_block(self, first: int, count: int) -> None:
         """A block of `count` ids from `first` is durably ours."""
