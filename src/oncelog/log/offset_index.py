@@ -92,12 +92,14 @@ class OffsetIndex:
         found = bisect_left(self.positions, min(end_position, 2**31 - 1))
         return self.offsets[found] + self.base_offset if found < len(self.offsets) else None
 
-    def truncate(self, end_offset: int) -> None:
-        """Drop entries at or above `end_offset`."""
+    def truncate(self, end_offset: int) -> int:
+        """Drop entries at or above `end_offset`; returns how many."""
+        count = len(self)
         keep = bisect_left(self.offsets, min(end_offset - self.base_offset, 2**31 - 1))
         del self.offsets[keep:]
         del self.positions[keep:]
         self.flushed_count = min(self.flushed_count, keep)
+        return count - keep
 
     def to_bytes(self, first_index: int = 0) -> bytes:
         """The file's bytes from entry `first_index` on."""

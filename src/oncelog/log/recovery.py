@@ -168,8 +168,11 @@ class _Opening:
                 segment = Segment(self.open_files, self.directory, base_offset, self.config, size_bytes=size_bytes)
                 segment.unchecked_end_position = size_bytes
                 segments.append(segment)
-        if not segments:
-            segments.append(Segment(self.open_files, self.directory, self.log_start_offset, self.config))
+        if not segments or segments[0].base_offset > max(self.synced_offset, self.log_start_offset):
+            # Nothing yet; or the first segment's name is lost, which the border to the next one will show.
+            segments.insert(0, Segment(self.open_files, self.directory, self.log_start_offset, self.config))
+            if len(segments) > 1:
+                segments[0].create()
         for segment, successor in pairwise(segments):
             segment.end_offset = successor.base_offset
         while len(segments) > 1 and segments[1].base_offset <= self.log_start_offset:
@@ -270,8 +273,8 @@ class _Opening:
 
     def _replay_segment(self, segment: Segment, from_offset: int, leader_epochs: LeaderEpochs) -> Scan:
         position = self._prepare(segment, from_offset)
-        aborted = [] if from_offset <= segment.base_offset else segment.aborted
-        aborted = [entry for entry in aborted if entry.last_offset < from_offset]
+        aborted_before = [] if from_offset <= segment.base_offset else segment.aborted
+        aborted = [entry for entry in aborted_before if entry.last_offset < from_offset]
         scan = segment.scan(position)
         for batch in scan:
             if batch.base_offset < segment.end_offset:
@@ -287,9 +290,10 @@ class _Opening:
             self.batch_count += 1
             self.size_bytes += batch.size_bytes
         segment.unchecked_end_position = min(segment.unchecked_end_position, position)
-        if position < segment.size_bytes and (scan.problem is None or segment.end_offset >= self.synced_offset):
+        is_stale = position < segment.size_bytes or segment.indexes_differ or aborted != aborted_before
+        if is_stale and (scan.problem is None or segment.end_offset >= self.synced_offset):
             segment.set_aborted(aborted)
-            segment.flush_indexes(rewrite=True)
+            segment.flush_indexes()
             self.unsynced += [*segment.paths[:3], *([segment.transaction_index_path] if aborted else [])]
             self.names_are_unsynced = True
         return scan

@@ -60,6 +60,7 @@ class Segment:
         self._last_indexed_position = 0
         self._first_timestamp: int | None = None
         self._read_hint = (base_offset, 0)
+        self.indexes_differ = False  # the index files hold something that memory does not: the next flush rewrites them
         self._loaded_end_position = 0  # index entries up to here came from the file, later ones from this process
         self._believed: set[int] = set()  # positions of the former that were seen to agree with the log
 
@@ -103,8 +104,12 @@ class Segment:
         try:
             if not (files.exists(self.index_path) and files.exists(self.time_index_path)):
                 raise CorruptIndex("missing")
-            index = OffsetIndex.from_bytes(self.base_offset, files.read_whole(self.index_path), self.size_bytes)
-            self._time_index = TimeIndex.from_bytes(self.base_offset, files.read_whole(self.time_index_path))
+            data, time_data = files.read_whole(self.index_path), files.read_whole(self.time_index_path)
+            index = OffsetIndex.from_bytes(self.base_offset, data, self.size_bytes)
+            self._time_index = TimeIndex.from_bytes(self.base_offset, time_data)
+            self.indexes_differ = len(data) + len(time_data) != (
+                len(index) * OFFSET_ENTRY_BYTES + len(self._time_index) * TIME_ENTRY_BYTES
+            )
             self._offset_index = index
         except CorruptIndex:
             self._rebuild_indexes()
@@ -128,6 +133,7 @@ class Segment:
         self._offset_index = OffsetIndex(self.base_offset)
         self._time_index = TimeIndex(self.base_offset)
         self._last_indexed_position = self._loaded_end_position = 0
+        self.indexes_differ = True
         self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
 
     def note_batch(self, last_offset: int, max_timestamp: int, position: int) -> None:
@@ -147,16 +153,16 @@ class Segment:
         """Forget index entries at or above `end_offset`, and learn anew what lies below; returns where that ends."""
         self._position_from_index(*self.offset_index.entry_before(end_offset - 1))
         index, time_index = self.offset_index, self.time_index
-        index.truncate(end_offset)
-        time_index.truncate(end_offset)
+        self.indexes_differ |= index.truncate(end_offset) + time_index.truncate(end_offset) > 0
         self._last_indexed_position = index.last_position
         self.max_timestamp, self.offset_of_max_timestamp = time_index.last
         self.end_offset = self.base_offset
-        end_position = self.position_of(end_offset)
-        for batch in Scan(self._log(), index.last_position, end_position, check_crc=False):
+        for batch in (scan := self.scan(index.last_position, check_crc=False)):
+            if batch.last_offset >= end_offset:
+                break
             self.end_offset = batch.end_offset
             self._note_timestamp(batch.last_offset, batch.max_timestamp)
-        return end_position
+        return scan.position
 
     def set_aborted(self, entries: list[AbortedTransaction]) -> None:
         """Replace the transaction index; without entries there is no file."""
@@ -170,19 +176,20 @@ class Segment:
             self._open_files.forget(self.transaction_index_path)
             self._open_files.files.remove(self.transaction_index_path)
 
-    def flush_indexes(self, *, rewrite: bool = False) -> None:
-        """Write the index entries that wait in memory. `rewrite` replaces the whole files."""
+    def flush_indexes(self) -> None:
+        """Write the index entries that wait in memory."""
         for path, index, entry_bytes in (
             (self.index_path, self.offset_index, OFFSET_ENTRY_BYTES),
             (self.time_index_path, self.time_index, TIME_ENTRY_BYTES),
         ):
-            first = 0 if rewrite else index.flushed_count
+            first = 0 if self.indexes_differ else index.flushed_count
             file = self._open_files.get(path)
             if first < len(index):
                 file.write_at(first * entry_bytes, index.to_bytes(first))
             if first == 0:
                 file.truncate(len(index) * entry_bytes)
             index.flushed_count = len(index)
+        self.indexes_differ = False
 
     def finish(self) -> None:
         """No more appends: the last time index entry is the segment's largest timestamp, as Kafka's readers expect."""

@@ -68,12 +68,14 @@ class TimeIndex:
         found = bisect_left(self.timestamps, timestamp)
         return self.offsets[found - 1] + self.base_offset if found else self.base_offset
 
-    def truncate(self, end_offset: int) -> None:
-        """Drop entries at or above `end_offset`."""
+    def truncate(self, end_offset: int) -> int:
+        """Drop entries at or above `end_offset`; returns how many."""
+        count = len(self)
         keep = bisect_left(self.offsets, min(end_offset - self.base_offset, 2**31 - 1))
         del self.timestamps[keep:]
         del self.offsets[keep:]
         self.flushed_count = min(self.flushed_count, keep)
+        return count - keep
 
     def to_bytes(self, first_index: int = 0) -> bytes:
         """The file's bytes from entry `first_index` on."""
