@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.core.marker_rules import check_marker_topic
 from oncelog.core.partition import Append, Refuse
 from oncelog.errors import ErrorCode
 from tests.core.leader import Leader
@@ -151,12 +150,3 @@ def test_apaches_tool_without_start_offset_works_as_in_kafka():
     leader = leader_at(0, is_open=True)
     assert error(leader.marker(1, 0, commit=False, transaction_version=0, coordinator_epoch=-1)) is None
     assert leader.partition.describe_producers()[0].coordinator_epoch == -1
-
-
-def test_the_coordinators_own_topic_takes_no_markers():
-    """Observed C25: Kafka accepts one, and the next load of the coordinator breaks on it."""
-    refused = check_marker_topic("__transaction_state")
-    assert refused is not None
-    assert refused.error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert check_marker_topic("__consumer_offsets") is None
-    assert check_marker_topic("orders") is None

@@ -9,15 +9,6 @@ from oncelog.errors import ErrorCode
 EPOCH_BUMPED_FROM_VERSION = 2  # transaction.version 2: the marker carries the epoch after the transaction's
 PRODUCER_EPOCH_MAX = 32767  # only fences and markers carry it
 
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-
-
-def check_marker_topic(topic: str) -> Refuse | None:
-    """The coordinator's own topic holds no transactions: a marker there would break its next load."""
-    if topic != TRANSACTION_STATE_TOPIC:
-        return None
-    return Refuse(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} takes no transaction markers")
-
 
 def check_marker(
     state: ProducerState | None,
