@@ -1,3 +1,4 @@
+import contextlib
 import gzip
 import struct
 import tracemalloc
@@ -51,19 +52,15 @@ def test_a_flipped_bit_gives_bytes_or_corrupt(codec):
     compressed = bytearray(compress(codec, TEXT))
     for bit in range(8 * len(compressed)):
         compressed[bit >> 3] ^= 1 << (bit & 7)
-        try:
+        with contextlib.suppress(CorruptBatch):
             assert len(decompress(codec, compressed, 100_000)) <= 100_000
-        except CorruptBatch:
-            pass
         compressed[bit >> 3] ^= 1 << (bit & 7)
 
 
 @given(st.sampled_from(COMPRESSING), st.binary(max_size=200))
 def test_any_bytes_give_bytes_or_corrupt(codec, data):
-    try:
+    with contextlib.suppress(CorruptBatch):
         assert len(decompress(codec, data, 1000)) <= 1000
-    except CorruptBatch:
-        pass
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])

@@ -116,8 +116,10 @@ def test_a_cut_at_any_byte_leaves_the_batch_out(codec):
 
 
 def test_batches_follow_one_another_from_a_position():
-    data = build_batch(SMALL) + build_batch(SMALL, base_offset=2) + build_end_txn_marker(
-        commit=False, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0
+    data = (
+        build_batch(SMALL)
+        + build_batch(SMALL, base_offset=2)
+        + build_end_txn_marker(commit=False, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0)
     )
     views = list(batches(data))
     assert [view.base_offset for view in views] == [0, 2, 0]
