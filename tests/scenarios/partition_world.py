@@ -152,18 +152,21 @@ class PartitionWorld:
     def do_index(self) -> list[str]:
         """The transaction index; the seed's last stable offset is inclusive, Kafka's is one more."""
         columns = [
-            tuple(map(str, (f"P{each.producer_id}", each.first_offset, each.last_offset, each.last_stable_offset - 1)))
-            + (str(each.last_stable_offset),)
+            (
+                f"P{each.producer_id}",
+                str(each.first_offset),
+                str(each.last_offset),
+                str(each.last_stable_offset - 1),
+                str(each.last_stable_offset),
+            )
             for each in self.leader.aborted
         ]
         return _rows(["PID", "FirstOffset", "LastOffset", "LSO (seed)", "LSO (Kafka)"], columns)
 
     def do_offsets(self) -> list[str]:
         partition = self.partition
-        return [
-            f"start {partition.log_start_offset} stable {partition.last_stable_offset} "
-            f"watermark {partition.high_watermark} end {partition.log_end_offset}"
-        ]
+        text = f"start {partition.log_start_offset} stable {partition.last_stable_offset} "
+        return [text + f"watermark {partition.high_watermark} end {partition.log_end_offset}"]
 
     def do_producers(self) -> list[str]:
         return [
