@@ -109,6 +109,8 @@ class SimFile:
         self._files.finish(fault, "truncate", self.path)
 
     def sync(self) -> None:
+        if self._is_closed:
+            return
         inode = self._check()
         fault = self._files.operation("sync", self.path)
         if not self._files.is_off:

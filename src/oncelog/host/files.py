@@ -84,9 +84,10 @@ class RealFile:
             os.ftruncate(self._descriptor, size_bytes)
 
     def sync(self) -> None:
-        """fdatasync: data and length, not the times."""
+        """fdatasync: data and length, not the times. Nothing on a closed file."""
         with self._closing, _translated("sync", self.path):
-            os.fdatasync(self._descriptor)
+            if self._descriptor >= 0:
+                os.fdatasync(self._descriptor)
 
     def close(self) -> None:
         """Close after a sync under way."""

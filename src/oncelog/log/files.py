@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from oncelog.errors import StorageError
+
 Buffer = bytes | bytearray | memoryview
 
 
@@ -17,7 +19,10 @@ class Syncable(Protocol):
     """What a syncer can make durable: a file, or a directory's names."""
 
     def sync(self) -> None:
-        """Return when everything written before the call is durable. May run in another thread. Raises StorageError."""
+        """Return when everything written before the call is durable. May run in another thread. Raises StorageError.
+
+        Nothing happens on a closed file: its log was closed or removed while the sync was on its way.
+        """
         ...
 
 
@@ -119,8 +124,12 @@ class DirectoryNames:
         self.path = path
 
     def sync(self) -> None:
-        """Sync the directory."""
-        self._files.sync_directory(self.path)
+        """Sync the directory; one that was removed meanwhile (its topic was deleted) has no names to keep."""
+        try:
+            self._files.sync_directory(self.path)
+        except StorageError:
+            if self._files.exists(self.path):
+                raise
 
 
 def sync_all(syncables: Sequence[Syncable]) -> None:

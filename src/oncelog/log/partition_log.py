@@ -68,7 +68,7 @@ class PartitionLog:
         snapshot_offsets: list[int],
     ) -> None:
         self.directory = directory
-        self.config = config
+        self._config = config
         self.segments = segments
         self.log_start_offset = log_start_offset
         self.recovery_point = recovery_point
@@ -96,6 +96,17 @@ class PartitionLog:
         self._leader_epochs_changed = leader_epochs_changed
 
     # What it holds
+
+    @property
+    def config(self) -> LogConfig:
+        """The configuration in force; setting it takes effect with the next append."""
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        for segment in self.segments:
+            segment.config = config
 
     @property
     def log_end_offset(self) -> int:
@@ -167,7 +178,7 @@ class PartitionLog:
             if active.aborted:
                 self._mark_unsynced(active.transaction_index_path)
             self._write_snapshot()
-            successor = Segment(self._open_files, self.directory, active.end_offset, self.config)
+            successor = Segment(self._open_files, self.directory, active.end_offset, self._config)
             successor.create()
         except StorageError as error:
             self.fail(error)
@@ -216,7 +227,7 @@ class PartitionLog:
             raise self.failure
         recovery_point = max(self.recovery_point, self._active.base_offset)
         try:
-            if checkpoint or self._bytes_since_recovery_point > self.config.recovery_bytes_max:
+            if checkpoint or self._bytes_since_recovery_point > self._config.recovery_bytes_max:
                 recovery_point = self.log_end_offset
                 self._write_checkpoint()
             if self._leader_epochs_changed and (checkpoint or recovery_point > self.recovery_point):
@@ -314,10 +325,18 @@ class PartitionLog:
         return None
 
     def aborted_between(self, fetch_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
-        """Aborted transactions that overlap [fetch_offset, upper_bound_offset), in the order of their markers."""
+        """Aborted transactions that overlap [fetch_offset, upper_bound_offset), in the order of their markers.
+
+        Raises DamagedLog (the log is failed from then on) when a transaction index cannot be read.
+        """
         found: list[AbortedTransaction] = []
         for index in range(self._segment_index(fetch_offset), len(self.segments)):
-            more, is_complete = collect_aborted(self.segments[index].aborted, fetch_offset, upper_bound_offset)
+            try:
+                aborted = self.segments[index].aborted
+            except DamagedLog as error:
+                self.fail(error)
+                raise
+            more, is_complete = collect_aborted(aborted, fetch_offset, upper_bound_offset)
             found += more
             if is_complete:
                 break
@@ -408,12 +427,12 @@ class PartitionLog:
         `end_offset` is the high watermark (never delete what is not stable for a reader: pass the LSO to keep open
         transactions). Delete them with `delete_records_before(past[-1].end_offset)`. The active segment never is one.
         """
-        surplus = self.size_bytes - self.config.retention_bytes if self.config.retention_bytes >= 0 else 0
+        surplus = self.size_bytes - self._config.retention_bytes if self._config.retention_bytes >= 0 else 0
         past = []
         for segment in self.segments[:-1]:
             if segment.end_offset > end_offset:
                 break
-            is_late = 0 <= self.config.retention_ms < now_ms - segment.largest_timestamp
+            is_late = 0 <= self._config.retention_ms < now_ms - segment.largest_timestamp
             surplus -= segment.size_bytes
             if not (is_late and segment.largest_timestamp >= 0) and surplus < 0:
                 break
