@@ -1,0 +1,490 @@
+"""The consumer: by assignment, by group, or all partitions of its topics; records as objects or as Arrow columns.
+
+With isolation_level="read_committed" it sees committed transactions only. Positions are those of what was handed out,
+so with `async for` a position (and what auto-commit stores) is past a record only when the next one is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from oncelog.client.cluster import Cluster
+from oncelog.client.config import ConsumerConfig, snake_case
+from oncelog.client.fetcher import Fetcher
+from oncelog.client.group_membership import GroupMembership
+from oncelog.client.group_offsets import commit_offsets, fetch_committed
+from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
+from oncelog.client.positions import RESET_TIMESTAMPS, Positions
+from oncelog.client.records import ConsumerRecord
+from oncelog.core.transaction_requests import GroupMetadata
+from oncelog.errors import IllegalState, KafkaError, OffsetOutOfRange, UnknownServer
+from oncelog.host.host import Host, real_host
+from oncelog.types import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger("oncelog.client")
+
+ARROW_RECORDS_MAX = 100_000
+POLL_TIMEOUT_MS = 1000
+
+
+class RebalanceListener(Protocol):
+    """What a consumer tells about its assignment; called inside `poll`."""
+
+    async def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> None:
+        """These are given away now: the last moment to commit for them."""
+
+    async def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> None:
+        """These came."""
+
+    async def on_partitions_lost(self, lost: Sequence[TopicPartition]) -> None:
+        """These were taken away before: others may read them already."""
+
+
+class Consumer:
+    """Reads records. `async with Consumer("topic", group_id=...)`, then `async for record in consumer`.
+
+    Without group_id it reads all partitions of its topics, or what `assign` says. Keyword arguments are Kafka's consumer
+    keys in snake case. Raises ConfigurationError.
+    """
+
+    def __init__(self, *topics: str, host: Host | None = None, **config: Any) -> None:
+        self._config = ConsumerConfig.of(config)
+        if self._config.order == "transaction":
+            raise NotImplementedError('order="transaction" is not built yet; use order="offset"')
+        self._host = host or real_host()
+        self._cluster = Cluster(self._config, self._host, self._broken)
+        self._positions = Positions()
+        self._fetcher = Fetcher(self._cluster, self._config, self._positions)
+        self._membership: GroupMembership | None = None
+        self._topics: tuple[str, ...] = tuple(topics)
+        self._pattern: re.Pattern[str] | None = None
+        self._listener: RebalanceListener | None = None
+        self._assigned_by_hand = False
+        self._known_counts: dict[str, int] = {}
+        self._is_started = self._is_stopped = False
+        self._next_auto_commit_ms = self._next_look_ms = 0.0
+        self._failure: KafkaError | None = None
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *topics: str, host: Host | None = None, **more: Any) -> Self:
+        """From Kafka's dotted keys; `more` are keyword arguments beside them."""
+        return cls(*topics, host=host, **{**snake_case(config), **more})
+
+    # -- life
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Connect. Raises RequestTimedOut."""
+        if self._is_started:
+            raise IllegalState("this consumer was started before")
+        self._is_started = True
+        try:
+            await self._cluster.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+        self._cluster.tasks.start(self._fetcher.run(), name="oncelog-fetcher")
+        if self._config.group_id is not None and not self._assigned_by_hand and (self._topics or self._pattern):
+            self._start_membership()
+        self._next_auto_commit_ms = self._cluster.now_ms() + self._config.auto_commit_interval_ms
+
+    def _start_membership(self) -> None:
+        self._membership = GroupMembership(
+            self._cluster, self._config, self._partition_counts, self._fetcher.arrived.set
+        )
+        self._membership.polled()
+        self._cluster.tasks.start(self._membership.heartbeats(), name="oncelog-heartbeats")
+
+    async def stop(self) -> None:
+        """Commit (with enable_auto_commit), leave the group, close."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        try:
+            if self._is_started and self._config.group_id is not None:
+                if self._config.enable_auto_commit:
+                    await self._commit_quietly()
+                if self._membership is not None:
+                    await self._membership.leave("the consumer was stopped")
+        finally:
+            await self._cluster.close()
+
+    def _broken(self, error: BaseException) -> None:
+        if isinstance(error, KafkaError):
+            return  # whoever asked was told
+        log.error("the consumer met an error of its own", exc_info=error)
+        self._failure = UnknownServer(f"the consumer met an error of its own: {error!r}")
+        self._fetcher.arrived.set()
+
+    # -- what to read
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read these topics, or those whose whole name matches `pattern`; replaces what was subscribed before."""
+        self._topics = tuple([topics] if isinstance(topics, str) else topics)
+        self._pattern = re.compile(pattern) if pattern is not None else None
+        self._listener = listener or self._listener
+        self._assigned_by_hand = False
+        self._known_counts = {}
+        if self._membership is not None:
+            self._membership.needs_join = True
+        elif self._is_started and self._config.group_id is not None:
+            self._start_membership()
+        self._fetcher.arrived.set()
+
+    def unsubscribe(self) -> None:
+        """Read nothing."""
+        self._topics, self._pattern = (), None
+        self.assign(())
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions, outside the group's management. Partitions that stay keep their position."""
+        if self._membership is not None and self._membership.adopted is not None:
+            raise IllegalState("this consumer's partitions are assigned by its group")
+        self._assigned_by_hand = True
+        self._positions.assign([TopicPartition(*tp) for tp in partitions])
+        self._cluster.track({tp.topic for tp in self._positions.by_partition}, may_create=False)
+        self._fetcher.wake()
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read now."""
+        return set(self._positions.by_partition)
+
+    def subscription(self) -> set[str]:
+        """The subscribed topics."""
+        return set(self._topics)
+
+    # -- reading
+
+    async def poll(self, timeout_ms: int = POLL_TIMEOUT_MS, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Records, as soon as there are any, at most `max_records` (default: max_poll_records).
+
+        Empty when nothing came in time, or when a position moved past records that read_committed hides. Group members
+        must poll within max_poll_interval_ms. Raises OffsetOutOfRange, CorruptRecord, FencedInstanceId ...
+        """
+        limit = self._config.max_poll_records if max_records is None else max_records
+        return await self._poll(timeout_ms, lambda: self._fetcher.take(limit)) or []
+
+    async def poll_arrow(
+        self, max_records: int = ARROW_RECORDS_MAX, timeout_ms: int = POLL_TIMEOUT_MS, *, include_headers: bool = True
+    ) -> pa.RecordBatch:
+        """As `poll`, as one Arrow batch with the columns of Spark's Kafka source; no Python object per record."""
+        from oncelog.wire.arrow_records import BatchRange, decode_to_arrow
+
+        parts = await self._poll(timeout_ms, lambda: self._fetcher.take_batches(max_records)) or []
+        ranges = [BatchRange(tp.topic, tp.partition, batch, start, end) for tp, batch, start, end in parts]
+        return decode_to_arrow(ranges, include_headers=include_headers, check_crc=self._config.check_crcs)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        while True:
+            records: list[ConsumerRecord] | None = await self._poll(POLL_TIMEOUT_MS, lambda: self._fetcher.take(1))
+            if records:
+                return records[0]
+
+    async def _poll(self, timeout_ms: int, take: Callable[[], tuple[list[Any], bool]]) -> list[Any] | None:
+        self._check_running()
+        ends = asyncio.get_running_loop().time() + timeout_ms / 1000
+        if self._membership is not None:
+            self._membership.polled()
+        while True:
+            self._fetcher.arrived.clear()
+            if self._failure is not None:
+                raise self._failure
+            await self._prepare(ends)
+            self._fetcher.raise_error()
+            taken, moved = take()
+            if taken or moved:
+                return taken
+            left = ends - asyncio.get_running_loop().time()
+            if left <= 0:
+                return None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._fetcher.arrived.wait()
+
+    def _check_running(self) -> None:
+        if not self._is_started or self._is_stopped:
+            raise IllegalState("this consumer is not running: use `async with`, or call start()")
+
+    async def _prepare(self, ends: float) -> None:
+        if self._membership is not None and not self._assigned_by_hand:
+            await self._take_part(self._membership, ends)
+        elif not self._assigned_by_hand and (self._topics or self._pattern):
+            await self._assign_all()
+        if self._positions.without_offset():
+            await self._find_positions(self._positions.without_offset())
+        if self._config.enable_auto_commit and self._config.group_id is not None:
+            await self._auto_commit()
+
+    async def _assign_all(self) -> None:
+        """Without a group: every partition of every topic, also those that are added later."""
+        topics = await self._subscribed_topics()
+        self._look_for_new(topics)
+        counts = {name: count for name in topics if (count := self._count_of(name)) is not None}
+        if not self._known_counts and len(counts) < len(topics):
+            counts = dict(await self._partition_counts(topics))
+        if counts != self._known_counts:
+            self._known_counts = counts
+            self._cluster.track(topics, may_create=False)
+            self._positions.assign(TopicPartition(t, p) for t, count in counts.items() for p in range(count))
+            self._fetcher.wake()
+
+    async def _subscribed_topics(self) -> list[str]:
+        if self._pattern is None:
+            return list(self._topics)
+        if not self._cluster.view.topics:
+            await self._cluster.refresh(None)
+        pattern, internal = self._pattern, not self._config.exclude_internal_topics
+        found = [t.name for t in self._cluster.view.topics.values() if internal or not t.is_internal]
+        return [name for name in found if pattern.fullmatch(name)]
+
+    async def _partition_counts(self, topics: Sequence[str]) -> Mapping[str, int]:
+        """Partitions of the topics that exist."""
+        self._cluster.track(topics, may_create=self._config.allow_auto_create_topics and self._pattern is None)
+        if any(self._count_of(name) is None for name in topics):
+            await self._cluster.refresh(topics)
+        return {name: count for name in topics if (count := self._count_of(name)) is not None}
+
+    def _count_of(self, topic: str) -> int | None:
+        view = self._cluster.view.topics.get(topic)
+        return len(view.partitions) if view is not None and not view.error_code else None
+
+    def _look_for_new(self, topics: Sequence[str]) -> None:
+        """Ask again, not too often, for topics that do not exist yet (and, with a pattern, for all)."""
+        now_ms = self._cluster.now_ms()
+        if now_ms >= self._next_look_ms and any(self._count_of(name) is None for name in topics):
+            self._next_look_ms = now_ms + self._config.retry_backoff_max_ms
+            self._cluster.refresh_soon(topics)
+
+    # -- the group
+
+    async def _take_part(self, membership: GroupMembership, ends: float) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if membership.error is not None:
+                raise membership.error
+            if membership.lost:
+                await self._lose()
+                membership.lost = False
+            self._look_for_changes(membership)
+            if not membership.needs_join and not membership.is_joining:
+                return
+            if not membership.is_joining:
+                await self._give_back(membership)
+                topics = await self._subscribed_topics()
+                membership.start_join(topics, sorted(self._positions.by_partition))
+            joined = await membership.joined(ends - loop.time())
+            if joined is None:
+                return
+            await self._adopt(membership, joined.partitions)
+
+    def _look_for_changes(self, membership: GroupMembership) -> None:
+        """The leader assigns anew when a topic came, went or grew."""
+        self._look_for_new(self._topics)
+        assigned = membership.assigned_counts
+        if assigned is not None and membership.adopted is not None:
+            topics = {*assigned, *self._topics}
+            present = {name: count for name in topics if (count := self._count_of(name)) is not None}
+            if present != assigned:
+                membership.assigned_counts = None
+                membership.needs_join = True
+
+    async def _lose(self) -> None:
+        lost = sorted(self._positions.by_partition)
+        self._positions.assign(())
+        if lost and self._listener is not None:
+            await self._listener.on_partitions_lost(lost)
+
+    async def _give_back(self, membership: GroupMembership) -> None:
+        """Before joining: the eager protocol gives everything back; the cooperative one keeps it (KIP-429)."""
+        if self._config.enable_auto_commit and membership.adopted is not None:
+            await self._commit_quietly()
+        revoked = sorted(self._positions.by_partition)
+        if membership.is_cooperative or not revoked:
+            return
+        if self._listener is not None:
+            await self._listener.on_partitions_revoked(revoked)
+        self._positions.assign(())
+
+    async def _adopt(self, membership: GroupMembership, partitions: Sequence[TopicPartition]) -> None:
+        owned = set(self._positions.by_partition)
+        revoked, added = sorted(owned - set(partitions)), sorted(set(partitions) - owned)
+        if revoked:
+            if self._listener is not None:
+                await self._listener.on_partitions_revoked(revoked)
+            membership.needs_join = True  # KIP-429: only now may somebody else get them
+        self._cluster.track({tp.topic for tp in partitions}, may_create=False)
+        self._positions.assign(partitions)
+        if self._listener is not None:
+            await self._listener.on_partitions_assigned(added)
+        self._fetcher.wake()
+
+    def group_metadata(self) -> GroupMetadata:
+        """What `Producer.send_offsets_to_transaction` needs. Raises IllegalState without group_id."""
+        if self._config.group_id is None:
+            raise IllegalState("this consumer has no group_id")
+        if self._membership is None:
+            return GroupMetadata(self._config.group_id)
+        return self._membership.metadata()
+
+    # -- positions
+
+    async def _find_positions(self, partitions: Sequence[TopicPartition]) -> None:
+        unknown = [tp for tp in partitions if self._positions.of(tp).reset_to is None]
+        committed: Mapping[TopicPartition, OffsetAndMetadata] = {}
+        if unknown and self._config.group_id is not None:
+            committed = await self.committed(unknown)
+        resets: dict[TopicPartition, int] = {}
+        for topic_partition in partitions:
+            position = self._positions.of(topic_partition)
+            if position.reset_to is not None:
+                resets[topic_partition] = position.reset_to
+            elif topic_partition in committed:
+                position.jump(committed[topic_partition].offset)
+            elif self._config.auto_offset_reset == "none":
+                raise OffsetOutOfRange(f"{topic_partition} has no position and auto_offset_reset is none: call seek")
+            else:
+                resets[topic_partition] = RESET_TIMESTAMPS[self._config.auto_offset_reset]
+        versions = {tp: self._positions.of(tp).version for tp in resets}
+        for topic_partition, found in (await self._lookup(resets)).items():
+            later = self._positions.by_partition.get(topic_partition)
+            if later is not None and later.version == versions[topic_partition] and later.offset is None:
+                later.jump(found.offset)
+        self._fetcher.wake()
+
+    async def _lookup(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
+        return await list_offsets(self._cluster, wanted, is_read_committed=self._config.is_read_committed)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go to `offset` of an assigned partition. Raises IllegalState."""
+        self._positions.of(TopicPartition(*partition)).jump(offset)
+        self._fetcher.wake()
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go to the first record of these partitions (default: all assigned)."""
+        self._reset(partitions, EARLIEST)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go behind the last record (read_committed: to the last stable offset)."""
+        self._reset(partitions, LATEST)
+
+    def _reset(self, partitions: Sequence[TopicPartition], reset_to: int) -> None:
+        for topic_partition in partitions or tuple(self._positions.by_partition):
+            self._positions.of(TopicPartition(*topic_partition)).jump(None, reset_to=reset_to)
+        self._fetcher.wake()
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record of an assigned partition."""
+        topic_partition = TopicPartition(*partition)
+        position = self._positions.of(topic_partition)
+        if position.offset is None:
+            await self._find_positions([topic_partition])
+        assert position.offset is not None
+        return position.offset
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out nothing of these until `resume`."""
+        for topic_partition in partitions:
+            self._positions.of(TopicPartition(*topic_partition)).is_paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Go on with these."""
+        for topic_partition in partitions:
+            self._positions.of(TopicPartition(*topic_partition)).is_paused = False
+        self._fetcher.wake()
+        self._fetcher.arrived.set()
+
+    def paused(self) -> set[TopicPartition]:
+        """The paused partitions."""
+        return {tp for tp, position in self._positions.by_partition.items() if position.is_paused}
+
+    def current_positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The known positions of all assigned partitions, as they would be committed."""
+        return {
+            tp: OffsetAndMetadata(position.offset, leader_epoch=position.leader_epoch)
+            for tp, position in self._positions.by_partition.items()
+            if position.offset is not None
+        }
+
+    # -- committed offsets
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None) -> None:
+        """Store positions (default: the present ones). Raises IllegalGeneration, RebalanceInProgress ..."""
+        wanted = self.current_positions() if offsets is None else offsets
+        positions = {
+            TopicPartition(*tp): OffsetAndMetadata(at) if isinstance(at, int) else at for tp, at in wanted.items()
+        }
+        await commit_offsets(self._cluster, self.group_metadata(), positions)
+
+    async def _auto_commit(self) -> None:
+        if self._cluster.now_ms() >= self._next_auto_commit_ms:
+            self._next_auto_commit_ms = self._cluster.now_ms() + self._config.auto_commit_interval_ms
+            await self._commit_quietly()
+
+    async def _commit_quietly(self) -> None:
+        try:
+            await self.commit()
+        except KafkaError as error:
+            log.warning("group %r: offsets were not committed: %s", self._config.group_id, error)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The group's stored positions; partitions without one are left out."""
+        return await fetch_committed(
+            self._cluster,
+            self.group_metadata().group_id,
+            [TopicPartition(*tp) for tp in partitions],
+            require_stable=self._config.is_read_committed,
+        )
+
+    # -- the log's bounds
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
+        return await self._offsets_at(partitions, EARLIEST)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last record that can be read now (read_committed: the last stable offset)."""
+        return await self._offsets_at(partitions, LATEST)
+
+    async def _offsets_at(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        found = await self._lookup({TopicPartition(*tp): timestamp for tp in partitions})
+        return {tp: each.offset for tp, each in found.items()}
+
+    async def offsets_for_times(
+        self, times_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset | None]:
+        """The first record at or after each time; None where there is none."""
+        found = await self._lookup({TopicPartition(*tp): time for tp, time in times_ms.items()})
+        return {tp: each if each.offset >= 0 else None for tp, each in found.items()}
+
+    async def partitions_for_topic(self, topic: str) -> set[int]:
+        """The partitions of a topic."""
+        timeout_ms = self._config.default_api_timeout_ms
+        return set((await self._cluster.topic(topic, timeout_ms=timeout_ms)).partitions)
+
+    async def topics(self) -> set[str]:
+        """All topics of the cluster that are not internal."""
+        await self._cluster.refresh(None)
+        return {topic.name for topic in self._cluster.view.topics.values() if not topic.is_internal}

@@ -1,0 +1,324 @@
+"""Fetches ahead, bounded: a partition is asked for again when what it had was handed out.
+
+A broker has two lanes, so that a Fetch that waits at the broker does not delay partitions that were emptied or moved to
+meanwhile. What read_committed hides is decided by core/aborted_filter as data arrives; records are decoded when taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+
+from oncelog.client.cluster import VERSION_MAX, Cluster
+from oncelog.client.config import ConsumerConfig
+from oncelog.client.positions import RESET_TIMESTAMPS, Chunk, Position, Positions
+from oncelog.client.records import ConsumerRecord
+from oncelog.core.aborted_filter import AbortedFilter
+from oncelog.core.transaction_requests import Node
+from oncelog.errors import CorruptBatch, CorruptRecord, ErrorCode, KafkaError, OffsetOutOfRange, error_for
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from oncelog.wire.record_batch import RecordBatch, batches
+from oncelog.wire.schema import ZERO_UUID
+
+log = logging.getLogger("oncelog.client")
+
+LANES = ("fetch", "fetch too")
+_MOVED = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+
+
+class Fetcher:
+    """Keeps assigned partitions supplied."""
+
+    def __init__(self, cluster: Cluster, config: ConsumerConfig, positions: Positions) -> None:
+        self._cluster, self._config, self._positions = cluster, config, positions
+        self._woken = asyncio.Event()
+        self._busy: set[tuple[Node, str]] = set()
+        self._next_first = 0
+        self.arrived = asyncio.Event()
+        self.error: KafkaError | None = None
+
+    def wake(self) -> None:
+        """Positions, the assignment or what is prefetched changed."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Fetch what is wanted, for ever."""
+        while True:
+            self._woken.clear()
+            now_ms = self._cluster.now_ms()
+            self._start_fetches(now_ms)
+            timer = self._positions.next_timer(now_ms)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if timer is None else max(timer - now_ms, 1) / 1000):
+                    await self._woken.wait()
+
+    def _start_fetches(self, now_ms: float) -> None:
+        by_node: dict[Node, list[TopicPartition]] = {}
+        view = self._cluster.view
+        for topic_partition in self._positions.fetchable(now_ms):
+            leader = view.leader_of(topic_partition)
+            if leader is None or leader.leader_id not in view.nodes:
+                self._cluster.refresh_soon((topic_partition.topic,))
+                self._positions.of(topic_partition).not_before_ms = now_ms + self._config.retry_backoff_ms
+            else:
+                by_node.setdefault(view.nodes[leader.leader_id], []).append(topic_partition)
+        for node, wanted in by_node.items():
+            lane = next((lane for lane in LANES if (node, lane) not in self._busy), None)
+            if lane is not None:
+                self._busy.add((node, lane))
+                for topic_partition in wanted:
+                    self._positions.of(topic_partition).is_fetching = True
+                asked = {tp: self._positions.of(tp) for tp in self._rotated(wanted)}
+                self._cluster.tasks.start(self._fetch(node, lane, asked), name=f"oncelog-fetch-{node.node_id}")
+
+    def _rotated(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """A broker fills its answer from the front: nobody is in front always."""
+        self._next_first += 1
+        first = self._next_first % len(partitions)
+        return partitions[first:] + partitions[:first]
+
+    async def _fetch(self, node: Node, lane: str, asked: dict[TopicPartition, Position]) -> None:
+        versions = {tp: position.version for tp, position in asked.items()}
+        ids = self._cluster.view.topic_ids({tp.topic for tp in asked})
+        try:
+            response, version = await self._cluster.request_with_version(
+                node,
+                self._request(asked, ids),
+                version_max=VERSION_MAX if ids else 12,
+                timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
+                lane=lane,
+            )
+        except KafkaError as error:
+            self._failed(asked, error)
+        else:
+            names = {topic_id: name for name, topic_id in ids.items()} if ids and version >= 13 else {}
+            if response.error_code:
+                self._failed(asked, error_for(response.error_code, f"Fetch from {node.host}:{node.port}"))
+            else:
+                self._take_response(asked, versions, response, names)
+        finally:
+            self._busy.discard((node, lane))
+            for position in asked.values():
+                position.is_fetching = False
+            self.wake()
+            self.arrived.set()
+
+    def _request(self, asked: dict[TopicPartition, Position], ids: dict[str, bytes] | None) -> FetchRequest:
+        topics: dict[str, list[FetchPartition]] = {}
+        for (topic, partition), position in asked.items():
+            assert position.offset is not None
+            leader = self._cluster.view.leader_of(TopicPartition(topic, partition))
+            topics.setdefault(topic, []).append(
+                FetchPartition(
+                    partition=partition,
+                    current_leader_epoch=leader.leader_epoch if leader else -1,
+                    fetch_offset=position.offset,
+                    partition_max_bytes=self._config.max_partition_fetch_bytes,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=self._config.fetch_max_wait_ms,
+            min_bytes=self._config.fetch_min_bytes,
+            max_bytes=self._config.fetch_max_bytes,
+            isolation_level=1 if self._config.is_read_committed else 0,
+            topics=[
+                FetchTopic(topic=name, topic_id=ids[name] if ids else ZERO_UUID, partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+        )
+
+    def _failed(self, asked: Iterable[TopicPartition], error: KafkaError) -> None:
+        if not error.retriable:
+            self.error = error
+        log.debug("Fetch: %s", error)
+        now_ms = self._cluster.now_ms()
+        for topic_partition in asked:
+            position = self._positions.by_partition.get(topic_partition)
+            if position is not None:
+                position.not_before_ms = now_ms + self._config.retry_backoff_ms
+        self._cluster.refresh_soon()
+
+    # -- what came
+
+    def _take_response(
+        self,
+        asked: dict[TopicPartition, Position],
+        versions: dict[TopicPartition, int],
+        response: FetchResponse,
+        names: dict[bytes, str],
+    ) -> None:
+        for topic in response.responses:
+            name = topic.topic or names.get(bytes(topic.topic_id), "")
+            for data in topic.partitions:
+                topic_partition = TopicPartition(name, data.partition_index)
+                position = self._positions.by_partition.get(topic_partition)
+                # A position that jumped meanwhile, or was given away and came back, does not want this any more.
+                if position is None or asked.get(topic_partition) is not position:
+                    continue
+                if position.version == versions[topic_partition]:
+                    self._take_partition(topic_partition, position, data)
+
+    def _take_partition(self, topic_partition: TopicPartition, position: Position, data: PartitionData) -> None:
+        if data.error_code:
+            self._partition_failed(topic_partition, position, data.error_code)
+            return
+        position.high_watermark, position.last_stable_offset = data.high_watermark, data.last_stable_offset
+        if data.records is None or not len(data.records):
+            return
+        aborted = AbortedFilter(data.aborted_transactions or ()) if self._config.is_read_committed else None
+        try:
+            found = [
+                (batch, aborted.is_visible(batch) if aborted is not None else not batch.is_control)
+                for batch in batches(data.records)
+            ]
+        except CorruptBatch as error:
+            self.error = _corrupt(topic_partition, position.offset, error)
+            return
+        if found:
+            position.chunks.append(Chunk(found))
+
+    def _partition_failed(self, topic_partition: TopicPartition, position: Position, error_code: int) -> None:
+        now_ms = self._cluster.now_ms()
+        if error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            reset_to = RESET_TIMESTAMPS.get(self._config.auto_offset_reset)
+            if reset_to is None:
+                self.error = OffsetOutOfRange(f"offset {position.offset} of {topic_partition} is not in the log")
+            else:
+                log.warning("%s: offset %s is not in the log, resetting", topic_partition, position.offset)
+                position.jump(None, reset_to=reset_to)
+            return
+        error = error_for(error_code, f"Fetch of {topic_partition} at offset {position.offset}")
+        position.not_before_ms = now_ms + self._config.retry_backoff_ms
+        if error_code in _MOVED:
+            self._cluster.refresh_soon((topic_partition.topic,))
+        elif not error.retriable:
+            self.error = error
+        log.debug("%s", error)
+
+    # -- what is handed out
+
+    def raise_error(self) -> None:
+        """Raise what a fetch met that does not pass by itself; once."""
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+    def take(self, count_max: int) -> tuple[list[ConsumerRecord], bool]:
+        """Up to `count_max` records; and whether any position moved (also past what is hidden)."""
+        taken: list[ConsumerRecord] = []
+        moved = False
+        for topic_partition, position in self._supplied():
+            while position.chunks and len(taken) < count_max:
+                batch, is_visible = _first(position)
+                moved = True
+                if not is_visible:
+                    self._skip(position, batch)
+                    continue
+                self._take_records(topic_partition, position, batch, taken, count_max)
+            self._skip_hidden(position)
+            self._give_way(topic_partition, position)
+        if moved:
+            self.wake()
+        return taken, moved
+
+    def _give_way(self, topic_partition: TopicPartition, position: Position) -> None:
+        """A partition that was emptied goes behind the others."""
+        if not position.chunks:
+            del self._positions.by_partition[topic_partition]
+            self._positions.by_partition[topic_partition] = position
+
+    def _supplied(self) -> list[tuple[TopicPartition, Position]]:
+        return [(tp, p) for tp, p in self._positions.by_partition.items() if p.chunks and not p.is_paused]
+
+    def _take_records(
+        self,
+        topic_partition: TopicPartition,
+        position: Position,
+        batch: RecordBatch,
+        taken: list[ConsumerRecord],
+        count_max: int,
+    ) -> None:
+        topic, partition = topic_partition
+        assert position.offset is not None
+        try:
+            if self._config.check_crcs and position.decoded is None:
+                batch.check_crc()
+            records = position.records_of(batch)
+        except CorruptBatch as error:
+            raise _corrupt(topic_partition, position.offset, error) from error
+        timestamp_type, offset = batch.timestamp_type, position.offset
+        index = position.decoded_index
+        while index < len(records) and len(taken) < count_max:
+            found = records[index]
+            index += 1
+            if found.offset >= offset:
+                offset, timestamp, key, value, headers = found
+                taken.append(ConsumerRecord(topic, partition, offset, timestamp, timestamp_type, key, value, headers))
+                offset += 1
+        position.decoded_index, position.offset = index, offset
+        if index >= len(records):
+            self._skip(position, batch)
+
+    def _skip(self, position: Position, batch: RecordBatch) -> None:
+        assert position.offset is not None
+        position.offset = max(position.offset, batch.end_offset)
+        position.leader_epoch = batch.partition_leader_epoch
+        position.next_batch()
+
+    def _skip_hidden(self, position: Position) -> None:
+        """Step over what nobody sees, so that a position reaches the end although nothing more is delivered."""
+        while position.chunks:
+            batch, is_visible = _first(position)
+            if is_visible and batch.end_offset > (position.offset or 0):
+                return
+            self._skip(position, batch)
+
+    def take_batches(self, count_max: int) -> tuple[list[tuple[TopicPartition, RecordBatch, int, int]], bool]:
+        """Parts of batches of together about `count_max` records: (partition, batch, start offset, end offset)."""
+        taken: list[tuple[TopicPartition, RecordBatch, int, int]] = []
+        left, moved = count_max, False
+        for topic_partition, position in self._supplied():
+            while position.chunks and left > 0:
+                batch, is_visible = _first(position)
+                moved = True
+                if is_visible:
+                    assert position.offset is not None
+                    start = max(position.offset, batch.base_offset)
+                    end = min(batch.end_offset, start + left)
+                    taken.append((topic_partition, batch, start, end))
+                    left -= max(end - start, 0)
+                    if end < batch.end_offset:
+                        position.offset = end
+                        position.decoded = None
+                        break
+                self._skip(position, batch)
+            self._skip_hidden(position)
+            self._give_way(topic_partition, position)
+        if moved:
+            self.wake()
+        return taken, moved
+
+
+def _first(position: Position) -> tuple[RecordBatch, bool]:
+    chunk = position.chunks[0]
+    return chunk.batches[chunk.index]
+
+
+def _corrupt(topic_partition: TopicPartition, offset: int | None, error: CorruptBatch) -> CorruptRecord:
+    return CorruptRecord(f"{topic_partition} at offset {offset}: {error}")

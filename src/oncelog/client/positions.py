@@ -1,0 +1,106 @@
+"""What a consumer reads and where it stands, per partition. Plain state, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from oncelog.client.offset_lookup import EARLIEST, LATEST
+from oncelog.errors import IllegalState
+from oncelog.types import TopicPartition
+from oncelog.wire.record import Record
+from oncelog.wire.record_batch import RecordBatch
+
+RESET_TIMESTAMPS = {"earliest": EARLIEST, "latest": LATEST}
+
+
+@dataclass(slots=True)
+class Chunk:
+    """What one fetch brought for one partition: batches in offset order, each with whether it is seen."""
+
+    batches: list[tuple[RecordBatch, bool]]
+    index: int = 0
+
+
+@dataclass(slots=True)
+class Position:
+    """Where one partition stands. `offset` None: not known yet; `reset_to` says which end it is looked up at.
+
+    `version` grows with every jump, so that data fetched for an earlier place is recognised and dropped.
+    """
+
+    offset: int | None = None
+    leader_epoch: int = -1
+    reset_to: int | None = None
+    is_paused: bool = False
+    is_fetching: bool = False
+    not_before_ms: float = 0.0
+    version: int = 0
+    chunks: list[Chunk] = field(default_factory=list)
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    decoded: list[Record] | None = None  # of the batch that is being handed out
+    decoded_index: int = 0
+
+    def records_of(self, batch: RecordBatch) -> list[Record]:
+        """The records of the batch that is being handed out, decoded once."""
+        if self.decoded is None:
+            self.decoded, self.decoded_index = batch.records(), 0
+        return self.decoded
+
+    def next_batch(self) -> None:
+        """The batch in front is done with."""
+        self.decoded = None
+        chunk = self.chunks[0]
+        chunk.index += 1
+        if chunk.index == len(chunk.batches):
+            self.chunks.pop(0)
+
+    def jump(self, offset: int | None, *, reset_to: int | None = None) -> None:
+        """Go elsewhere: what was prefetched is dropped."""
+        self.offset, self.reset_to = offset, reset_to
+        self.leader_epoch = -1
+        self.version += 1
+        self.chunks.clear()
+        self.decoded = None
+        self.not_before_ms = 0.0
+
+
+class Positions:
+    """The assigned partitions."""
+
+    def __init__(self) -> None:
+        self.by_partition: dict[TopicPartition, Position] = {}
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these from now on; those that stay keep their place and what was prefetched."""
+        old = self.by_partition
+        self.by_partition = {tp: old.get(tp) or Position() for tp in partitions}
+
+    def of(self, topic_partition: TopicPartition) -> Position:
+        """The position of an assigned partition. Raises IllegalState."""
+        found = self.by_partition.get(topic_partition)
+        if found is None:
+            raise IllegalState(f"{topic_partition} is not assigned to this consumer")
+        return found
+
+    def without_offset(self) -> list[TopicPartition]:
+        """Assigned partitions whose place is not known yet."""
+        return [tp for tp, position in self.by_partition.items() if position.offset is None]
+
+    def fetchable(self, now_ms: float) -> list[TopicPartition]:
+        """Partitions for which data should be fetched now: nothing prefetched, nothing on its way."""
+        return [
+            tp
+            for tp, position in self.by_partition.items()
+            if position.offset is not None
+            and not position.is_paused
+            and not position.is_fetching
+            and not position.chunks
+            and position.not_before_ms <= now_ms
+        ]
+
+    def next_timer(self, now_ms: float) -> float | None:
+        """When a partition that waits after an error may be fetched again (milliseconds)."""
+        later = [p.not_before_ms for p in self.by_partition.values() if p.not_before_ms > now_ms]
+        return min(later, default=None)
