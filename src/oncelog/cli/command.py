@@ -1,0 +1,230 @@
+"""What every command shares: the global options before and after its name, async bodies, errors as exit statuses."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import inspect
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import click
+
+from oncelog.cli.durations import DURATION
+from oncelog.cli.output import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, FORMATS, Failed, Output
+from oncelog.cli.properties_file import property_from_text, read_properties
+from oncelog.errors import ConfigurationError, OncelogError
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+TIMEOUT_DEFAULT_MS = 30_000
+
+
+@dataclass
+class Settings:
+    """The global options as given so far; what stands after a command's name wins over what stands before it."""
+
+    bootstrap_servers: str | None = None
+    command_config: str | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    output: str = "table"
+    no_header: bool = False
+    watch: bool = False
+    interval_ms: int = 2000
+    yes: bool = False
+    dry_run: bool = False
+    timeout_ms: int = TIMEOUT_DEFAULT_MS
+
+    @property
+    def out(self) -> Output:
+        """The printer for these options."""
+        return Output(self.output, header=not self.no_header)
+
+    def client_config(self, **more: Any) -> dict[str, Any]:
+        """Kafka's dotted keys for a client: the file, then -X, then the options. Raises ConfigurationError."""
+        config: dict[str, Any] = read_properties(self.command_config) if self.command_config else {}
+        config.setdefault("default.api.timeout.ms", self.timeout_ms)
+        config.update(self.properties)
+        if self.bootstrap_servers:
+            config["bootstrap.servers"] = self.bootstrap_servers
+        config.setdefault("bootstrap.servers", DEFAULT_BOOTSTRAP)
+        config.setdefault("client.id", "oncelog-cli")
+        return {**config, **{key.replace("_", "."): value for key, value in more.items()}}
+
+    def confirm(self, what: str, word: str) -> bool:
+        """Say on stderr what will happen, then ask. False: a dry run, nothing is to be done.
+
+        On a terminal the user types `word`; without one `--yes` is needed.
+        """
+        out = self.out
+        out.note(("dry run, would: " if self.dry_run else "") + what)
+        if self.dry_run:
+            return False
+        if self.yes:
+            return True
+        if not sys.stdin.isatty():
+            raise click.UsageError("this changes something and stdin is no terminal: add --yes (or --dry-run to look)")
+        if click.prompt(f"type {word} to go on", err=True, default="", show_default=False) != word:
+            raise Failed("not confirmed, nothing was done")
+        return True
+
+
+def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    if param.name is None or ctx.get_parameter_source(param.name) is click.core.ParameterSource.DEFAULT:
+        return
+    settings = ctx.ensure_object(Settings)
+    if param.name == "properties":
+        try:
+            settings.properties.update(property_from_text(text) for text in value)
+        except ConfigurationError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+    else:
+        setattr(settings, param.name, value)
+
+
+def global_options() -> list[click.Option]:
+    """A new set of the global options."""
+
+    def option(*names: str, **more: Any) -> click.Option:
+        return click.Option(names, expose_value=False, callback=_store, **more)
+
+    return [
+        option(
+            "-b",
+            "--bootstrap-server",
+            "--bootstrap-servers",
+            "bootstrap_servers",
+            metavar="HOST:PORT",
+            envvar="ONCELOG_BOOTSTRAP_SERVERS",
+            help=f"The brokers to ask first [default: {DEFAULT_BOOTSTRAP}; env ONCELOG_BOOTSTRAP_SERVERS].",
+        ),
+        option("--command-config", metavar="FILE", help="A properties file with client settings."),
+        option("-X", "properties", multiple=True, metavar="KEY=VALUE", help="A client setting, by Kafka's name."),
+        option("-o", "--output", type=click.Choice(FORMATS), help="How to print [default: table]."),
+        option("--no-header", is_flag=True, help="Tables without their first line."),
+        option("--watch", is_flag=True, help="Again and again, until Ctrl-C."),
+        option("--interval", "interval_ms", type=DURATION, help="How often with --watch [default: 2s]."),
+        option("-y", "--yes", is_flag=True, help="Do not ask before changing something."),
+        option("--dry-run", is_flag=True, help="Only say what would be done."),
+        option("--timeout", "timeout_ms", type=DURATION, help="How long to try [default: 30s]."),
+    ]
+
+
+class Command(click.Command):
+    """A command with the global options. `changes`: it honours --dry-run; `watchable`: it honours --watch."""
+
+    def __init__(self, *args: Any, changes: bool = False, watchable: bool = False, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.changes = changes
+        self.watchable = watchable
+        self.own_option_count = len(self.params)
+        self.params += global_options()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the body; an async one in a loop of its own, again and again with --watch."""
+        settings = ctx.ensure_object(Settings)
+        with reported(ctx, settings):
+            if settings.dry_run and not self.changes:
+                raise click.UsageError(f"{ctx.command_path} changes nothing: --dry-run has no meaning here", ctx)
+            if settings.watch and not self.watchable:
+                raise click.UsageError(f"--watch has no meaning for {ctx.command_path}", ctx)
+            if settings.watch:
+                return asyncio.run(_watch(settings, lambda: super(Command, self).invoke(ctx)))
+            result = super().invoke(ctx)
+            return asyncio.run(result) if inspect.iscoroutine(result) else result
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options first, the global ones after them."""
+        shared = {option.name for option in global_options()}
+        for title, wanted in (("Options", False), ("Global options", True)):
+            records = [
+                record
+                for param in self.get_params(ctx)
+                if (param.name in shared) is wanted
+                and isinstance(param, click.Option)
+                and (record := param.get_help_record(ctx)) is not None
+            ]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class Group(click.Group):
+    """A group of commands that takes the global options, too."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.params += global_options()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Only the commands: the options are those of every command."""
+        self.format_commands(ctx, formatter)
+
+
+async def _watch(settings: Settings, body: Callable[[], Awaitable[Any]]) -> None:
+    while True:
+        if sys.stdout.isatty():
+            click.clear()
+        try:
+            await body()
+        except click.exceptions.Exit as end:
+            settings.out.note(f"exit status {end.exit_code}")
+        await asyncio.sleep(settings.interval_ms / 1000)
+
+
+@contextmanager
+def reported(ctx: click.Context, settings: Settings) -> Iterator[None]:
+    """Errors a user can meet become one line and an exit status; our own bugs stay tracebacks."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        ctx.exit(EXIT_INTERRUPTED)
+    except (OncelogError, OSError, ExceptionGroup) as error:
+        _report(ctx, settings, error)
+
+
+def _report(ctx: click.Context, settings: Settings, error: BaseException) -> NoReturn:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if isinstance(error, OSError) and error.errno == errno.EPIPE:
+        raise error
+    if isinstance(error, KeyboardInterrupt):
+        ctx.exit(EXIT_INTERRUPTED)
+    if not isinstance(error, OncelogError | OSError):
+        raise error
+    settings.out.error(error, hint=hint_for(error, settings))
+    ctx.exit(EXIT_USAGE if isinstance(error, ConfigurationError) else EXIT_FAILURE)
+
+
+def hint_for(error: BaseException, settings: Settings) -> str:
+    """The way out, where one is known."""
+    if isinstance(error, Failed):
+        return error.hint
+    name = type(error).__name__
+    where = settings.bootstrap_servers or settings.properties.get("bootstrap.servers") or DEFAULT_BOOTSTRAP
+    hints = {
+        "TimeoutError": f"is a broker listening at {where}? give another with -b HOST:PORT, or more time with --timeout",
+        "ConnectionRefusedError": f"no broker listens at {where}: give another with -b HOST:PORT",
+        "Network": f"is a broker listening at {where}? give another with -b HOST:PORT",
+        "RequestTimedOut": f"is a broker listening at {where}? give another with -b HOST:PORT, or more time with --timeout",
+        "UnknownTopicOrPartition": "`oncelog topics list` shows what is there",
+        "TransactionalIdNotFound": "`oncelog transactions list` shows the known ids",
+        "GroupIdNotFound": "`oncelog groups list` shows the known groups",
+        "NonEmptyGroup": "stop its members first: `oncelog groups describe` names them",
+    }
+    return hints.get(name, "")
+
+
+def command(*, name: str | None = None, **more: Any) -> Callable[[Callable[..., Any]], Command]:
+    """A stand-alone command (of no group)."""
+
+    def decorated(body: Callable[..., Any]) -> Command:
+        made = click.command(name, cls=Command, **more)(body)
+        assert isinstance(made, Command)
+        return made
+
+    return decorated

@@ -1,0 +1,105 @@
+"""`oncelog`: the root command. Subcommands are imported only when they are used, so that start-up stays cheap."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from oncelog import __version__
+from oncelog.cli.command import Group
+from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE
+
+# name: (where it lives, what it does)
+COMMANDS = {
+    "serve": ("oncelog.cli.serve_command:serve", "Run a broker."),
+    "topics": ("oncelog.cli.topics:topics", "List, describe, create, delete topics."),
+    "produce": ("oncelog.cli.produce:produce", "Send records from stdin or files, in transactions if wanted."),
+    "consume": ("oncelog.cli.consume:consume", "Read records."),
+    "groups": ("oncelog.cli.groups:groups", "Consumer groups: positions, lag under transactions, reset, delete."),
+    "transactions": ("oncelog.cli.transactions:transactions", "See, explain and mend transactions."),
+    "features": ("oncelog.cli.features:features", "Feature levels such as transaction.version."),
+    "configs": ("oncelog.cli.configs:configs", "Settings of topics and brokers."),
+    "dump-log": ("oncelog.cli.dump_log:dump_log", "Decode segments, indexes, snapshots, internal topics on disk."),
+    "recover": ("oncelog.cli.recover:recover", "Finish a Spark query's transactions without Spark."),
+    "doctor": ("oncelog.cli.doctor:doctor", "Look at this machine: what is fast, what is missing."),
+    "check-history": ("oncelog.cli.check_history:check_history", "Check a workload's history for anomalies."),
+    "completion": ("oncelog.cli.completion:completion", "Print the completion script of a shell."),
+}
+# Named in the frozen list of commands, and not there yet: said in one line instead of half a command.
+NOT_BUILT_YET = ("acls", "console")
+
+
+class Root(Group):
+    """Loads a subcommand when it is asked for; `--help` uses the table above and imports none."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the subcommand."""
+        if cmd_name in NOT_BUILT_YET:
+            return click.Command(cmd_name, callback=lambda: _not_built(cmd_name), context_settings=_TAKE_ANYTHING)
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        found = getattr(importlib.import_module(module), attribute)
+        assert isinstance(found, click.Command)
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the nearest command where there is no such one."""
+        name = args[0]
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        if near and name not in COMMANDS and name not in NOT_BUILT_YET:
+            raise click.UsageError(f"No such command {name!r}. Did you mean {near[0]!r}?", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """From the table: nothing is imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Commands, then the options that every command takes."""
+        self.format_commands(ctx, formatter)
+        with formatter.section("Options of every command, before or after its name"):
+            formatter.write_dl([record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))])
+
+
+_TAKE_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+def _not_built(name: str) -> NoReturn:
+    click.echo(f"error: `oncelog {name}` is not built yet", err=True)
+    click.get_current_context().exit(EXIT_FAILURE)
+
+
+@click.command(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="oncelog %(version)s")
+def root(**_: Any) -> None:
+    """Kafka's transactions, end to end: a log server and its tools.
+
+    Data goes to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 3 found something
+    (with --exit-code), 130 interrupted.
+    """
+
+
+def refuse_without_assertions() -> None:
+    """Invariants are assertions: with `python -O` a broken one would go on and write."""
+    if not __debug__:
+        click.echo("error: oncelog does not run under python -O: its invariants are assertions", err=True)
+        sys.exit(EXIT_USAGE)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The entry point `oncelog`."""
+    refuse_without_assertions()
+    root.main(args=list(arguments) if arguments is not None else None, prog_name="oncelog")

@@ -1,0 +1,236 @@
+"""The one place that prints. stdout holds data only; progress, hints and errors go to stderr.
+
+Formats: `table` and `wide` for people (plain text unless stdout is a terminal), `json` (one document), `jsonl` (one
+object per line), `tsv` (headers without spaces, `-` for nothing). Rows are dicts: their keys are JSON's names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import click
+
+from oncelog.cli.durations import duration_text, moment_text
+from oncelog.errors import KafkaError, OncelogError, code_name
+
+FORMATS = ("table", "wide", "json", "jsonl", "tsv")
+EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_FOUND, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+
+Row: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table: `key` in the row, `header` (from the key where empty), shown only when wide if `wide`."""
+
+    key: str
+    header: str = ""
+    show: Callable[[Any], str] = str
+    wide: bool = False
+
+    @property
+    def title(self) -> str:
+        """The header as printed: upper case, hyphens, no spaces."""
+        return self.header or self.key.upper().replace("_", "-")
+
+
+def columns(*names: str, wide: Sequence[str] = ()) -> list[Column]:
+    """Columns for row keys: `..._time_ms` and `timestamp` are moments, other `..._ms` durations."""
+    return [_column(name, False) for name in names] + [_column(name, True) for name in wide]
+
+
+def _column(name: str, wide: bool) -> Column:
+    if name.endswith(("_time_ms", "timestamp_ms")):
+        return Column(name, name.removesuffix("_ms").upper().replace("_", "-"), moment_text, wide)
+    if name.endswith("_ms"):
+        return Column(name, name.removesuffix("_ms").upper().replace("_", "-"), duration_text, wide)
+    return Column(name, wide=wide)
+
+
+def cell(column: Column, row: Row) -> str:
+    """A cell's text: `-` for nothing; line breaks and control characters are shown, never sent to the terminal."""
+    value = row.get(column.key)
+    if value is None or value == "" or value == []:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        value = ",".join(map(str, value))
+    return printable(column.show(value))
+
+
+def printable(text: str) -> str:
+    """Text whose control characters are written as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+class Output:
+    """Prints in one format."""
+
+    def __init__(self, output_format: str = "table", *, header: bool = True) -> None:
+        assert output_format in FORMATS
+        self.format = output_format
+        self.header = header
+
+    @property
+    def is_machine(self) -> bool:
+        """JSON of either kind: everything on stdout is JSON, errors too."""
+        return self.format in ("json", "jsonl")
+
+    def rows(self, columns: Sequence[Column], rows: Iterable[Row], *, empty: str = "") -> None:
+        """A table of rows; `empty` is said on stderr where there is none and a person reads."""
+        wanted = list(rows)
+        if self.format == "json":
+            self._write(json_text(wanted, indent=2))
+        elif self.format == "jsonl":
+            for row in wanted:
+                self._write(json_text(row))
+        else:
+            shown = [column for column in columns if self.format != "table" or not column.wide]
+            cells = [[cell(column, row) for column in shown] for row in wanted]
+            titles = [column.title for column in shown]
+            if self.format == "tsv":
+                self._lines(([titles] if self.header else []) + cells, "\t")
+            elif wanted:
+                self._table(titles, cells)
+            if not wanted and empty and self.format != "tsv":
+                self.note(empty)
+
+    def item(self, columns: Sequence[Column], row: Row) -> None:
+        """One thing: names and values below one another for a person, one object or line for a machine."""
+        if self.is_machine:
+            self._write(json_text(row, indent=2 if self.format == "json" else None))
+        elif self.format == "tsv":
+            self.rows(columns, [row])
+        else:
+            shown = [column for column in columns if self.format != "table" or not column.wide]
+            width = max(len(column.title) for column in shown)
+            for column in shown:
+                self._write(f"{column.title:<{width}}  {cell(column, row)}")
+
+    @contextmanager
+    def stream(self) -> Iterator[Callable[[Row, str], None]]:
+        """For things that come one by one: call it with a row for machines and a line for people."""
+        count = 0
+
+        def emit(row: Row, line: str) -> None:
+            nonlocal count
+            if self.format == "json":
+                self._write(("[\n" if count == 0 else ",\n") + json_text(row), end="")
+            elif self.format == "jsonl":
+                self._write(json_text(row))
+            elif self.format == "tsv":
+                self._write("\t".join(cell(Column(key), row) for key in row))
+            else:
+                self._write(line)
+            count += 1
+
+        try:
+            yield emit
+        finally:
+            if self.format == "json":
+                self._write("\n]" if count else "[]")
+
+    def data(self, text: str) -> None:
+        """Data in a form of its own (a completion script, records by a format string)."""
+        self._write(text, end="")
+
+    def note(self, text: str) -> None:
+        """A hint or progress, on stderr."""
+        click.echo(text, err=True)
+
+    def error(self, error: BaseException, *, hint: str = "") -> None:
+        """One line on stderr, and for machines an object on stdout."""
+        text = str(error) or type(error).__name__
+        if isinstance(error, KafkaError):
+            text = text if error_name(error) in text else f"{error_name(error)}: {text}"
+        line = " ".join(text.split())
+        self.note(f"error: {line}" + (f" ({hint})" if hint else ""))
+        if self.is_machine:
+            self._write(json_text(error_row(error, hint)))
+
+    def _table(self, titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+        if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+            self._rich_table(titles, cells)
+            return
+        self._lines([titles, *cells] if self.header else cells, "  ")
+
+    def _lines(self, lines: Sequence[Sequence[str]], separator: str) -> None:
+        if separator == "\t" or not lines:
+            for line in lines:
+                self._write(separator.join(line))
+            return
+        widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+        for line in lines:
+            padded = separator.join(text.ljust(width) for text, width in zip(line, widths, strict=True))
+            self._write(padded.rstrip())
+
+    def _rich_table(self, titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(box=None, show_header=self.header, header_style="bold", pad_edge=False)
+        for title in titles:
+            table.add_column(title, overflow="fold")
+        for line in cells:
+            table.add_row(*line)
+        Console(highlight=False, markup=False).print(table)
+
+    def _write(self, text: str, end: str = "\n") -> None:
+        click.echo(text + end, nl=False)
+
+
+def error_name(error: BaseException) -> str:
+    """The name a machine matches on: Kafka's for protocol errors, the class's otherwise."""
+    return code_name(error.code) if isinstance(error, KafkaError) else type(error).__name__
+
+
+def error_row(error: BaseException, hint: str = "") -> dict[str, Any]:
+    """An error as an object."""
+    row: dict[str, Any] = {"error": error_name(error), "code": None, "message": str(error), "retriable": False}
+    if isinstance(error, KafkaError):
+        row |= {"code": int(error.code), "retriable": error.retriable}
+    if hint:
+        row["hint"] = hint
+    return row
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """JSON with bytes as text where they are UTF-8, else as base64 in an object."""
+    return json.dumps(value, indent=indent, default=_json_value, ensure_ascii=False)
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes_value(bytes(value))
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value)
+
+
+def bytes_value(data: bytes | None) -> Any:
+    """Bytes for JSON: text where they are UTF-8, else `{"base64": ...}`."""
+    if data is None:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        import base64
+
+        return {"base64": base64.b64encode(data).decode("ascii")}
+
+
+class Failed(OncelogError):
+    """A command did not do what was asked; the message says why and the hint how to go on."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
