@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oncelog.core.partitioner import partition_for_key
 from oncelog.errors import CorruptBatch
 from oncelog.wire.compression import Codec
 from oncelog.wire.record_batch import (
@@ -293,7 +294,7 @@ def test_value_alone_is_enough_and_strings_are_utf8(world):
         got, counts = encode(world, arrow_batch)
         assert got == [(NOW_MS, None, "é".encode(), []), (NOW_MS, None, None, []), (NOW_MS, None, b"", [])]
         assert counts == [3]
-    for value_type in (pa.large_binary(), pa.binary(2)):
+    for value_type in (pa.large_binary(), pa.binary(2), pa.binary_view(), pa.dictionary(pa.int8(), pa.binary())):
         arrow_batch = pa.RecordBatch.from_arrays([pa.array([b"ab", None], value_type)], names=["value"])
         assert [record[2] for record in encode(world, arrow_batch)[0]] == [b"ab", None]
 
@@ -354,3 +355,47 @@ def test_an_empty_batch_gives_nothing(world):
     assert encode(world, empty) == ([], [])
     one = pa.RecordBatch.from_arrays([pa.array([b"v"])], names=["value"])
     assert encode(world, one, rows=pa.array([], pa.int64())) == ([], [])
+
+
+# Which row goes to which partition
+
+
+@given(st.lists(st.tuples(st.one_of(st.none(), st.binary(max_size=20)), st.one_of(st.none(), st.integers(0, 6)))))
+def test_rows_go_where_the_java_producer_sends_them(rows):
+    keys = [key for key, _ in rows]
+    explicit = [partition for _, partition in rows]
+    hashed = [5 if key is None else partition_for_key(key, 7) for key in keys]
+    for names, columns, wanted in (
+        (["key"], [pa.array(keys, pa.binary())], hashed),
+        (
+            ["key", "partition"],
+            [pa.array(keys, pa.binary()), pa.array(explicit, pa.int32())],
+            [h if e is None else e for h, e in zip(hashed, explicit, strict=True)],
+        ),
+    ):
+        arrow_batch = pa.RecordBatch.from_arrays(columns, names=names)
+        for world in WORLDS:
+            chosen = world.arrow_records.rows_by_partition(arrow_batch, 7, keyless_partition=5)
+            got = {partition: indexes.to_pylist() for partition, indexes in chosen}
+            assert got == {
+                partition: [index for index, other in enumerate(wanted) if other == partition]
+                for partition in set(wanted)
+            }
+            assert list(got) == sorted(got)
+
+
+@each_world
+def test_rows_without_a_key_column_share_a_partition(world):
+    arrow_batch = pa.RecordBatch.from_arrays([pa.array([b"a", b"b"])], names=["value"])
+    ((partition, rows),) = world.arrow_records.rows_by_partition(arrow_batch, 3, keyless_partition=2)
+    assert (partition, rows.to_pylist()) == (2, [0, 1])
+    assert encode(world, arrow_batch, rows=rows)[1] == [2]
+
+
+@each_world
+@pytest.mark.parametrize("partition", [-1, 3])
+def test_partitions_that_do_not_exist_are_refused(world, partition):
+    columns = [pa.array([b"a"]), pa.array([partition], pa.int32())]
+    arrow_batch = pa.RecordBatch.from_arrays(columns, names=["value", "partition"])
+    with pytest.raises(ValueError, match="outside"):
+        world.arrow_records.rows_by_partition(arrow_batch, 3, keyless_partition=0)

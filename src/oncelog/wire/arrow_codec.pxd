@@ -101,3 +101,13 @@ cdef class RowEncoder:
 
     @cython.locals(count=Py_ssize_t, at=Py_ssize_t, header=Py_ssize_t)
     cdef Py_ssize_t put_headers(self, Py_ssize_t row, unsigned char* out, Py_ssize_t pos) noexcept
+
+
+@cython.locals(
+    data="const unsigned char[::1]", at=Py_ssize_t, whole=Py_ssize_t, pos=Py_ssize_t, index=Py_ssize_t,
+    value="unsigned int", word="unsigned int",
+)
+cdef unsigned int key_hash(BytesColumn column, Py_ssize_t row, Py_ssize_t size) noexcept
+
+@cython.locals(row=Py_ssize_t, size=Py_ssize_t)
+cpdef void assign_partitions(int[::1] out, BytesColumn keys, unsigned int partition_count, int keyless_partition) except *

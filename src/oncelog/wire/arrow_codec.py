@@ -359,3 +359,33 @@ class RowEncoder:
             pos = self.header_keys.put(header, self.header_keys.size_of(header), out, pos)
             pos = self.header_values.put(header, self.header_values.size_of(header), out, pos)
         return pos
+
+
+def key_hash(column: BytesColumn, row: int, size: int) -> int:
+    # Kafka's murmur2, as core/partitioner.py has it for single keys; the masks are what C's unsigned does anyway.
+    data = column.data
+    at = column.offsets[column.start + row]
+    value = 0x9747B28C ^ size
+    whole = size & ~3
+    for pos in range(at, at + whole, 4):
+        word = data[pos] | data[pos + 1] << 8 | data[pos + 2] << 16 | data[pos + 3] << 24
+        word = word * 0x5BD1E995 & 0xFFFFFFFF
+        word = (word ^ word >> 24) * 0x5BD1E995 & 0xFFFFFFFF
+        value = value * 0x5BD1E995 & 0xFFFFFFFF ^ word
+    if size & 3:
+        word = 0
+        for index in range(size & 3):
+            word |= data[at + whole + index] << 8 * index
+        value = (value ^ word) * 0x5BD1E995 & 0xFFFFFFFF
+    value = (value ^ value >> 13) * 0x5BD1E995 & 0xFFFFFFFF
+    return value ^ value >> 15
+
+
+def assign_partitions(out: memoryview[int], keys: BytesColumn, partition_count: int, keyless_partition: int) -> None:
+    """The partition of each row's key, as the Java producer chooses it; rows without a key share one."""
+    for row in range(len(out)):
+        size = keys.size_of(row)
+        if size < 0:
+            out[row] = keyless_partition
+        else:
+            out[row] = (key_hash(keys, row, size) & 0x7FFFFFFF) % partition_count

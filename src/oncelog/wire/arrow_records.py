@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oncelog.wire.arrow_codec import BytesColumn, ColumnWriter, RowEncoder
+from oncelog.wire.arrow_codec import BytesColumn, ColumnWriter, RowEncoder, assign_partitions
 from oncelog.wire.record import INT64_MAX
 from oncelog.wire.record_batch import DECOMPRESSED_BYTES_MAX, HEADER_BYTES, RecordBatch
 
@@ -129,6 +129,37 @@ def encode_from_arrow(
         first = following
 
 
+def rows_by_partition(
+    batch: pa.RecordBatch, partition_count: int, *, keyless_partition: int
+) -> list[tuple[int, pa.Array]]:
+    """Which rows of an Arrow batch go to which partition: (partition, row indexes in order) for `encode_from_arrow`.
+
+    A value in the column `partition` decides (ValueError outside 0..`partition_count`-1), else the key's murmur2 as in
+    the Java producer; rows without a key all go to `keyless_partition`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    memory = _arrow_memory(4 * batch.num_rows)
+    keys = batch.column("key") if "key" in batch.schema.names else pa.nulls(batch.num_rows)
+    if keys.type == pa.null():
+        keys = keys.cast(pa.binary())
+    assign_partitions(memory.cast("i"), _bytes_column(keys), partition_count, keyless_partition)
+    partitions = pa.Array.from_buffers(pa.int32(), batch.num_rows, [None, pa.py_buffer(memory)])
+    if "partition" in batch.schema.names:
+        partitions = pc.coalesce(batch.column("partition").cast(pa.int32()), partitions)
+    bounds = pc.min_max(partitions)
+    if batch.num_rows and not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < partition_count:
+        raise ValueError(f"a row names a partition outside 0..{partition_count - 1}")
+    order = pc.array_sort_indices(partitions)  # stable, so rows keep their order within a partition
+    chosen = []
+    start = 0
+    for entry in sorted(pc.value_counts(partitions).to_pylist(), key=lambda entry: int(entry["values"])):
+        chosen.append((entry["values"], order.slice(start, entry["counts"])))
+        start += entry["counts"]
+    return chosen
+
+
 def _arrow_memory(size_bytes: int) -> memoryview:
     import pyarrow as pa
 
@@ -217,9 +248,7 @@ def _row_encoder(batch: pa.RecordBatch, timestamp_ms: int, rows: pa.Array | None
     values = _bytes_column(batch.column("value"))
     keys = _bytes_column(batch.column("key")) if "key" in names and batch.column("key").type != pa.null() else None
     timestamps = _milliseconds(batch.column("timestamp"), timestamp_ms) if "timestamp" in names else None
-    chosen = None if rows is None else _int64_view(rows.cast(pa.int64()))
-    if chosen is not None and len(chosen) and not 0 <= min(chosen) <= max(chosen) < batch.num_rows:
-        raise IndexError("a row index is outside the batch")
+    chosen = None if rows is None else _row_indexes(rows, batch.num_rows)
     encoder = RowEncoder(values, keys, timestamps, chosen, timestamp_ms)
     if "headers" in names and batch.column("headers").type != pa.null():
         headers = batch.column("headers").cast(pa.list_(_header_type()))
@@ -228,6 +257,16 @@ def _row_encoder(batch: pa.RecordBatch, timestamp_ms: int, rows: pa.Array | None
             raise ValueError("a record header is null")
         encoder.set_headers(_bytes_column(headers), _bytes_column(structs.field(0)), _bytes_column(structs.field(1)))
     return encoder
+
+
+def _row_indexes(rows: pa.Array, row_count: int) -> memoryview[int]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bounds = pc.min_max(rows)
+    if rows.null_count or (len(rows) and not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < row_count):
+        raise IndexError("a row index is outside the batch")
+    return _int64_view(rows.cast(pa.int64()))
 
 
 def _bytes_column(array: pa.Array) -> BytesColumn:
