@@ -168,6 +168,7 @@ class GroupShell:
         instance_id: str | None = None,
         protocol_type: str | None = None,
         protocol_name: str | None = None,
+        version: int = 4,
     ) -> Any:
         self.tokens += 1
         request = SyncGroupRequest(
@@ -182,7 +183,9 @@ class GroupShell:
                 for each, data in (assignments or {}).items()
             ],
         )
-        return self._answer(self.coordinator.sync_group(request, token=self.tokens, now_ms=self.now_ms), self.tokens)
+        return self._answer(
+            self.coordinator.sync_group(request, version, token=self.tokens, now_ms=self.now_ms), self.tokens
+        )
 
     def heartbeat(
         self, member_id: str, generation_id: int, *, group_id: str = "g", instance_id: str | None = None

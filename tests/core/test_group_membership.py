@@ -121,7 +121,7 @@ def test_an_assignment_that_the_log_refuses_makes_members_join_again():
     shell = GroupShell()
     leader = shell.join_with_id()
     decision = shell.coordinator.sync_group(
-        _sync_request(leader.member_id, 1, {leader.member_id: b"all"}), token=99, now_ms=0
+        _sync_request(leader.member_id, 1, {leader.member_id: b"all"}), 4, token=99, now_ms=0
     )
     shell.coordinator.appended(decision.records)
     shell.coordinator.failed(decision.records)
@@ -170,6 +170,13 @@ def test_sync_names_the_protocol_of_the_group_or_none():
     assert shell.sync(leader, generation_id, protocol_type="connect").error_code == E.INCONSISTENT_GROUP_PROTOCOL
     assert shell.sync(leader, generation_id, protocol_name="sticky").error_code == E.INCONSISTENT_GROUP_PROTOCOL
     assert shell.sync(leader, generation_id, protocol_type="consumer", protocol_name="range").assignment == b"first"
+
+
+@pytest.mark.parametrize("named", [{}, {"protocol_type": "consumer"}, {"protocol_name": "range"}])
+def test_sync_version_5_must_name_both(named):
+    shell = GroupShell()
+    leader, _, generation_id = shell.stable_pair()
+    assert shell.sync(leader, generation_id, version=5, **named).error_code == E.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_requests_to_no_group():

@@ -395,6 +395,7 @@ def test_members_of_another_kind_keep_their_offsets():
 
 def test_offsets_of_no_group():
     assert delete_offsets(GroupShell(), ("t", 0)) == (E.GROUP_ID_NOT_FOUND, [])
+    assert delete_offsets(GroupShell(), ("t", 0), group_id="") == (E.INVALID_GROUP_ID, [])
 
 
 def test_only_empty_groups_are_deleted():

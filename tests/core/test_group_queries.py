@@ -52,15 +52,15 @@ def test_a_stable_group_shows_subscriptions_and_assignments():
     assert {(each.client_id, each.client_host) for each in group.members} == {("c", "/127.0.0.1")}
 
 
-def test_a_rebalancing_group_shows_only_who_is_there():
+def test_a_rebalancing_group_shows_who_is_there_with_their_last_assignments():
     shell = GroupShell()
     leader, follower, _ = shell.stable_pair()
     shell.join(leader)
     group = describe(shell)
     assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
     assert [(each.member_id, each.member_metadata, each.member_assignment) for each in group.members] == [
-        (leader, b"", b""),
-        (follower, b"", b""),
+        (leader, b"", b"first"),
+        (follower, b"", b"second"),
     ]
     shell.join(follower)
     assert describe(shell).group_state == "CompletingRebalance"

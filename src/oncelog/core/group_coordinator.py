@@ -43,6 +43,7 @@ from oncelog.wire.messages.sync_group import SyncGroupRequest
 from oncelog.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 AT_ONCE = 0
+FIRST_SYNC_VERSION_WITH_PROTOCOL = 5  # KIP-559: from here on both names must be there
 EXPIRED_RECORDS_MAX = 1_000  # one decision is one batch
 
 
@@ -96,8 +97,10 @@ class GroupCoordinator:
         self._schedule(group)
         return decision
 
-    def sync_group(self, request: SyncGroupRequest, *, token: int, now_ms: int) -> Decision:
+    def sync_group(self, request: SyncGroupRequest, version: int, *, token: int, now_ms: int) -> Decision:
         """SyncGroup v0-5; `token` is answered later when `reply` is None."""
+        if version >= FIRST_SYNC_VERSION_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
+            return Decision(reply=sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         if not request.group_id:
             return Decision(reply=sync_error(ErrorCode.INVALID_GROUP_ID))
         group = self.groups.get(request.group_id)

@@ -240,7 +240,7 @@ class OffsetRequests:
 
     def delete(self, group: Group | None, request: OffsetDeleteRequest) -> Decision:
         """OffsetDelete v0: not under the feet of a member that reads the topic (KIP-496)."""
-        error_code = _check_delete(group)
+        error_code = _check_delete(group) if request.group_id else ErrorCode.INVALID_GROUP_ID
         if group is None or error_code != ErrorCode.NONE:
             return Decision(reply=OffsetDeleteResponse(error_code=error_code))
         records: list[OffsetDeleted] = []

@@ -38,7 +38,7 @@ def _describe(group: Group | None, group_id: str, version: int) -> DescribedGrou
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             described.error_message = f"Group {group_id} not found."
         return described
-    # Only a stable group has a protocol, and assignments that belong together.
+    # Only a stable group has a protocol; members keep their last assignment while they find the next one.
     is_stable = group.state is GroupState.STABLE
     return DescribedGroup(
         group_id=group_id,
@@ -56,7 +56,7 @@ def _describe_member(member: Member, protocol_name: str | None) -> DescribedGrou
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=member.subscription(protocol_name) if protocol_name is not None else b"",
-        member_assignment=member.assignment if protocol_name is not None else b"",
+        member_assignment=member.assignment,
     )
 
 
