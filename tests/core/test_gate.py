@@ -149,6 +149,17 @@ def test_a_completed_transaction_wakes_what_waits_for_it():
     assert asked(gate, 2) == [("t", 0, False, {P0})]
 
 
+def test_a_transaction_that_completes_while_its_question_is_in_flight_is_asked_again_at_once():
+    gate = Gate()
+    gate.ask(question(1), NODE, 0)
+    gate.next_request(NODE, 0)
+    assert gate.wake("t") == []  # the answer is on its way, and may be from before
+    assert gate.answered(NODE, {"t": {P0: CONCURRENT}}, 5) == []
+    assert asked(gate, 5) == [("t", 0, False, {P0})]
+    assert gate.answered(NODE, {"t": {P0: CONCURRENT}}, 6) == []
+    assert asked(gate, 6) == []  # woken once, not for ever
+
+
 def test_the_old_protocol_is_not_held():
     gate = Gate()
     gate.ask(question(1, client=VERIFY), NODE, 0)

@@ -252,3 +252,17 @@ def test_offsets_of_a_transaction_are_guarded_like_its_batches():
     leader.marker(1, 1)
     assert code(check()) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert isinstance(check(ProducerIdAndEpoch(1, 1)), AskCoordinator)
+
+
+@pytest.mark.parametrize(
+    ("is_new", "expected"),
+    [(True, ErrorCode.CONCURRENT_TRANSACTIONS), (False, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)],
+)
+def test_offsets_wait_for_a_missing_marker_in_the_words_of_their_request(is_new: bool, expected: ErrorCode):
+    leader = Leader()
+    leader.produce(1, 0, 0)
+    arguments = {"transactional_id": "t", "supports_implicit_add": is_new, "now_ms": 0}
+    asked = leader.partition.check_offset_commit(ProducerIdAndEpoch(1, 1), **arguments)
+    assert isinstance(asked, AskCoordinator)
+    verdict = leader.partition.check_offset_commit(ProducerIdAndEpoch(1, 1), guard=asked.guard, **arguments)
+    assert code(verdict) is expected

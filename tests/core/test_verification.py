@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncelog.core.verification import Guard, Verifications
+from oncelog.core.verification import VERIFICATION_COUNT_MAX, VERIFICATION_MS_MAX, Guard, Verifications
 
 
 def start(
@@ -75,7 +75,20 @@ def test_which_markers_void_which_guards():
 def test_forgotten_questions_expire():
     verifications = Verifications()
     start(verifications, now_ms=10)
-    young = start(verifications, producer_id=2, now_ms=20)
-    assert verifications.expire(20) == 1
+    young = start(verifications, producer_id=2, now_ms=11)
+    assert verifications.expire(10 + VERIFICATION_MS_MAX) == 1
     assert len(verifications) == 1
     assert verifications.entry(young) is not None
+
+
+def test_a_flood_of_questions_voids_the_oldest():
+    verifications = Verifications()
+    oldest = start(verifications, producer_id=0)
+    second = start(verifications, producer_id=1)
+    for producer_id in range(2, VERIFICATION_COUNT_MAX + 1):
+        start(verifications, producer_id=producer_id)
+    assert len(verifications) == VERIFICATION_COUNT_MAX
+    assert verifications.entry(oldest) is None
+    assert verifications.entry(second) is not None
+    verifications.appended(1, 0)
+    assert len(verifications) == VERIFICATION_COUNT_MAX - 1

@@ -93,6 +93,7 @@ class _Entry:
 class _Coordinator:
     waiting: list[_Entry] = field(default_factory=list)
     in_flight: list[_Entry] = field(default_factory=list)
+    woken: set[str] = field(default_factory=set)  # completed while their question was in flight
 
 
 class Gate:
@@ -134,12 +135,14 @@ class Gate:
         """The node's answer, by transactional id and partition. What is not in it counts as UNKNOWN_SERVER_ERROR."""
         coordinator = self._coordinators[node_id]
         entries, coordinator.in_flight = coordinator.in_flight, []
+        woken, coordinator.woken = coordinator.woken, set()
         answers: list[Answer] = []
         for entry in entries:
             codes = results.get(entry.first.transactional_id, {})
+            backoff_ms = 0 if entry.first.transactional_id in woken else self.config.retry_backoff_ms
             for question, asked_ms in entry.questions:
                 if self._may_hold(question, codes, asked_ms, now_ms):
-                    due_ms = min(now_ms + self.config.retry_backoff_ms, asked_ms + self.config.retry_backoff_ms_max)
+                    due_ms = min(now_ms + backoff_ms, asked_ms + self.config.retry_backoff_ms_max)
                     self._queue(coordinator, question, asked_ms, due_ms=due_ms)
                 else:
                     answers.append(_answer(question, codes))
@@ -149,6 +152,7 @@ class Gate:
         """No answer, or an error for the whole request: NETWORK_EXCEPTION for a lost connection or a timeout."""
         coordinator = self._coordinators[node_id]
         entries, coordinator.in_flight = coordinator.in_flight, []
+        coordinator.woken.clear()
         return [refused(question, error_code) for entry in entries for question, _ in entry.questions]
 
     def wake(self, transactional_id: str) -> list[int]:
@@ -160,6 +164,8 @@ class Gate:
                 entry.due_ms = min(asked_ms for _, asked_ms in entry.questions)
             if held:
                 nodes.append(node_id)
+            if any(entry.first.transactional_id == transactional_id for entry in coordinator.in_flight):
+                coordinator.woken.add(transactional_id)  # should its answer still be "concurrent"
         return nodes
 
     def drop(self, tokens: Iterable[int]) -> None:

@@ -10,7 +10,7 @@ Differences from Apache Kafka are said where they are decided; docs/differences-
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from oncelog.core import produce_rules
@@ -191,6 +191,10 @@ class Partition:
             supports_implicit_add=supports_implicit_add,
             now_ms=now_ms,
         )
+        if isinstance(verdict, Refuse) and verdict.error_code is ErrorCode.NOT_ENOUGH_REPLICAS:
+            return replace(
+                verdict, error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            )  # as TxnOffsetCommit says "retry"
         return APPEND if verdict is None else verdict
 
     def check_marker(
@@ -357,7 +361,7 @@ class Partition:
         ]
         for producer_id in expired:
             del self._producers[producer_id]
-        self._verifications.expire(silent_since_ms)
+        self._verifications.expire(now_ms)
         return len(expired)
 
     # Inside

@@ -9,8 +9,7 @@ timestamps: a producer that loads old data keeps its duplicate window. After rec
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from oncelog.core.verdict import Refuse
 from oncelog.core.verification import Guard
@@ -68,7 +67,7 @@ class ProducerState:
     last_timestamp: int = -1
     current_txn_first_offset: int = NO_OFFSET
     active_ms: int = -1
-    batches: deque[AppendedBatch] = field(default_factory=lambda: deque(maxlen=WINDOW_BATCH_COUNT))
+    batches: tuple[AppendedBatch, ...] = ()  # a tuple: a day's producers stay in memory, a deque is ten times as large
     opened_by: Guard | None = None
     opened_ms: int = -1
     last_marker_committed: bool | None = None
@@ -103,11 +102,10 @@ class ProducerState:
         self.last_timestamp = batch.max_timestamp
         self.active_ms = batch.max_timestamp if now_ms is None else now_ms
         if batch.base_sequence >= 0 and batch.producer_epoch == self.producer_epoch:
-            self.batches.append(
-                AppendedBatch(
-                    batch.last_sequence, batch.last_offset, batch.last_offset - batch.base_offset, batch.max_timestamp
-                )
+            newest = AppendedBatch(
+                batch.last_sequence, batch.last_offset, batch.last_offset - batch.base_offset, batch.max_timestamp
             )
+            self.batches = (*self.batches[1 - WINDOW_BATCH_COUNT :], newest)
         # The cleaner keeps a producer's last batch, emptied, for its sequence; its transaction is long decided.
         if not batch.is_transactional or self.has_open_transaction or batch.record_count == 0:
             return False
@@ -144,7 +142,7 @@ class ProducerState:
     def _raise_epoch(self, producer_epoch: int) -> None:
         if producer_epoch > self.producer_epoch:  # never lowered, not even by a foreign log in recovery
             self.producer_epoch = producer_epoch
-            self.batches.clear()
+            self.batches = ()
             self.last_marker_committed = None
             self.aborted_by_operator = False
 
@@ -160,9 +158,8 @@ class ProducerState:
             entry.timestamp,
         )
         if entry.last_sequence >= 0:
-            state.batches.append(
-                AppendedBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
-            )
+            last = AppendedBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
+            state.batches = (last,)
         if state.has_open_transaction:
             state.opened_ms = entry.timestamp
         return state

@@ -10,8 +10,12 @@ the batches after it.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+
+VERIFICATION_COUNT_MAX = 10_000  # nobody has that many under way; who floods voids the oldest, not our memory
+VERIFICATION_MS_MAX = 300_000  # far beyond every request timeout
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,10 +41,11 @@ class Verifications:
     """The verifications under way on one partition."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, list[VerificationEntry]] = {}  # by producer id; the lists are short
+        self._entries: OrderedDict[int, list[VerificationEntry]] = OrderedDict()  # by producer id; the lists are short
+        self._count = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._entries.values()))
+        return self._count
 
     def start(
         self,
@@ -62,6 +67,10 @@ class Verifications:
                 return guard
         guard = Guard(producer_id, producer_epoch, transactional_id)
         entries.append(VerificationEntry(guard, base_sequence, supports_implicit_add, now_ms))
+        self._count += 1
+        while self._count > VERIFICATION_COUNT_MAX:
+            _, voided = self._entries.popitem(last=False)
+            self._count -= len(voided)
         return guard
 
     def entry(self, guard: Guard) -> VerificationEntry | None:
@@ -88,15 +97,17 @@ class Verifications:
                 ),
             )
 
-    def expire(self, started_before_ms: int) -> int:
-        """Forget verifications started before then whose answer never came; how many."""
-        count = len(self)
+    def expire(self, now_ms: int) -> int:
+        """Forget verifications that led to no append; how many."""
+        count = self._count
         for producer_id in list(self._entries):
-            self._keep(producer_id, lambda entry: entry.started_ms >= started_before_ms)
-        return count - len(self)
+            self._keep(producer_id, lambda entry: entry.started_ms > now_ms - VERIFICATION_MS_MAX)
+        return count - self._count
 
     def _keep(self, producer_id: int, wanted: Callable[[VerificationEntry], bool]) -> None:
-        kept = [entry for entry in self._entries[producer_id] if wanted(entry)]
+        entries = self._entries[producer_id]
+        kept = [entry for entry in entries if wanted(entry)]
+        self._count -= len(entries) - len(kept)
         if kept:
             self._entries[producer_id] = kept
         else:
