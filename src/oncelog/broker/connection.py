@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from oncelog.broker.handlers.api_versions import unsupported_api_versions
 from oncelog.broker.request import CloseConnection, NoReply, Reply, Request
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("oncelog.connection")
 
 IN_FLIGHT_COUNT_MAX = 100
+PARKED_APIS = frozenset((ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))  # nothing is lost when they end early
 WRITE_BUFFER_SIZE_BYTES_MAX = 1_048_576
 
 
@@ -65,8 +66,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, or refuse it where there are too many."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is one without saying so
         transport.set_write_buffer_limits(high=WRITE_BUFFER_SIZE_BYTES_MAX)
         peer = transport.get_extra_info("peername")
         self.client_host = str(peer[0]) if isinstance(peer, tuple) else ""
@@ -135,7 +135,8 @@ class Connection(asyncio.Protocol):
         """Begin nothing more; close once what is in flight has been answered."""
         self.is_draining = True
         self._frames.clear()
-        if not self._slots:
+        waiting = [slot for slot in self._slots if not slot.is_done]
+        if all(slot.header.api_key in PARKED_APIS for slot in waiting):
             self.close()
 
     def refuse(self, reason: str) -> None:

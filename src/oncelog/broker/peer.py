@@ -7,7 +7,7 @@ was in flight with PeerLost, and the next call connects again.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from oncelog.errors import MalformedFrame, MalformedMessage
 from oncelog.host.network import ConnectFailed, Network
@@ -30,8 +30,7 @@ class _PeerProtocol(asyncio.Protocol):
         self._reader = FrameReader(RESPONSE_SIZE_BYTES_MAX)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is one without saying so
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from oncelog.host.clock import Clock, RealClock
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from oncelog.log.files import Files
 
 
+def _temporary_directory() -> str:
+    import tempfile
+
+    return tempfile.mkdtemp(prefix="oncelog-")
+
+
 @dataclass(frozen=True)
 class Host:
     """The doors of one process, real or simulated."""
@@ -23,6 +30,7 @@ class Host:
     files: Files
     syncer: Syncer
     random: Random
+    new_temporary_directory: Callable[[], str] = field(default=_temporary_directory)
 
 
 def real_host() -> Host:

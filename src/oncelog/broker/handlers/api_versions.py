@@ -6,14 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from oncelog.broker.request import Request
+from oncelog.core.features import finalized_features, supported_features
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
 )
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ def handle(broker: Broker, request: Request) -> ApiVersionsResponse:
         names = (message.client_software_name, message.client_software_version)
         if not all(len(name) < 1000 and _SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    # KAFKA-17011: decoders of clients below v4 fail on a feature whose lowest level is 0.
-    lowest = 0 if request.api_version >= 4 else 1
     metadata = broker.metadata
     return ApiVersionsResponse(
         api_keys=[
@@ -41,17 +38,9 @@ def handle(broker: Broker, request: Request) -> ApiVersionsResponse:
             )
             for key in broker.served_apis()
         ],
-        supported_features=[
-            SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in broker.supported_features().items()
-            if low >= lowest
-        ],
+        supported_features=supported_features(request.api_version),
         finalized_features_epoch=metadata.features_epoch,
-        finalized_features=[
-            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(metadata.features.items())
-            if level > 0
-        ],
+        finalized_features=finalized_features(metadata.features),
     )
 
 

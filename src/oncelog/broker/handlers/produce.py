@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.local_partition import LocalPartition
@@ -207,7 +208,7 @@ class _Produce:
         for part in self.parts:
             if part.end_offset >= 0 and part.partition is not None:
                 self._uncommitted += 1
-                part.partition.when_committed(part.end_offset, lambda code, part=part: self._committed(part, code))
+                part.partition.when_committed(part.end_offset, partial(self._committed, part))
         if not self._uncommitted:
             self._finish()
         return self._done

@@ -1,0 +1,279 @@
+"""The broker: all its parts, put together. What starts in which order is the table in `startup`.
+
+`async with Broker(data_dir=None, config={}) as broker: broker.bootstrap_servers`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from oncelog.broker import startup
+from oncelog.broker.addresses import Address, advertised_address, listen_addresses
+from oncelog.broker.config import BrokerConfig, ConfigInvalid, config_from, parse_value, rules
+from oncelog.broker.flusher import Flusher
+from oncelog.broker.groups import Groups
+from oncelog.broker.handlers import MODULES, handler_for
+from oncelog.broker.marker_sender import MarkerSender
+from oncelog.broker.metadata_store import MetadataStore
+from oncelog.broker.metrics import Metrics
+from oncelog.broker.partitions import Partitions
+from oncelog.broker.peer import Peer
+from oncelog.broker.producer_id_blocks import ProducerIdBlocks
+from oncelog.broker.request import Request
+from oncelog.broker.server import Server
+from oncelog.broker.topics import Topics
+from oncelog.broker.transaction_gate import TransactionGate
+from oncelog.broker.transactions import Transactions
+from oncelog.core.cluster_metadata import ClusterMetadata, Topic
+from oncelog.core.config_admin import BrokerKeys
+from oncelog.core.features import api_version_max
+from oncelog.core.fetch_session import FetchSessions
+from oncelog.core.gate import GateConfig
+from oncelog.host.host import Host, real_host
+from oncelog.host.tasks import Tasks
+from oncelog.log.files import Lock
+from oncelog.log.open_files import OpenFiles
+from oncelog.wire.api import APIS, ApiKey
+from oncelog.wire.log_records.cluster_metadata import MetadataRecord
+
+_log = logging.getLogger("oncelog.broker")
+
+DRAIN_TIMEOUT_S = 10.0
+
+
+class Broker:
+    """A Kafka-compatible broker in this process.
+
+    `data_dir` None keeps the data in a temporary directory, removed at the end. `config` has Kafka's keys; `listen` is
+    "host:port" (port 0: a free one), used where the config names no `listeners`. Raises, on entering: ConfigInvalid,
+    NetworkFailed (port in use), StorageError (directory locked by another server, disk), DamagedLog.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | None = None,
+        config: Mapping[str, object] | None = None,
+        host: Host | None = None,
+        listen: str | Sequence[str] = "127.0.0.1:0",
+    ) -> None:
+        self.host = host or real_host()
+        self.static_config, self.config_warnings = config_from(config or {})
+        self.static_keys = frozenset(config or {})
+        self.config = self.static_config
+        self._is_ephemeral = data_dir is None and not self.config.log_dirs and not self.config.log_dir
+        self._data_dir = data_dir or self.config.log_dirs.split(",")[0] or self.config.log_dir
+        self._listen = [listen] if isinstance(listen, str) else list(listen)
+        self.metrics = Metrics()
+        self.tasks = Tasks(self._task_failed)
+        self.failure: asyncio.Future[BaseException] | None = None
+        self.cluster_id = ""
+        self.lock: Lock | None = None
+        self.is_clean_start = False
+        self._is_started = False
+
+    # what startup puts together
+
+    def assemble(self) -> None:
+        """Make every part; none of them touches the disk or network yet."""
+        if self._is_ephemeral:
+            self._data_dir = self.host.new_temporary_directory()
+        clock, files = self.host.clock, OpenFiles(self.host.files)
+
+        def in_force() -> BrokerConfig:
+            return self.config
+
+        self.files = files
+        self.flusher = Flusher(
+            self.host.syncer, policy=self.config.flush_policy, interval_ms=self.config.flush_interval_ms
+        )
+        self.store = MetadataStore(files, self._data_dir, self.host.syncer, clock, self.tasks)
+        self.store.on_change = self._metadata_changed
+        self.partitions = Partitions(files, self._data_dir, self.store.metadata, in_force, self.flusher)
+        self.topics = Topics(self.store, self.partitions, in_force, self.host.random, self.node_id, self._topic_deleted)
+        self.producer_id_blocks = ProducerIdBlocks(self.store)
+        self.transactions = Transactions(
+            self.metadata,
+            self.partitions,
+            self.topics,
+            self.producer_id_blocks,
+            clock,
+            in_force,
+            on_completed=lambda transactional_id: self.gate.completed(transactional_id),
+        )
+        self.groups = Groups(self.metadata, self.partitions, self.topics, clock, in_force)
+        self.fetch_sessions = FetchSessions(
+            slots_max=self.config.max_incremental_fetch_session_cache_slots,
+            new_session_id=lambda: self.host.random.below(2**31 - 1) + 1,
+        )
+        self.server = Server(self.host.network, in_force, self.metrics, serves=self.serves, handle=self._handle)
+        startup.register_gauges(self)
+
+    def connect_to_itself(self) -> None:
+        """The loopback connections: a broker asks its own coordinators and partitions as it would a peer's."""
+        host, port = self.addresses[0]
+        near = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host  # noqa: S104
+        timeout_ms = self.config.request_timeout_ms
+
+        def peer(purpose: str) -> Peer:
+            return Peer(
+                self.host.network, near, port, client_id=f"oncelog-{self.node_id}-{purpose}", timeout_ms=timeout_ms
+            )
+
+        self.gate_peer, self.marker_peer = peer("gate"), peer("markers")
+        self.gate = TransactionGate(
+            self.gate_peer,
+            self.node_id,
+            self.host.clock,
+            lambda: GateConfig(
+                self.config.add_partitions_to_txn_retry_backoff_ms,
+                self.config.add_partitions_to_txn_retry_backoff_max_ms,
+            ),
+        )
+        sender = MarkerSender(self.marker_peer, self.metadata, self.transactions.markers_written, self.tasks)
+        self.marker_sender = sender
+        self.transactions.use(sender)
+
+    # what handlers ask
+
+    @property
+    def node_id(self) -> int:
+        """This broker's id."""
+        return self.config.node_id
+
+    @property
+    def metadata(self) -> ClusterMetadata:
+        """The cluster's metadata as of now."""
+        return self.store.metadata
+
+    @property
+    def data_directory(self) -> str:
+        """Where everything is kept."""
+        return self._data_dir
+
+    @property
+    def addresses(self) -> list[Address]:
+        """The addresses listened on."""
+        return [Address(listener.host, listener.port) for listener in self.server.listeners]
+
+    @property
+    def advertised_address(self) -> Address:
+        """The address clients are told."""
+        return advertised_address(self.config, self.addresses)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What a client in this process connects to, "host:port"."""
+        return str(self.addresses[0])
+
+    def wanted_addresses(self) -> list[Address]:
+        """The addresses to listen on. Raises ConfigInvalid."""
+        return listen_addresses(self.config, self._listen)
+
+    def served_apis(self) -> list[ApiKey]:
+        """The APIs that are served, and so advertised."""
+        return sorted(MODULES)
+
+    def max_version(self, api_key: int) -> int:
+        """The newest version of an API that is served now: InitProducerId v6 needs `transaction.version` 3."""
+        return api_version_max(api_key, APIS[api_key].max_version, self.metadata.features)
+
+    def serves(self, api_key: int, api_version: int) -> bool:
+        """Whether a request of this API and version is answered."""
+        return api_key in MODULES and APIS[api_key].min_version <= api_version <= self.max_version(api_key)
+
+    def dynamic_keys(self) -> BrokerKeys:
+        """What may be altered while the broker runs."""
+
+        def fault(name: str, value: str) -> str | None:
+            known = rules().get(name)
+            if known is None:
+                return f"Unknown broker config name: {name}"
+            if not known[1].is_dynamic:
+                return f"Cannot update these configs dynamically: {name}"
+            try:
+                parse_value(name, value)
+            except ConfigInvalid as error:
+                return str(error)
+            return None
+
+        return BrokerKeys(self.node_id, lambda name: name == "log.cleanup.policy", fault)
+
+    def configs_changed(self) -> None:
+        """Take over the dynamic configuration of the metadata."""
+        dynamic = self.metadata.dynamic_broker_configs(self.node_id)
+        self.config, _ = config_from(dynamic, base=self.static_config)
+        self.partitions.configs_changed()
+
+    # inside
+
+    def _handle(self, request: Request) -> Any:
+        return handler_for(request.api_key)(self, request)
+
+    def _metadata_changed(self, _records: Sequence[MetadataRecord]) -> None:
+        self.metrics.add("metadata_changes")
+
+    def _topic_deleted(self, topic: Topic) -> None:
+        self.groups.topic_deleted(topic)
+
+    def _task_failed(self, error: BaseException) -> None:
+        _log.critical("a part of the broker failed: %r", error, exc_info=error)
+        if self.failure is not None and not self.failure.done():
+            self.failure.set_result(error)
+
+    # life
+
+    async def start(self) -> None:
+        """Start in the order of `startup.STEPS`; when a step fails, what was begun is ended again."""
+        self.failure = asyncio.get_running_loop().create_future()
+        for warning in self.config_warnings:
+            _log.warning("%s", warning)
+        try:
+            for name, step in startup.STEPS:
+                _log.debug("start: %s", name)
+                await step(self)
+        except BaseException:
+            await self._abandon()
+            raise
+        self._is_started = True
+
+    async def stop(self) -> None:
+        """Stop accepting, finish what is in flight, sync, write snapshots and checkpoints, release the directory."""
+        if not self._is_started:
+            return
+        self._is_started = False
+        self.server.stop_accepting()
+        await self.server.drain(DRAIN_TIMEOUT_S)
+        self.groups.close()
+        await self.flusher.sync_all()
+        await self._abandon(is_clean=True)
+
+    async def _abandon(self, *, is_clean: bool = False) -> None:
+        if hasattr(self, "server"):
+            await self.server.close()
+        await self.tasks.close()
+        if hasattr(self, "marker_peer"):
+            self.gate_peer.close()
+            self.marker_peer.close()
+        if self.lock is not None:
+            try:
+                if is_clean:
+                    startup.close_directory(self)
+                self.files.close()
+            finally:
+                self.lock.close()
+                self.lock = None
+        if self._is_ephemeral and self._data_dir:
+            self.host.files.remove_directory(self._data_dir)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()

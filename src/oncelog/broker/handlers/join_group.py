@@ -1,0 +1,42 @@
+"""JoinGroup: answered when the rebalance it takes part in is prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.coordinator_shell import CoordinatorFailed
+from oncelog.broker.request import Request
+from oncelog.core.group_rebalance import join_error
+from oncelog.host.randomness import random_uuid
+from oncelog.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, JoinGroupResponse]:
+    """A closed connection takes its waiting join along."""
+    return _handle(broker, request)
+
+
+async def _handle(broker: Broker, request: Request) -> JoinGroupResponse:
+    message: JoinGroupRequest = request.message
+    drawn = random_uuid(broker.host.random).hex()
+    member_uuid = "-".join((drawn[:8], drawn[8:12], drawn[12:16], drawn[16:20], drawn[20:]))
+    try:
+        reply: JoinGroupResponse = await broker.groups.ask_with_token(
+            message.group_id,
+            lambda machine, token, now_ms: machine.join_group(
+                message,
+                request.api_version,
+                client_id=request.client_id,
+                client_host=f"/{request.connection.client_host}",
+                token=token,
+                member_uuid=member_uuid,
+                now_ms=now_ms,
+            ),
+        )
+    except CoordinatorFailed as failed:
+        return join_error(failed.error_code, message.member_id)
+    return reply
