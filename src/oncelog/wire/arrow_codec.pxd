@@ -8,6 +8,9 @@ cdef long long INT32_MAX
 cdef long long INT64_MAX
 cdef long long MILLISECONDS_MAX
 cdef Py_ssize_t RECORD_BYTES_MIN
+cdef unsigned long long HASH_SEED
+cdef unsigned long long HASH_FACTOR
+cdef unsigned long long UINT32_MAX
 
 cdef long long to_microseconds(long long timestamp_ms) noexcept
 cdef void copy_bytes(
@@ -105,9 +108,9 @@ cdef class RowEncoder:
 
 @cython.locals(
     data="const unsigned char[::1]", at=Py_ssize_t, whole=Py_ssize_t, pos=Py_ssize_t, index=Py_ssize_t,
-    value="unsigned int", word="unsigned int",
+    value="unsigned long long", word="unsigned long long",
 )
-cdef unsigned int key_hash(BytesColumn column, Py_ssize_t row, Py_ssize_t size) noexcept
+cdef unsigned long long key_hash(BytesColumn column, Py_ssize_t row, Py_ssize_t size) noexcept
 
 @cython.locals(row=Py_ssize_t, size=Py_ssize_t)
-cpdef void assign_partitions(int[::1] out, BytesColumn keys, unsigned int partition_count, int keyless_partition) except *
+cpdef void assign_partitions(int[::1] out, BytesColumn keys, unsigned long long partition_count, int keyless_partition) except *

@@ -24,6 +24,9 @@ INT32_MAX = 0x7FFFFFFF
 INT64_MAX = 0x7FFFFFFFFFFFFFFF
 MILLISECONDS_MAX = 0x7FFFFFFFFFFFFFFF // 1000
 RECORD_BYTES_MIN = 7
+HASH_SEED = 0x9747B28C
+HASH_FACTOR = 0x5BD1E995
+UINT32_MAX = 0xFFFFFFFF
 
 
 def to_microseconds(timestamp_ms: int) -> int:
@@ -362,22 +365,22 @@ class RowEncoder:
 
 
 def key_hash(column: BytesColumn, row: int, size: int) -> int:
-    # Kafka's murmur2, as core/partitioner.py has it for single keys; the masks are what C's unsigned does anyway.
+    # Kafka's murmur2, as core/partitioner.py has it for single keys.
     data = column.data
     at = column.offsets[column.start + row]
-    value = 0x9747B28C ^ size
+    value = HASH_SEED ^ size
     whole = size & ~3
     for pos in range(at, at + whole, 4):
         word = data[pos] | data[pos + 1] << 8 | data[pos + 2] << 16 | data[pos + 3] << 24
-        word = word * 0x5BD1E995 & 0xFFFFFFFF
-        word = (word ^ word >> 24) * 0x5BD1E995 & 0xFFFFFFFF
-        value = value * 0x5BD1E995 & 0xFFFFFFFF ^ word
+        word = word * HASH_FACTOR & UINT32_MAX
+        word = (word ^ word >> 24) * HASH_FACTOR & UINT32_MAX
+        value = value * HASH_FACTOR & UINT32_MAX ^ word
     if size & 3:
         word = 0
         for index in range(size & 3):
             word |= data[at + whole + index] << 8 * index
-        value = (value ^ word) * 0x5BD1E995 & 0xFFFFFFFF
-    value = (value ^ value >> 13) * 0x5BD1E995 & 0xFFFFFFFF
+        value = (value ^ word) * HASH_FACTOR & UINT32_MAX
+    value = (value ^ value >> 13) * HASH_FACTOR & UINT32_MAX
     return value ^ value >> 15
 
 
