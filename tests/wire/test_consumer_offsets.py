@@ -22,7 +22,16 @@ int32s = st.integers(-(2**31), 2**31 - 1)
 int64s = st.integers(-(2**63), 2**63 - 1)
 payloads = st.binary(max_size=20)
 commits = st.builds(
-    OffsetCommit, names, names, int32s, int64s, int32s, names, int64s, st.just(-1), producer_id=st.just(-1)
+    OffsetCommit,
+    names,
+    names,
+    int32s,
+    int64s,
+    int32s,
+    names,
+    int64s,
+    st.just(-1),
+    st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
 )
 members = st.builds(GroupMetadataMember, names, st.none() | names, names, names, int32s, int32s, payloads, payloads)
 generations = st.builds(

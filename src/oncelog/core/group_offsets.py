@@ -122,6 +122,7 @@ class OffsetRequests:
                             metadata=each.committed_metadata or "",
                             commit_timestamp_ms=now_ms,
                             expire_timestamp_ms=expire_ms,
+                            topic_id=topic.topic_id,
                         )
                     )
             topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))

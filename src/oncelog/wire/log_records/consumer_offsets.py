@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets`: offset commits and group metadata, in Kafka's own key and value formats.
 
-`record_to_key_value` writes the versions that Apache Kafka 4.3 writes (offset commit 3, or 1 where the commit has an
-expiry of its own; group metadata 3) and `record_from_key_value` reads all it reads. A deletion is a key without value.
+`record_to_key_value` writes the versions that Apache Kafka 4.3 writes (offset commit 4, 3 where the topic's id is not
+known, 1 where the commit has an expiry of its own; group metadata 3) and `record_from_key_value` reads all it reads. A deletion is a key without value.
 Keys of groups of other kinds (KIP-848, KIP-932, KIP-1071: 3 and up) are not ours and read as None.
 """
 
@@ -28,6 +28,7 @@ from oncelog.wire.schema import (
 OFFSET_COMMIT_KEYS = (0, 1)
 GROUP_METADATA_KEY = 2
 OFFSET_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION_WITH_TOPIC_ID = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
 NO_TIMESTAMP = -1
@@ -191,15 +192,21 @@ def _split(data: Buffer) -> tuple[int, memoryview]:
 
 
 def _offset_value(record: OffsetCommit) -> bytes:
-    has_expiry = record.expire_timestamp_ms != NO_TIMESTAMP
+    if record.expire_timestamp_ms != NO_TIMESTAMP:
+        version = OFFSET_VALUE_VERSION_WITH_EXPIRY
+    elif record.topic_id != ZERO_UUID:
+        version = OFFSET_VALUE_VERSION_WITH_TOPIC_ID
+    else:
+        version = OFFSET_VALUE_VERSION
     value = OffsetCommitValue(
         offset=record.offset,
         leader_epoch=record.leader_epoch,
         metadata=record.metadata,
         commit_timestamp=record.commit_timestamp_ms,
         expire_timestamp=record.expire_timestamp_ms,
+        topic_id=record.topic_id,
     )
-    return _versioned(OFFSET_VALUE_VERSION_WITH_EXPIRY if has_expiry else OFFSET_VALUE_VERSION, value)
+    return _versioned(version, value)
 
 
 def _offset_commit(key: OffsetCommitKey, data: Buffer, producer_id: int, producer_epoch: int) -> OffsetCommit:
