@@ -1,0 +1,30 @@
+"""Every transcript of groups says what the code does. `python -m tests.scenarios.test_group_scenarios` rewrites them."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from tests.scenarios import scenario
+from tests.scenarios.group_world import GroupWorld
+
+FILES = sorted((pathlib.Path(__file__).parent / "groups").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_transcript(path: pathlib.Path) -> None:
+    expected = path.read_text()
+    assert expected.startswith("# ")
+    assert scenario.run(expected, GroupWorld().handle) == expected
+
+
+def test_a_wrong_answer_is_seen() -> None:
+    right = scenario.run("join g -", GroupWorld().handle)
+    assert "MEMBER_ID_REQUIRED c-1" in right
+    assert scenario.run(right.replace("c-1", "c-2"), GroupWorld().handle) == right
+
+
+if __name__ == "__main__":
+    for file in FILES:
+        file.write_text(scenario.run(file.read_text(), GroupWorld().handle))
