@@ -168,11 +168,12 @@ class _Opening:
                 segment = Segment(self.open_files, self.directory, base_offset, self.config, size_bytes=size_bytes)
                 segment.unchecked_end_position = size_bytes
                 segments.append(segment)
-        if not segments or segments[0].base_offset > max(self.synced_offset, self.log_start_offset):
-            # Nothing yet; or the first segment's name is lost, which the border to the next one will show.
-            segments.insert(0, Segment(self.open_files, self.directory, self.log_start_offset, self.config))
-            if len(segments) > 1:
-                segments[0].create()
+        if not segments:
+            # The first segment's name is durable before anything is written: only later ones can be lost in a crash,
+            # and that shows at their borders.
+            segments.append(Segment(self.open_files, self.directory, self.log_start_offset, self.config))
+            segments[0].create()
+            self.files.sync_directory(self.directory)
         for segment, successor in pairwise(segments):
             segment.end_offset = successor.base_offset
         while len(segments) > 1 and segments[1].base_offset <= self.log_start_offset:
