@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
 
 EMPTY_LOG_LEADER_EPOCH = 0
+LEADER_EPOCH_SINCE_VERSION = 4
 
 
 def handle(broker: Broker, request: Request) -> ListOffsetsResponse:
@@ -62,7 +63,8 @@ def _answers(
                 answer.error_code = outcome
             else:
                 answer.offset, answer.timestamp = outcome.offset, outcome.timestamp
-                answer.leader_epoch = outcome.leader_epoch
+                if request.api_version >= LEADER_EPOCH_SINCE_VERSION:
+                    answer.leader_epoch = outcome.leader_epoch
         answers.append(answer)
     return answers
 
