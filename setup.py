@@ -31,7 +31,7 @@ def extensions() -> list[Extension]:
             f"oncelog.wire.{name}",
             [f"src/oncelog/wire/{name}.py"],
             depends=[f"src/oncelog/wire/{name}.pxd"],
-            extra_compile_args=[] if sys.platform == "win32" else ["-O3"],
+            extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-g0"],
         )
         for name in HOT_MODULES
     ]

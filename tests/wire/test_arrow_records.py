@@ -1,7 +1,7 @@
 import datetime as dt
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.core.partitioner import partition_for_key
@@ -99,6 +99,7 @@ def test_headers_can_be_left_out(world):
     assert arrow_batch.schema.equals(world.arrow_records.kafka_schema(include_headers=False))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(RECORDS, st.sampled_from(Codec)), max_size=4))
 def test_many_batches_become_one(groups):
     built = bytearray()
@@ -115,6 +116,7 @@ def test_many_batches_become_one(groups):
     assert decoded[0].equals(decoded[1])
 
 
+@settings(deadline=None)
 @given(RECORDS, st.integers(-2, 14), st.integers(-2, 14))
 def test_only_offsets_of_the_range_are_read(records, start_offset, end_offset):
     built = build_batch(records, codec=Codec.LZ4)
@@ -173,6 +175,7 @@ def test_header_keys_that_are_no_utf8_are_replaced(world):
     assert arrow_batch.column("headers").to_pylist() == [[{"key": "\ufffd\ufffdcd", "value": b"v"}] * 2]
 
 
+@settings(deadline=None)
 @given(RECORDS, st.data())
 def test_damaged_sections_are_corrupt_or_read_as_the_record_reader_does(records, data):
     section = bytearray(WORLDS[0].record_codec.encode_records(records, 0))
@@ -249,6 +252,7 @@ def arrow_of(records, headers_type=None):
     )
 
 
+@settings(deadline=None)
 @given(RECORDS, st.integers(1, 400), st.integers(1, 5), st.integers(0, 5))
 def test_columns_become_sections_within_the_limits(records, size_bytes_max, count_max, cut):
     """Also of a slice, whose buffers start elsewhere."""
@@ -269,6 +273,7 @@ def test_columns_become_sections_within_the_limits(records, size_bytes_max, coun
     assert outs[0] == outs[1]
 
 
+@settings(deadline=None)
 @given(RECORDS)
 def test_what_is_decoded_encodes_to_the_same_bytes(records):
     records = [(max(-(2**53), min(2**53, timestamp)), *rest) for timestamp, *rest in records]
@@ -279,6 +284,7 @@ def test_what_is_decoded_encodes_to_the_same_bytes(records):
         assert build_batch_of_section(**section._asdict()) == built
 
 
+@settings(deadline=None)
 @given(RECORDS, st.data())
 def test_rows_are_taken_in_the_order_asked_for(records, data):
     chosen = data.draw(st.lists(st.integers(0, len(records) - 1), max_size=10))
@@ -360,6 +366,7 @@ def test_an_empty_batch_gives_nothing(world):
 # Which row goes to which partition
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.one_of(st.none(), st.binary(max_size=20)), st.one_of(st.none(), st.integers(0, 6)))))
 def test_rows_go_where_the_java_producer_sends_them(rows):
     keys = [key for key, _ in rows]

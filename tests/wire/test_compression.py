@@ -7,7 +7,7 @@ import cramjam
 import lz4.frame
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.errors import CorruptBatch
@@ -17,6 +17,7 @@ COMPRESSING = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 TEXT = b"the quick brown fox jumps over the lazy dog; " * 40
 
 
+@settings(deadline=None)
 @given(st.sampled_from(Codec), st.binary(max_size=3000), st.integers(1, 40))
 def test_round_trip(codec, data, times):
     data *= times
@@ -57,6 +58,7 @@ def test_a_flipped_bit_gives_bytes_or_corrupt(codec):
         compressed[bit >> 3] ^= 1 << (bit & 7)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(COMPRESSING), st.binary(max_size=200))
 def test_any_bytes_give_bytes_or_corrupt(codec, data):
     with contextlib.suppress(CorruptBatch):

@@ -1,7 +1,7 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.errors import CorruptBatch
@@ -13,6 +13,7 @@ def test_layout_of_markers(commit, key):
     assert end_txn_marker_to_bytes(EndTxnMarker(commit, 7)) == (bytes.fromhex(key), bytes.fromhex("000000000007"))
 
 
+@settings(deadline=None)
 @given(st.booleans(), st.integers(-1, 2**31 - 1), st.integers(0, 32767), st.integers(0, 32767), st.binary(max_size=4))
 def test_newer_versions_are_read_as_version_0(commit, coordinator_epoch, key_version, value_version, grown):
     key = struct.pack(">hh", key_version, commit) + grown

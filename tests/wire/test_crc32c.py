@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.wire.crc32c import crc32c, crc32c_python, implementation
@@ -15,6 +15,7 @@ def test_known_values(compute):
     assert compute(bytes(range(32))) == 0x46DD794E
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300), st.integers(0, 300))
 def test_in_two_parts_it_is_the_same_and_the_fallback_agrees(data, cut):
     whole = crc32c(data)

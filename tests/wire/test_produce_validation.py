@@ -1,7 +1,7 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.errors import ErrorCode
@@ -290,6 +290,7 @@ def test_offset_deltas_are_checked_compressed_or_not(codec):
     assert "offset delta 0" in verdict.message
 
 
+@settings(deadline=None)
 @given(RECORDS, st.sampled_from(Codec), st.booleans())
 def test_both_worlds_judge_alike(records, codec, compacted):
     batch = build_batch(records, codec=codec)
@@ -308,11 +309,13 @@ def test_both_worlds_judge_alike(records, codec, compacted):
     assert verdicts[0] == verdicts[1]
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=120), st.integers(3, 13))
 def test_any_bytes_are_refused(data, api_version):
     assert isinstance(judge(data, api_version=api_version), Refused)
 
 
+@settings(deadline=None)
 @given(RECORDS, HEADERS, st.data())
 def test_nonsense_under_a_right_crc_is_valid_or_refused(records, headers, data):
     batch = build_batch([*records, (NOW_MS, b"k", b"v", headers)])

@@ -1,7 +1,7 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.errors import CorruptBatch
@@ -26,6 +26,7 @@ SMALL = [(1000, b"k", b"value", [("h", b"x")]), (1001, None, None, [])]
 UNCOVERED_BYTES = 21
 
 
+@settings(deadline=None)
 @given(RECORDS, st.sampled_from(Codec), st.integers(0, 2**60), st.booleans())
 def test_round_trip_and_both_worlds_agree(records, codec, base_offset, is_transactional):
     built = set()

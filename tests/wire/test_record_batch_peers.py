@@ -28,7 +28,7 @@ def read_by_peer(batch):
 
 
 @given(RECORDS, st.sampled_from(Codec))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_aiokafka_reads_what_we_build(records, codec):
     batch = build_batch(records, base_offset=50, producer_id=9, producer_epoch=1, base_sequence=2, codec=codec)
     theirs = aiokafka_memory.MemoryRecords(bytes(batch)).next_batch()
@@ -38,7 +38,7 @@ def test_aiokafka_reads_what_we_build(records, codec):
 
 
 @given(RECORDS, st.sampled_from(Codec))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_we_read_what_aiokafka_builds(records, codec):
     builder = aiokafka_records.DefaultRecordBatchBuilder(
         magic=2,
@@ -61,7 +61,7 @@ def test_we_read_what_aiokafka_builds(records, codec):
 
 
 @given(RECORDS, st.sampled_from(KAFKA_PYTHON_CODECS))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_kafka_python_reads_what_we_build(records, codec):
     theirs = kafka_records.DefaultRecordBatch(bytes(build_batch(records, base_offset=50, codec=codec)))
     assert theirs.validate_crc()
@@ -69,7 +69,7 @@ def test_kafka_python_reads_what_we_build(records, codec):
 
 
 @given(RECORDS, st.sampled_from(KAFKA_PYTHON_CODECS))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_we_read_what_kafka_python_builds(records, codec):
     builder = kafka_records.DefaultRecordBatchBuilder(
         magic=2,

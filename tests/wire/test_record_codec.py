@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.errors import CorruptBatch
@@ -33,6 +33,7 @@ def test_layout_of_a_record(world):
     assert parse(world, bytes(section), 1, 5, 999) == [Record(5, 1000, b"k", None, (("h", b"v"), ("n", None)))]
 
 
+@settings(deadline=None)
 @given(RECORDS, st.integers(0, 2**60), st.one_of(st.none(), st.integers(-1, 2**60)))
 def test_round_trip_and_both_worlds_agree(records, base_offset, append_timestamp):
     base_timestamp = records[0][0]
@@ -52,6 +53,7 @@ def test_round_trip_and_both_worlds_agree(records, base_offset, append_timestamp
     assert len(sections) == 1
 
 
+@settings(deadline=None)
 @given(RECORDS, st.data())
 def test_damaged_sections_are_corrupt_or_read_alike(records, data):
     section = bytearray(WORLDS[0].record_codec.encode_records(records, 0))
@@ -66,6 +68,7 @@ def test_damaged_sections_are_corrupt_or_read_alike(records, data):
         assert not isinstance(parse(plain, damaged, count), str), "the broker must refuse what a reader cannot read"
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60), st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1))
 def test_any_bytes_are_corrupt_or_read_alike(section, count, base):
     plain, installed = WORLDS

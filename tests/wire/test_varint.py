@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.errors import CorruptBatch
@@ -35,6 +35,7 @@ def test_known_encodings(world, number, encoded):
     assert room[1 : 1 + len(out)] == out
 
 
+@settings(deadline=None)
 @given(INT64)
 def test_round_trip_and_both_worlds_agree(number):
     outs = []
@@ -49,6 +50,7 @@ def test_round_trip_and_both_worlds_agree(number):
     assert outs[0] == outs[1]
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=12))
 def test_both_worlds_read_any_bytes_alike(data):
     answers = []
@@ -67,6 +69,7 @@ def test_numbers_beyond_64_bits_are_corrupt(world, data):
         world.varint.read_varint(data, 0, len(data))
 
 
+@settings(deadline=None)
 @given(INT64, INT64)
 def test_sums_that_pass_64_bits_are_refused(start, delta):
     for world in (PLAIN, INSTALLED):
