@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.core.group import GroupState
-from oncelog.core.group_config import KAFKA_KEYS, GroupConfig
+from oncelog.core.group_config import GroupConfig
 from oncelog.core.group_coordinator import GroupCoordinator
 from oncelog.wire.log_records.consumer_offsets import GroupDeleted
 from tests.core.group_shell import NO_DELAY, GroupShell
@@ -173,8 +173,3 @@ def test_a_group_tombstone_without_tombstones_of_its_offsets_leaves_a_simple_gro
     shell.coordinator.apply(GroupDeleted("g"))
     group = shell.coordinator.groups["g"]
     assert (group.state, group.metadata, shell.offset()) == (GroupState.EMPTY, None, 4)
-
-
-def test_every_setting_has_its_kafka_key():
-    assert set(KAFKA_KEYS) == set(GroupConfig.__dataclass_fields__)
-    assert all(key.replace(".", "_") == field for field, key in KAFKA_KEYS.items())
