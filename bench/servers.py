@@ -51,7 +51,7 @@ def oncelog(name: str = "oncelog", **config: object) -> Iterator[Server]:
     command = [
         sys.executable,
         "-m",
-        "oncelog.cli.main",
+        "oncelog",
         "serve",
         "--data-dir",
         str(folder),

@@ -85,7 +85,7 @@ class BrokerProcess:
         """Start and wait for the line that says it is ready. Raises ChildFailed."""
         begun = now_ms()
         command = [
-            *(sys.executable, "-m", "oncelog.cli.main", "serve"),
+            *(sys.executable, "-m", "oncelog", "serve"),
             *("--data-dir", str(self._folder / "data"), "--listen", self.bootstrap),
             *("-c", "transaction.two.phase.commit.enable=true", "-c", "num.partitions=4"),
             *("-c", "transaction.state.log.num.partitions=8", "-c", "offsets.topic.num.partitions=8"),
