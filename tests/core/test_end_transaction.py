@@ -142,21 +142,32 @@ def test_level_0_refuses_the_new_protocol_and_keeps_nothing() -> None:
     assert code(shell.end(10, 5, commit=True, version=4)) == "NONE"
 
 
-def test_an_implicitly_opened_transaction_never_leaves_its_epoch_to_the_next_one() -> None:
-    """Observed C15: Apache Kafka keeps the epoch, and the next batch at sequence 0 is taken for a duplicate."""
+@pytest.mark.parametrize("commit", [True, False])
+def test_an_implicitly_opened_transaction_never_leaves_its_epoch_to_the_next_one(commit: bool) -> None:
+    """Observed C15: in Apache Kafka the next batch, at sequence 0 again, is taken for a duplicate."""
     shell = Shell()
-    shell.put(S.ONGOING, client_transaction_version=2)
-    assert code(shell.end(10, 5, commit=True, version=4)) == "NONE"
-    assert code(shell.end(10, 5, commit=True, version=4)) == "CONCURRENT_TRANSACTIONS"
+    shell.put(S.EMPTY)
+    shell.add(10, 5)
+    (markers,) = shell.end(10, 5, commit=commit, version=4).markers
+    assert (markers.producer_epoch, markers.transaction_version) == (5, 0)
     shell.write_markers()
-    assert (shell.pay.producer_epoch, shell.pay.last_producer_epoch) == (6, 5)
     for again in (shell, shell.restarted()):
-        assert code(again.end(10, 5, commit=True, version=4)) == "NONE"
-        assert code(again.end(10, 5, commit=False, version=4)) == "INVALID_TXN_STATE"
-        # It was ended by the old protocol: v5 does not take it for its own retry.
-        assert code(again.end(10, 5, commit=True)) == "PRODUCER_FENCED"
-        assert code(again.add(10, 5)) == "PRODUCER_FENCED"
+        assert again.pay.producer_epoch == 5
+        assert code(again.end(10, 5, commit=commit, version=4)) == "NONE"
+        assert code(again.end(10, 4, commit=commit)) == "PRODUCER_FENCED"
+        assert code(again.add(10, 5)) == "TRANSACTION_ABORTABLE"
+        assert answer(again.end(10, 5, commit=False)) == "NONE 10/6"
+        assert code(again.add(10, 6)) == "NONE"
+    assert answer(shell.restarted().init()) == "CONCURRENT_TRANSACTIONS"
+
+
+def test_a_bump_makes_a_used_epoch_harmless() -> None:
+    shell = Shell()
+    shell.put(S.COMPLETE_COMMIT, client_transaction_version=1, last_producer_epoch=4)
+    assert answer(shell.init(10, 4)) == "NONE 10/5"  # a retry: no bump
+    assert code(shell.add(10, 5)) == "TRANSACTION_ABORTABLE"
     assert answer(shell.init(10, 5)) == "NONE 10/6"
+    assert code(shell.add(10, 6)) == "NONE"
 
 
 def test_an_old_end_is_no_retry_of_a_new_one() -> None:

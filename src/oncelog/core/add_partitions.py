@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from oncelog.core.decision import Decision
 from oncelog.core.transaction import (
+    ENDED_BY_OLD_PROTOCOL,
     NEW_PROTOCOL,
     PREPARED,
     TransactionRecord,
@@ -106,10 +107,14 @@ def _add(
     is_open = transaction.state is TransactionState.ONGOING
     if is_open and waiting is None and partitions <= transaction.partitions:
         return E.NONE
-    if client_version >= NEW_PROTOCOL and table.transaction_version() < 1:
-        # Value version 0 cannot say that the epoch has to be bumped. Kafka answers the same, but leaves the id
-        # unusable.
-        return E.UNSUPPORTED_VERSION
+    if client_version >= NEW_PROTOCOL:
+        if table.transaction_version() < 1:
+            # Value version 0 cannot say that the epoch has to be bumped. Kafka answers the same, but leaves the id
+            # unusable.
+            return E.UNSUPPORTED_VERSION
+        if transaction.client_transaction_version == ENDED_BY_OLD_PROTOCOL:
+            # This epoch has written from sequence 0 already (see end_transaction): an abort by EndTxn v5 bumps it.
+            return E.TRANSACTION_ABORTABLE
     return added(
         transaction, partitions, client_version=client_version, now_ms=now_ms, value_version=table.value_version
     )

@@ -1,21 +1,19 @@
 """EndTxn, and every other way a transaction ends: the outcome is decided here, once.
 
 v5 is KIP-890's protocol: each end bumps the epoch, a retry is recognised by the epoch before it, and an abort of
-nothing is an end too. v0-4 keep the epoch, with one exception that differs from Apache Kafka: a transaction opened by
-implicit add (Produce v12) gets the bump even when an old EndTxn ends it, because its next batches would begin at
-sequence 0 again and be taken for duplicates. An old EndTxn's answer has no room for the new epoch; the producer asks
-InitProducerId for it.
+nothing is an end too. v0-4 keep the epoch. Where they end a transaction that was opened by implicit add (Produce v12),
+the record says so (client version 1): its producer's next batches would begin at sequence 0 of the same epoch and be
+taken for duplicates, so implicit add is refused until the epoch is bumped. Apache Kafka loses those batches silently.
 """
 
 from __future__ import annotations
 
 from oncelog.core.decision import Decision, MarkersToWrite
 from oncelog.core.transaction import (
-    BUMPED_BY_OLD_PROTOCOL,
+    ENDED_BY_OLD_PROTOCOL,
     EXHAUSTED_PRODUCER_EPOCH,
     LAST_PRODUCER_EPOCH,
     NEW_PROTOCOL,
-    PREPARED,
     TransactionRecord,
     TransactionState,
     acting,
@@ -77,16 +75,25 @@ def _new_protocol(
     if table.transaction_version() < 1:
         # Value version 0 has no room for this protocol. Kafka answers the same, but leaves the id unusable.
         return E.UNSUPPORTED_VERSION
-    return _bumping_end(table, transaction, commit, NEW_PROTOCOL, now_ms)
+    requester = acting(transaction)
+    afterwards = table.bumped(requester)
+    if afterwards is None:
+        return E.COORDINATOR_LOAD_IN_PROGRESS
+    return end(
+        table,
+        remembering(transaction, requester),
+        commit=commit,
+        afterwards=afterwards,
+        client_version=NEW_PROTOCOL,
+        now_ms=now_ms,
+    )
 
 
 def _old_protocol(
     table: TransactionTable, transaction: TransactionRecord, identity: ProducerIdAndEpoch, commit: bool, now_ms: int
 ) -> Ended | ErrorCode:
     """EndTxn v0-4. The identity is checked before CONCURRENT_TRANSACTIONS."""
-    bumped_by_old = transaction.client_transaction_version == BUMPED_BY_OLD_PROTOCOL
-    retry = bumped_by_old and transaction.state in ENDED | PREPARED and is_retry(transaction, identity)
-    refusal = E.NONE if retry or identity == following(transaction) else _mismatch(transaction, identity)
+    refusal = E.NONE if identity == following(transaction) else _mismatch(transaction, identity)
     if refusal is not E.NONE:
         return refusal
     if table.is_busy(transaction.transactional_id):
@@ -98,14 +105,12 @@ def _old_protocol(
     if is_kept(transaction):
         # KIP-939: the kept transaction is fenced by epoch + 1; its new owner goes on as it is, having written nothing.
         return end(table, transaction, commit=commit, afterwards=acting(transaction), client_version=0, now_ms=now_ms)
-    if transaction.client_transaction_version >= NEW_PROTOCOL:
-        return _bumping_end(table, transaction, commit, BUMPED_BY_OLD_PROTOCOL, now_ms)
     return end(
         table,
         transaction,
         commit=commit,
         afterwards=own(transaction),
-        client_version=0,
+        client_version=ENDED_BY_OLD_PROTOCOL if transaction.client_transaction_version else 0,
         now_ms=now_ms,
         marker_epoch=transaction.producer_epoch,
     )
@@ -124,23 +129,6 @@ def _mismatch(transaction: TransactionRecord, identity: ProducerIdAndEpoch) -> E
 def _repeated(state: TransactionState, commit: bool) -> ErrorCode:
     """A retry is answered as the first time where it asks for what was done."""
     return E.NONE if state is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT) else E.INVALID_TXN_STATE
-
-
-def _bumping_end(
-    table: TransactionTable, transaction: TransactionRecord, commit: bool, client_version: int, now_ms: int
-) -> Ended | ErrorCode:
-    requester = acting(transaction)
-    afterwards = table.bumped(requester)
-    if afterwards is None:
-        return E.COORDINATOR_LOAD_IN_PROGRESS
-    return end(
-        table,
-        remembering(transaction, requester),
-        commit=commit,
-        afterwards=afterwards,
-        client_version=client_version,
-        now_ms=now_ms,
-    )
 
 
 def fence(
@@ -204,7 +192,7 @@ def markers_of(table: TransactionTable, record: TransactionRecord) -> MarkersToW
         coordinator_epoch=table.coordinator_epoch,
         commit=record.state is S.PREPARE_COMMIT,
         partitions=record.partitions,
-        transaction_version=NEW_PROTOCOL if record.client_transaction_version else 0,
+        transaction_version=NEW_PROTOCOL if record.client_transaction_version >= NEW_PROTOCOL else 0,
         prepared=record,
     )
 

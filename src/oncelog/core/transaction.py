@@ -41,7 +41,7 @@ NAMES = {
 LAST_PRODUCER_EPOCH = 32767  # never given to a client of a new transaction: markers and keep-inits may use it
 EXHAUSTED_PRODUCER_EPOCH = 32766  # the last epoch that may write; its end needs a new producer id
 NEW_PROTOCOL = 2  # client_transaction_version of a transaction opened by implicit add or ended by EndTxn v5
-BUMPED_BY_OLD_PROTOCOL = 1  # opened by implicit add, ended by EndTxn v0-4: see end_transaction
+ENDED_BY_OLD_PROTOCOL = 1  # opened by implicit add, ended by EndTxn v0-4 at the same epoch: see end_transaction
 
 
 def own(transaction: TransactionRecord) -> ProducerIdAndEpoch:
@@ -92,6 +92,7 @@ def emptied(
     transaction: TransactionRecord, identity: ProducerIdAndEpoch, *, timeout_ms: int, now_ms: int, value_version: int
 ) -> TransactionRecord:
     """A producer was initialized. The caller sets what a retry needs (`remembering`)."""
+    used = transaction.client_transaction_version == ENDED_BY_OLD_PROTOCOL and identity == own(transaction)
     return replace(
         transaction,
         producer_id=identity.producer_id,
@@ -103,8 +104,14 @@ def emptied(
         start_ms=-1,
         next_producer_id=NO_PRODUCER_ID,
         next_producer_epoch=NO_PRODUCER_EPOCH,
+        client_transaction_version=ENDED_BY_OLD_PROTOCOL if used else _without_old_end(transaction),
         value_version=value_version,
     )
+
+
+def _without_old_end(transaction: TransactionRecord) -> int:
+    version = transaction.client_transaction_version
+    return 0 if version == ENDED_BY_OLD_PROTOCOL else version
 
 
 def remembering(transaction: TransactionRecord, requester: ProducerIdAndEpoch | None) -> TransactionRecord:
@@ -123,9 +130,10 @@ def added(
 ) -> TransactionRecord:
     """The transaction with these partitions too; it starts here unless it is open.
 
-    Once opened by implicit add it stays a transaction of the new protocol: its epoch must not be used again.
+    Once opened by implicit add it stays a transaction of the new protocol, whatever adds to it afterwards.
     """
     is_open = transaction.state is S.ONGOING
+    before = transaction.client_transaction_version
     start_ms = transaction.start_ms if is_open else now_ms
     return replace(
         transaction,
@@ -135,7 +143,7 @@ def added(
         # A clock that went back must not make a transaction older than its start.
         last_update_ms=max(now_ms, start_ms),
         previous_producer_id=transaction.previous_producer_id if is_open else NO_PRODUCER_ID,
-        client_transaction_version=max(client_version, transaction.client_transaction_version if is_open else 0),
+        client_transaction_version=max(client_version, before if is_open or before == ENDED_BY_OLD_PROTOCOL else 0),
         value_version=value_version,
     )
 
