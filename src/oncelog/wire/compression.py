@@ -24,6 +24,7 @@ _XERIAL_MAGIC = XERIAL_HEADER[:8]
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _SNAPPY_GROWTH_MAX = 22  # a copy element of 3 bytes makes at most 64
 _ZSTD_INPUT_BYTES = 256
+_GZIP_MAGIC = b"\x1f\x8b"
 _FRAMES_MAX = 64  # frames or members one after the other: each costs a context, and Kafka's clients write one
 _ZSTD_WINDOW_BYTES_MAX = 1 << 27  # what zstd-jni and libzstd accept by default
 _int32 = struct.Struct(">i")
@@ -98,7 +99,7 @@ def _gzip_decompress(data: Data, bytes_max: int) -> bytes:
             raise CorruptBatch("bad gzip data: it is cut short")
         parts.append(part)
         rest = member.unused_data
-        if not rest:
+        if not rest.startswith(_GZIP_MAGIC):  # Java's reader does not look at bytes after the last member
             return b"".join(parts)
     raise CorruptBatch(f"bad gzip data: more than {_FRAMES_MAX} members")
 
@@ -164,8 +165,7 @@ def _lz4_decompress(data: Data, bytes_max: int) -> bytes:
         raise _too_large(Codec.LZ4, bytes_max)
     if not decompressor.eof:
         raise CorruptBatch("bad lz4 data: it is cut short")
-    if decompressor.unused_data:
-        raise CorruptBatch("bad lz4 data: bytes after its end")
+    # One frame, as Java's reader takes it: bytes after its end are not looked at.
     return decompressed
 
 
