@@ -15,8 +15,8 @@ TRANSACTIONS = 300
 
 
 def make_topic(server: Server, name: str, partitions: int = 1) -> None:
-    futures = AdminClient({"bootstrap.servers": server.bootstrap}).create_topics([NewTopic(name, partitions, 1)])
-    futures[name].result(30)
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})  # must outlive its futures
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
 
 
 def transactional(server: Server, transactional_id: str) -> Producer:
