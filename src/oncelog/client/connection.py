@@ -109,6 +109,11 @@ class Connection(asyncio.Protocol):
             response.finalized_features_epoch,
         )
 
+    async def refresh_versions(self, timeout_ms: int) -> BrokerVersions:
+        """Ask again: features may have been changed since the connection was opened."""
+        await self._agree_on_versions(timeout_ms)
+        return self.versions
+
     async def request(
         self, message: Struct, *, version_min: int = 0, version_max: int = 32767, timeout_ms: int
     ) -> tuple[Any, int]:
