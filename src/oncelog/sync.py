@@ -1,0 +1,341 @@
+"""The clients without async: the same names, for scripts, notebooks, threads and Spark workers.
+
+One background thread per process runs an event loop for all of them, so a loop that already runs here (a notebook) does
+not matter. A client belongs to the process that made it: after a fork it refuses to work, a new one works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from oncelog.client.admin import Admin as AsyncAdmin
+from oncelog.client.consumer import Consumer as AsyncConsumer
+from oncelog.client.consumer import RebalanceListener
+from oncelog.client.producer import Headers
+from oncelog.client.producer import Producer as AsyncProducer
+from oncelog.client.records import ConsumerRecord, Delivery, RecordMetadata
+from oncelog.errors import IllegalState
+from oncelog.types import PreparedTxnState
+
+P = ParamSpec("P")
+T = TypeVar("T")
+C = TypeVar("C", AsyncProducer, AsyncConsumer, AsyncAdmin)
+
+__all__ = ["Admin", "Consumer", "Producer"]
+
+
+class _LoopThread:
+    """An event loop in a daemon thread of this process."""
+
+    def __init__(self) -> None:
+        self.process_id = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="oncelog-sync", daemon=True)
+        self._thread.start()
+        atexit.register(self.stop)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` there and wait. An interrupt of the waiting thread cancels it."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise IllegalState("a blocking call inside the clients' own thread (a callback?) would wait for itself")
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except (KeyboardInterrupt, SystemExit):
+            future.cancel()
+            with contextlib.suppress(concurrent.futures.CancelledError, concurrent.futures.TimeoutError):
+                future.exception(timeout=5)
+            raise
+
+    def stop(self) -> None:
+        """End the thread at interpreter exit."""
+        if os.getpid() == self.process_id and self._thread.is_alive():
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join(timeout=5)
+
+
+_lock = threading.Lock()
+_thread: _LoopThread | None = None
+
+
+def _loop_thread() -> _LoopThread:
+    global _thread
+    with _lock:
+        if _thread is None or _thread.process_id != os.getpid():
+            _thread = _LoopThread()
+        return _thread
+
+
+def _after_fork() -> None:
+    """The child has neither the thread nor, if another thread held it, a lock that anybody will release."""
+    global _lock, _thread
+    _lock, _thread = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Blocking(Generic[C]):
+    """A client and the thread it lives in."""
+
+    _client: C
+
+    def __init__(self, make: Callable[[], C]) -> None:
+        self._owner = _loop_thread()
+
+        async def made() -> C:
+            return make()
+
+        self._client = self._owner.call(made())
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        if os.getpid() != self._owner.process_id:
+            work.close()
+            raise IllegalState("this client was made before a fork: make a new one in this process")
+        return self._owner.call(work)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """As the async client's."""
+        self._call(self._client.start())
+
+    def stop(self) -> None:
+        """As the async client's. In a forked child nothing: the connections are the parent's."""
+        if os.getpid() == self._owner.process_id:
+            self._call(self._client.stop())
+
+
+def _blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[_Blocking[Any], P], T]:
+    """The blocking form of an async method."""
+
+    def call(self: _Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._call(method(self._client, *args, **kwargs))
+
+    call.__name__, call.__qualname__, call.__doc__ = method.__name__, method.__qualname__, method.__doc__
+    return call
+
+
+def _in_loop(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[_Blocking[Any], P], T]:
+    """A method that does not wait, run in the client's own thread, where its state is touched."""
+
+    def call(self: _Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async def run() -> T:
+            return method(self._client, *args, **kwargs)
+
+        return self._call(run())
+
+    call.__name__, call.__qualname__, call.__doc__ = method.__name__, method.__qualname__, method.__doc__
+    return call
+
+
+class SentRecord:
+    """What `Producer.send` gives: `result()` waits for the RecordMetadata, or raises the record's error."""
+
+    def __init__(self, delivery: Delivery, owner: _LoopThread) -> None:
+        self._delivery, self._owner = delivery, owner
+
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._delivery.done()
+
+    def result(self, timeout_ms: int | None = None) -> RecordMetadata:
+        """Wait for the outcome. Raises TimeoutError after `timeout_ms`."""
+
+        async def wait() -> RecordMetadata:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                return await self._delivery
+
+        return self._delivery.result() if self._delivery.done() else self._owner.call(wait())
+
+
+class Producer(_Blocking[AsyncProducer]):
+    """`oncelog.Producer` without async."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(lambda: AsyncProducer(**config))
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], **more: Any) -> Self:
+        """From Kafka's dotted keys; `more` are keyword arguments beside them."""
+        made = cls.__new__(cls)
+        _Blocking.__init__(made, lambda: AsyncProducer.from_config(config, **more))
+        return made
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> SentRecord:
+        """Buffer one record; `result()` of what it gives waits for the acknowledgement."""
+        sent = self._call(self._client.send(topic, value, key, headers, partition, timestamp_ms))
+        return SentRecord(sent, self._owner)
+
+    def send_many(
+        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], *, partition: int | None = None
+    ) -> list[SentRecord]:
+        """Buffer (key, value) pairs: one change of threads for all of them."""
+        sent = self._call(self._client.send_many(topic, records, partition=partition))
+        return [SentRecord(each, self._owner) for each in sent]
+
+    send_and_wait = _blocking(AsyncProducer.send_and_wait)
+    send_arrow = _blocking(AsyncProducer.send_arrow)
+    flush = _blocking(AsyncProducer.flush)
+    init_transactions = _blocking(AsyncProducer.init_transactions)
+    begin_transaction = _in_loop(AsyncProducer.begin_transaction)
+    commit_transaction = _blocking(AsyncProducer.commit_transaction)
+    abort_transaction = _blocking(AsyncProducer.abort_transaction)
+    prepare_transaction = _blocking(AsyncProducer.prepare_transaction)
+    complete_transaction = _blocking(AsyncProducer.complete_transaction)
+    detach_transaction = _blocking(AsyncProducer.detach_transaction)
+    send_offsets_to_transaction = _blocking(AsyncProducer.send_offsets_to_transaction)
+    partitions_for = _blocking(AsyncProducer.partitions_for)
+
+    @property
+    def prepared_state(self) -> PreparedTxnState:
+        """The prepared (or kept) transaction; none where there is none."""
+        return self._client.prepared_state
+
+    @contextlib.contextmanager
+    def transaction(self) -> Generator[Self, None, None]:
+        """Commit at the end of the block; abort when it raises. A prepared transaction is left prepared."""
+        context = self._client.transaction()
+        self._call(_entered(context))
+        try:
+            yield self
+        except BaseException as error:
+            self._call(_left(context, error))
+            raise
+        self._call(_left(context, None))
+
+
+async def _entered(context: Any) -> None:
+    await context.__aenter__()
+
+
+async def _left(context: Any, error: BaseException | None) -> None:
+    try:
+        await context.__aexit__(type(error) if error else None, error, error.__traceback__ if error else None)
+    except BaseException as raised:
+        if raised is not error:
+            raise
+
+
+class Consumer(_Blocking[AsyncConsumer]):
+    """`oncelog.Consumer` without async; iterate it with `for record in consumer`."""
+
+    def __init__(self, *topics: str, **config: Any) -> None:
+        super().__init__(lambda: AsyncConsumer(*topics, **config))
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *topics: str, **more: Any) -> Self:
+        """From Kafka's dotted keys; `more` are keyword arguments beside them."""
+        made = cls.__new__(cls)
+        _Blocking.__init__(made, lambda: AsyncConsumer.from_config(config, *topics, **more))
+        return made
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        return self._call(self._client.__anext__())
+
+    def subscribe(
+        self, topics: Iterable[str] = (), *, pattern: str | None = None, listener: RebalanceListener | None = None
+    ) -> None:
+        """Read these topics, or those whose whole name matches `pattern`. The listener runs in the clients' thread."""
+        self._in_client(lambda: self._client.subscribe(topics, pattern=pattern, listener=listener))
+
+    def _in_client(self, work: Callable[[], T]) -> T:
+        async def run() -> T:
+            return work()
+
+        return self._call(run())
+
+    unsubscribe = _in_loop(AsyncConsumer.unsubscribe)
+    assign = _in_loop(AsyncConsumer.assign)
+    assignment = _in_loop(AsyncConsumer.assignment)
+    subscription = _in_loop(AsyncConsumer.subscription)
+    poll = _blocking(AsyncConsumer.poll)
+    poll_arrow = _blocking(AsyncConsumer.poll_arrow)
+    seek = _in_loop(AsyncConsumer.seek)
+    seek_to_beginning = _blocking(AsyncConsumer.seek_to_beginning)
+    seek_to_end = _blocking(AsyncConsumer.seek_to_end)
+    position = _blocking(AsyncConsumer.position)
+    pause = _in_loop(AsyncConsumer.pause)
+    resume = _in_loop(AsyncConsumer.resume)
+    paused = _in_loop(AsyncConsumer.paused)
+    current_positions = _in_loop(AsyncConsumer.current_positions)
+    commit = _blocking(AsyncConsumer.commit)
+    committed = _blocking(AsyncConsumer.committed)
+    group_metadata = _in_loop(AsyncConsumer.group_metadata)
+    beginning_offsets = _blocking(AsyncConsumer.beginning_offsets)
+    end_offsets = _blocking(AsyncConsumer.end_offsets)
+    offsets_for_times = _blocking(AsyncConsumer.offsets_for_times)
+    partitions_for_topic = _blocking(AsyncConsumer.partitions_for_topic)
+    topics = _blocking(AsyncConsumer.topics)
+
+
+class Admin(_Blocking[AsyncAdmin]):
+    """`oncelog.Admin` without async."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(lambda: AsyncAdmin(**config))
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], **more: Any) -> Self:
+        """From Kafka's dotted keys; `more` are keyword arguments beside them."""
+        made = cls.__new__(cls)
+        _Blocking.__init__(made, lambda: AsyncAdmin.from_config(config, **more))
+        return made
+
+    describe_cluster = _blocking(AsyncAdmin.describe_cluster)
+    describe_features = _blocking(AsyncAdmin.describe_features)
+    update_features = _blocking(AsyncAdmin.update_features)
+    create_topics = _blocking(AsyncAdmin.create_topics)
+    delete_topics = _blocking(AsyncAdmin.delete_topics)
+    create_partitions = _blocking(AsyncAdmin.create_partitions)
+    list_topics = _blocking(AsyncAdmin.list_topics)
+    describe_topics = _blocking(AsyncAdmin.describe_topics)
+    list_offsets = _blocking(AsyncAdmin.list_offsets)
+    delete_records = _blocking(AsyncAdmin.delete_records)
+    describe_configs = _blocking(AsyncAdmin.describe_configs)
+    describe_broker_configs = _blocking(AsyncAdmin.describe_broker_configs)
+    alter_configs = _blocking(AsyncAdmin.alter_configs)
+    list_groups = _blocking(AsyncAdmin.list_groups)
+    describe_groups = _blocking(AsyncAdmin.describe_groups)
+    delete_groups = _blocking(AsyncAdmin.delete_groups)
+    list_consumer_group_offsets = _blocking(AsyncAdmin.list_consumer_group_offsets)
+    alter_consumer_group_offsets = _blocking(AsyncAdmin.alter_consumer_group_offsets)
+    delete_consumer_group_offsets = _blocking(AsyncAdmin.delete_consumer_group_offsets)
+    list_transactions = _blocking(AsyncAdmin.list_transactions)
+    describe_transactions = _blocking(AsyncAdmin.describe_transactions)
+    describe_producers = _blocking(AsyncAdmin.describe_producers)
+    end_transaction = _blocking(AsyncAdmin.end_transaction)
+    abort_transaction = _blocking(AsyncAdmin.abort_transaction)
+    fence_producers = _blocking(AsyncAdmin.fence_producers)
+    force_terminate_transaction = _blocking(AsyncAdmin.force_terminate_transaction)
+    find_hanging_transactions = _blocking(AsyncAdmin.find_hanging_transactions)
