@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oncelog.spark.data_source import DefaultSource as DefaultSource
+    from oncelog.spark.database_sink import dual_write as dual_write
+    from oncelog.spark.recovery import recover as recover
 
 __all__ = ["DefaultSource", "dual_write", "recover"]
 
@@ -13,7 +18,7 @@ def __getattr__(name: str) -> Any:
 
         return DefaultSource
     if name == "dual_write":
-        from oncelog.spark.dual_write import dual_write
+        from oncelog.spark.database_sink import dual_write
 
         return dual_write
     if name == "recover":
