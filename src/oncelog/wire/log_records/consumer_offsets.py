@@ -1,8 +1,9 @@
 """Records of `__consumer_offsets`: offset commits and group metadata, in Kafka's own key and value formats.
 
 `record_to_key_value` writes the versions that Apache Kafka 4.3 writes (offset commit 4, 3 where the topic's id is not
-known, 1 where the commit has an expiry of its own; group metadata 3) and `record_from_key_value` reads all it reads. A deletion is a key without value.
-Keys of groups of other kinds (KIP-848, KIP-932, KIP-1071: 3 and up) are not ours and read as None.
+known, 1 where the commit has an expiry of its own; group metadata 3). `record_from_key_value` reads all that it reads.
+A deletion is a key without value. Keys of groups of other kinds (KIP-848, KIP-932, KIP-1071: 3 and up) are not ours and
+read as None.
 """
 
 from dataclasses import dataclass
