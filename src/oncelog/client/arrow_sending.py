@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from oncelog.client.config import ProducerConfig
-from oncelog.core.partitioner import partition_for_key
-from oncelog.wire.arrow_records import EncodedRecords, encode_from_arrow
+from oncelog.wire.arrow_records import EncodedRecords, encode_from_arrow, rows_by_partition
 from oncelog.wire.compression import Codec
 from oncelog.wire.record_batch import HEADER_BYTES, build_batch_of_section
 
@@ -47,42 +46,28 @@ def sections(
         yield ArrowSource(encoded, config.codec)
 
 
+def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each topic: all go to `topic`, or where it is None each to what its column `topic` says."""
+    import pyarrow.compute as pc
+
+    if topic is not None:
+        yield topic, batch
+        return
+    names = batch.column("topic") if "topic" in batch.schema.names else None
+    if names is None or names.null_count:
+        raise ValueError("say the topic, or give every row one in the column `topic`")
+    for name in pc.unique(names).to_pylist():
+        yield name, batch.filter(pc.equal(names, name))
+
+
 def partitioned_rows(
-    batch: pa.RecordBatch, partition_count: int, partition: int | None, sticky: Callable[[int], int]
-) -> Iterator[tuple[int, pa.Array | None]]:
-    """Partitions and the indexes of their rows, in order; None is all rows.
-
-    A row's own `partition` goes first, then its key's hash (worked out once per distinct key), then a sticky choice.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    batch: pa.RecordBatch, partition_count: int, partition: int | None, keyless_partition: int
+) -> list[tuple[int, pa.Array | None]]:
+    """Partitions and the indexes of their rows, in order; None is all rows."""
     if not batch.num_rows:
-        return
-    if partition is not None or partition_count == 1:
-        yield (0 if partition is None else partition), None
-        return
-    chosen = pa.nulls(batch.num_rows, pa.int32())
-    names = batch.schema.names
-    if "partition" in names and batch.column("partition").type != pa.null():
-        chosen = batch.column("partition").cast(pa.int32())
-    if "key" in names and batch.column("key").type != pa.null() and chosen.null_count:
-        chosen = pc.coalesce(chosen, _by_key(batch.column("key"), partition_count))
-    if chosen.null_count:
-        chosen = pc.fill_null(chosen, sticky(batch.nbytes))
-    for index in sorted(pc.unique(chosen).to_pylist()):
-        rows = pc.indices_nonzero(pc.equal(chosen, index))
-        yield index, (None if len(rows) == batch.num_rows else rows)
-
-
-def _by_key(keys: pa.Array, partition_count: int) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if keys.type not in (pa.binary(), pa.large_binary()):
-        keys = keys.cast(pa.binary())
-    encoded = pc.dictionary_encode(keys)
-    of_distinct = pa.array(
-        [partition_for_key(key, partition_count) for key in encoded.dictionary.to_pylist()], pa.int32()
-    )
-    return pc.take(of_distinct, encoded.indices)
+        return []
+    if partition is not None:
+        return [(partition, None)]
+    if partition_count == 1 and "partition" not in batch.schema.names:
+        return [(0, None)]
+    return list(rows_by_partition(batch, partition_count, keyless_partition=keyless_partition))

@@ -30,6 +30,8 @@ from oncelog.types import OffsetAndMetadata, PreparedTxnState, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from oncelog.client.arrow_sending import ArrowSource
+
 log = logging.getLogger("oncelog.client")
 
 Headers = Iterable[tuple[str, bytes | None]]
@@ -187,35 +189,37 @@ class Producer:
         """Buffer (key, value) pairs, in order."""
         return [await self.send(topic, value, key, partition=partition) for key, value in records]
 
-    async def send_arrow(self, topic: str, batch: pa.RecordBatch, *, partition: int | None = None) -> None:
+    async def send_arrow(self, topic: str | None, batch: pa.RecordBatch, *, partition: int | None = None) -> None:
         """Buffer the rows of an Arrow batch: `value`, and if present `key`, `headers`, `partition`, `timestamp`.
 
-        No Python object per record is made. Rows of one partition keep their order. Waits for room at most
-        `max_block_ms` each time; errors come with `flush` or the end of the transaction.
+        `topic` None: each row says its own in a column `topic`. No Python object per record is made. Rows of one
+        partition keep their order. Waits for room at most `max_block_ms` each time; errors come with `flush` or the
+        end of the transaction.
         """
-        from oncelog.client.arrow_sending import partitioned_rows, sections
+        from oncelog.client.arrow_sending import by_topic, partitioned_rows, sections
 
         self._check_may_send()
-        view = await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms, may_create=True)
         now_ms = self._host.clock.now_ms()
+        for name, part in by_topic(batch, topic):
+            view = await self._cluster.topic(name, timeout_ms=self._config.max_block_ms, may_create=True)
+            keyless = self._sticky.partition(name, view.led_partitions, part.nbytes)
+            for index, rows in partitioned_rows(part, len(view.partitions), partition, keyless):
+                topic_partition = TopicPartition(name, self._choose_partition(view, None, index, 0))
+                for source in sections(part, rows, now_ms, self._config):
+                    await self._buffer_section(topic_partition, source)
 
-        def sticky(size_bytes: int) -> int:
-            return self._sticky.partition(topic, view.led_partitions, size_bytes)
-
-        for index, rows in partitioned_rows(batch, len(view.partitions), partition, sticky):
-            topic_partition = TopicPartition(topic, self._choose_partition(view, None, index, 0))
-            for source in sections(batch, rows, now_ms, self._config):
-                if not self._accumulator.has_room(source.size_bytes):
-                    await self._wait_for_room(source.size_bytes)
-                self._check_may_send()
-                if self._manager.is_transactional:
-                    self._manager.add_partition(topic_partition)
-                added = self._accumulator.append_encoded(
-                    topic_partition, source, source.record_count, source.size_bytes, self._cluster.now_ms()
-                )
-                added.on_done.append(self._note_failure)
-                self._sender.wake()
-                await asyncio.sleep(0)
+    async def _buffer_section(self, topic_partition: TopicPartition, source: ArrowSource) -> None:
+        if not self._accumulator.has_room(source.size_bytes):
+            await self._wait_for_room(source.size_bytes)
+        self._check_may_send()
+        if self._manager.is_transactional:
+            self._manager.add_partition(topic_partition)
+        batch = self._accumulator.append_encoded(
+            topic_partition, source, source.record_count, source.size_bytes, self._cluster.now_ms()
+        )
+        batch.on_done.append(self._note_failure)
+        self._sender.wake()
+        await asyncio.sleep(0)
 
     def _note_failure(self, batch: ProducerBatch) -> None:
         if isinstance(batch.outcome, KafkaError) and not self._manager.is_transactional:
