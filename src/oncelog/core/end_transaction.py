@@ -21,6 +21,7 @@ from oncelog.core.transaction import (
     following,
     is_kept,
     is_retry,
+    is_rotated_away,
     marker_epoch_of,
     own,
     prepared,
@@ -68,6 +69,8 @@ def _new_protocol(
     if bumped_by_end and is_retry(transaction, identity):
         return _repeated(transaction.state, commit)
     refusal = _mismatch(transaction, identity)
+    if is_rotated_away(transaction, identity):
+        refusal = E.PRODUCER_FENCED
     if refusal is not E.NONE:
         return refusal
     if commit and transaction.state is not S.ONGOING:

@@ -28,7 +28,7 @@ from oncelog.core.transaction import (
 )
 from oncelog.core.transaction_table import TransactionTable
 from oncelog.errors import ErrorCode
-from oncelog.types import ProducerIdAndEpoch
+from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 from oncelog.wire.log_records.transaction_state import TWO_PHASE_TIMEOUT_MS
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -116,6 +116,8 @@ def _initialized(
     if requester is None or requester == present:
         identity = table.bumped(present)
         remembered = remembering(transaction, requester)
+        if requester is None and identity is not None and identity.producer_id == present.producer_id:
+            remembered = replace(remembered, previous_producer_id=NO_PRODUCER_ID)
     elif is_retry(transaction, requester):
         identity, remembered = present, transaction
     else:
@@ -172,7 +174,9 @@ def _keep(
     if next_pair is None:
         return _refused(E.COORDINATOR_LOAD_IN_PROGRESS, version)
     record = replace(
-        remembering(transaction, requester),
+        transaction,
+        previous_producer_id=requester.producer_id if requester else NO_PRODUCER_ID,
+        last_producer_epoch=requester.producer_epoch if requester else NO_PRODUCER_EPOCH,
         next_producer_id=next_pair.producer_id,
         next_producer_epoch=next_pair.producer_epoch,
         # A shorter timeout could abort what is prepared while its decision is being read.

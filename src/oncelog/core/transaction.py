@@ -81,10 +81,15 @@ def is_retry(transaction: TransactionRecord, identity: ProducerIdAndEpoch) -> bo
         return False
     if identity.producer_id == present.producer_id:
         return present.producer_epoch == identity.producer_epoch + 1
+    return is_rotated_away(transaction, identity)
+
+
+def is_rotated_away(transaction: TransactionRecord, identity: ProducerIdAndEpoch) -> bool:
+    """Whether `identity` stood at the end of the epochs of the producer id before the present one."""
     return (
         identity.producer_id == transaction.previous_producer_id
         and identity.producer_epoch >= EXHAUSTED_PRODUCER_EPOCH
-        and present.producer_epoch == 0
+        and acting(transaction).producer_epoch == 0
     )
 
 
@@ -115,9 +120,12 @@ def _without_old_end(transaction: TransactionRecord) -> int:
 
 
 def remembering(transaction: TransactionRecord, requester: ProducerIdAndEpoch | None) -> TransactionRecord:
-    """The same with `requester` as the identity whose retry is to be recognised; None: nobody's."""
-    previous_id, last = requester or ProducerIdAndEpoch()
-    return replace(transaction, previous_producer_id=previous_id, last_producer_epoch=last)
+    """The same with `requester`, who has the acting identity, as the one whose retry is to be recognised.
+
+    None: a newer instance asked, and nobody's is; that the identity before is fenced can still be told by its id.
+    """
+    last = NO_PRODUCER_EPOCH if requester is None else requester.producer_epoch
+    return replace(transaction, previous_producer_id=acting(transaction).producer_id, last_producer_epoch=last)
 
 
 def added(
