@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from oncelog import sync
 from oncelog.core import exactly_once_sink as sink
 from oncelog.errors import ConfigurationError
 from oncelog.spark.backend import PREPARED, Backend, task_producer
@@ -81,10 +83,17 @@ def write_attempt(
     return sink.Attempt(transactional_id, str(state), row_count)
 
 
-def _send(producer: object, options: SinkOptions, batch: pa.RecordBatch) -> int:
-    if options.topic is not None and "topic" in batch.schema.names:
-        batch = batch.drop_columns(["topic"])  # the option overrides the column, as in Spark's Kafka sink
-    producer.send_arrow(options.topic, batch)  # type: ignore[attr-defined]
+def _send(producer: sync.Producer, options: SinkOptions, batch: pa.RecordBatch) -> int:
+    has_topics = "topic" in batch.schema.names
+    if options.topic is not None:  # the option overrides the column, as in Spark's Kafka sink
+        producer.send_arrow(options.topic, batch.drop_columns(["topic"]) if has_topics else batch)
+        return int(batch.num_rows)
+    topics = batch.column("topic")
+    if topics.null_count:
+        raise ConfigurationError("a row has no topic: its column 'topic' is null, and the option 'topic' is not set")
+    rows = batch.drop_columns(["topic"])
+    for topic in pc.unique(topics).to_pylist():
+        producer.send_arrow(topic, rows.filter(pc.equal(topics, topic)))
     return int(batch.num_rows)
 
 
