@@ -11,10 +11,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from itertools import takewhile
 
 from oncelog.core.cluster_metadata import ClusterMetadata
 from oncelog.core.partition import Partition
-from oncelog.errors import StorageError
+from oncelog.errors import DamagedLog, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.files import Syncer
 from oncelog.host.tasks import Tasks
@@ -22,6 +23,7 @@ from oncelog.log.config import LogConfig
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.partition_log import PartitionLog
 from oncelog.log.recovery import recover
+from oncelog.log.torn_tail import valid_batches
 from oncelog.wire.log_records.cluster_metadata import MetadataRecord, record_from_value, record_to_value
 from oncelog.wire.record_batch import RecordBatch, batches, build_batch
 
@@ -46,11 +48,13 @@ class MetadataStore:
         self._appending: asyncio.Task[None] | None = None
         self._log: PartitionLog | None = None
 
-    def open(self) -> None:
+    def open(self, *, is_clean: bool) -> None:
         """Recover the log and apply all of it. Raises DamagedLog, StorageError, MalformedMessage, CorruptBatch."""
         self._files.files.make_directory(self._directory)
+        if not is_clean:
+            self._refuse_damage()
         config = LogConfig(retention_ms=-1)
-        report = recover(self._files, self._directory, config, Partition())
+        report = recover(self._files, self._directory, config, Partition(), is_clean=is_clean)
         if report.cut is not None:
             _log.warning("cluster metadata: %s", report.cut)
         self._log = report.log
@@ -58,6 +62,19 @@ class MetadataStore:
             for record in batch.records():
                 assert record.value is not None, "cluster metadata has no tombstones"
                 self.metadata.apply(record_from_value(record.value))
+
+    def _refuse_damage(self) -> None:
+        # Every change is synced before the next one is appended, so a power cut can tear the last batch only. A bad batch
+        # with a whole one behind it is damage, and cutting there would forget topics that exist.
+        for name in self._files.files.list(self._directory):
+            if name.endswith(".log"):
+                data = self._files.files.read_whole(f"{self._directory}/{name}")
+                whole = takewhile(lambda batch: batch.crc_is_valid, batches(data))
+                position = sum(batch.size_bytes for batch in whole)
+                if valid_batches(data[position + 1 :], 0):
+                    raise DamagedLog(
+                        f"{self._directory}/{name}: bad batch at position {position}, whole ones behind it"
+                    )
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[ClusterMetadata]:

@@ -55,8 +55,9 @@ async def read_meta_properties(broker: Broker) -> None:
 
 async def load_cluster_metadata(broker: Broker) -> None:
     """Topics, configs, features; a new directory gets the features' initial levels."""
+    broker.is_clean_start = take_clean_shutdown(broker.host.files, broker.data_directory)
     try:
-        broker.store.open()
+        broker.store.open(is_clean=broker.is_clean_start)
     except (MalformedMessage, CorruptBatch) as error:
         raise DamagedLog(f"cluster metadata: {error}") from error
     async with broker.store.changing() as metadata:
@@ -74,7 +75,6 @@ async def load_cluster_metadata(broker: Broker) -> None:
 
 async def recover_partitions(broker: Broker) -> None:
     """Open every partition that has data."""
-    broker.is_clean_start = take_clean_shutdown(broker.host.files, broker.data_directory)
     broker.partitions.open_all(is_clean=broker.is_clean_start)
 
 

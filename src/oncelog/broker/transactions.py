@@ -34,10 +34,19 @@ from oncelog.errors import ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.transaction_state import record_from_key_value, record_to_key_value
+from oncelog.wire.messages.init_producer_id import InitProducerIdResponse
 
 _log = logging.getLogger("oncelog.transactions")
 
 Decide = Callable[[TransactionCoordinator, int], Decision]
+
+
+def _only_waits(decision: Decision) -> bool:
+    """Whether the refusal is over as soon as a transition is: one under way, or the abort that this decision begins."""
+    if decision.held_until_complete is not None:
+        return True
+    begins_abort = bool(decision.records) and isinstance(decision.reply, InitProducerIdResponse)
+    return begins_abort and decision.reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 class TransactionShell:
@@ -188,11 +197,9 @@ class Transactions:
         deadline = loop.time() + self._config().add_partitions_to_txn_retry_backoff_max_ms / 1000
         while True:
             decision = decide(holder.machine, self._clock.now_ms())
-            may_hold = request is not None and decision.held_until_complete is not None and loop.time() < deadline
             done = holder.shell.perform(decision)
-            if not may_hold:
+            if request is None or not _only_waits(decision) or loop.time() >= deadline:
                 return await done
-            assert request is not None
             request.hold()
             try:
                 async with asyncio.timeout_at(deadline):

@@ -1,0 +1,207 @@
+"""What survives: a clean stop, and a process that ends at any instant (a copy of its directory is what is left)."""
+
+import shutil
+
+import pytest
+
+from oncelog.broker.broker import Broker
+from oncelog.broker.config import ConfigInvalid
+from oncelog.errors import DamagedLog, ErrorCode, StorageError
+from oncelog.types import TopicPartition
+from tests.broker.test_transactions import is_complete, stop_markers
+from tests.broker.world import Client, broker_and_client, eventually, run
+
+E = ErrorCode
+
+
+def killed(source, target):
+    """The directory as it is now: what SIGKILL leaves behind."""
+    shutil.copytree(source, target)
+    return target
+
+
+def test_everything_acknowledged_survives_a_clean_stop(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            cluster_id = broker.cluster_id
+            await client.create("t", 2, retention_ms="-1")
+            await client.produce("t", "plain")
+            producer = await client.init("x")
+            await client.produce("t", "open", producer=producer, sequence=0, transactional_id="x")
+        assert (tmp_path / ".kafka_cleanshutdown").exists()
+        async with broker_and_client(tmp_path) as (broker, client):
+            assert broker.is_clean_start
+            assert broker.cluster_id == cluster_id
+            assert broker.metadata.topics["t"].configs == {"retention.ms": "-1"}
+            assert not (tmp_path / ".kafka_cleanshutdown").exists()
+            assert await client.read("t") == ["plain"]
+            part = await client.produce("t", "more", producer=producer, sequence=1, transactional_id="x")
+            assert part.error_code == E.NONE
+            await client.end("x", producer, commit=True)
+            await eventually(lambda: is_complete(client, "x"))
+            assert await client.read("t") == ["plain", "open", "more"]
+
+    run(work())
+
+
+def test_a_decided_transaction_gets_its_markers_after_a_kill(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path / "a") as (broker, client):
+            await client.create("t", 2)
+            stop_markers(broker)
+            for name, commit in (("x", True), ("y", False)):
+                producer = await client.init(name)
+                for partition in range(2):
+                    await client.produce(
+                        "t", name, partition=partition, producer=producer, sequence=0, transactional_id=name
+                    )
+                assert (await client.end(name, producer, commit=commit)).error_code == E.NONE
+            assert await client.read("t") == []
+            killed(tmp_path / "a", tmp_path / "b")
+        async with broker_and_client(tmp_path / "b") as (broker, client):
+            assert not broker.is_clean_start
+            await eventually(lambda: is_complete(client, "x"))
+            await eventually(lambda: is_complete(client, "y"))
+            assert await client.read("t") == ["x"]
+
+    run(work())
+
+
+def test_producer_ids_are_never_handed_out_twice(tmp_path):
+    async def work():
+        seen = set()
+        for directory in ("a", "b", "c"):
+            async with broker_and_client(tmp_path / directory) as (_, client):
+                for _ in range(5):
+                    producer_id, _ = await client.init()
+                    assert producer_id not in seen
+                    seen.add(producer_id)
+                if directory != "c":
+                    killed(tmp_path / directory, tmp_path / chr(ord(directory) + 1))
+
+    run(work())
+
+
+def test_duplicates_are_recognised_after_a_kill(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path / "a") as (_, client):
+            await client.create("t")
+            producer = await client.init()
+            await client.produce("t", "a", producer=producer, sequence=0)
+            last = await client.produce("t", "b", producer=producer, sequence=1)
+            killed(tmp_path / "a", tmp_path / "b")
+        async with broker_and_client(tmp_path / "b") as (_, client):
+            again = await client.produce("t", "b", producer=producer, sequence=1)
+            assert (again.error_code, again.base_offset) == (E.NONE, last.base_offset)
+            assert await client.read("t") == ["a", "b"]
+
+    run(work())
+
+
+def test_a_torn_tail_is_cut_and_served_on(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path / "a") as (_, client):
+            await client.create("t")
+            await client.produce("t", "whole")
+            killed(tmp_path / "a", tmp_path / "b")
+        log = tmp_path / "b" / "t-0" / "00000000000000000000.log"
+        log.write_bytes(log.read_bytes() + log.read_bytes()[:50])
+        async with broker_and_client(tmp_path / "b") as (_, client):
+            assert await client.read("t") == ["whole"]
+            assert (await client.produce("t", "next")).base_offset == 1
+
+    run(work())
+
+
+def test_damage_below_the_recovery_point_keeps_only_that_partition_offline(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t", 2)
+            await client.produce("t", "a" * 100)
+            await client.produce("t", "b", partition=1)
+        log = tmp_path / "t-0" / "00000000000000000000.log"
+        data = bytearray(log.read_bytes())
+        data[80] ^= 1
+        log.write_bytes(data)
+        (tmp_path / "t-0" / "00000000000000000001.snapshot").unlink()
+        async with broker_and_client(tmp_path) as (broker, client):
+            assert broker.partitions.is_offline(TopicPartition("t", 0))
+            assert (await client.produce("t", "x")).error_code == E.KAFKA_STORAGE_ERROR
+            assert (await client.produce("t", "x", partition=1)).error_code == E.NONE
+
+    run(work())
+
+
+def test_a_directory_belongs_to_one_server(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path):
+            with pytest.raises(StorageError, match="locked"):
+                await Broker(str(tmp_path)).start()
+        async with broker_and_client(tmp_path):
+            pass
+        with pytest.raises(ConfigInvalid, match="node 1"):
+            await Broker(str(tmp_path), {"node.id": 2}).start()
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_damaged_metadata_stops_the_start(tmp_path, is_killed):
+    """Cutting the log there would forget topics that exist, and their data would look like nobody's."""
+
+    async def work():
+        async with broker_and_client(tmp_path / "a") as (_, client):
+            await client.create("t")
+            killed(tmp_path / "a", tmp_path / "b")
+        directory = tmp_path / ("b" if is_killed else "a")
+        (log,) = (directory / "__cluster_metadata-0").glob("*.log")
+        data = bytearray(log.read_bytes())
+        data[70] ^= 1
+        log.write_bytes(data)
+        for snapshot in log.parent.glob("*.snapshot"):
+            snapshot.unlink()
+        for _ in range(2):
+            with pytest.raises(DamagedLog):
+                await Broker(str(directory)).start()
+
+    run(work())
+
+
+def test_a_torn_metadata_change_is_forgotten(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path / "a") as (_, client):
+            await client.create("t")
+            await client.create("torn")
+            killed(tmp_path / "a", tmp_path / "b")
+        (log,) = (tmp_path / "b" / "__cluster_metadata-0").glob("*.log")
+        log.write_bytes(log.read_bytes()[:-5])
+        async with broker_and_client(tmp_path / "b") as (broker, _):
+            assert list(broker.metadata.topics) == ["t"]
+
+    run(work())
+
+
+def test_an_ephemeral_directory_is_removed(tmp_path):
+    async def work():
+        async with Broker() as broker:
+            client = await Client.connect(broker)
+            await client.create("t")
+            await client.produce("t", "v")
+            client.close()
+            directory = broker.data_directory
+        with pytest.raises(StorageError):
+            broker.host.files.list(directory)
+
+    run(work())
+
+
+def test_directories_of_no_topic_are_moved_aside(tmp_path):
+    async def work():
+        (tmp_path / "left-3").mkdir()
+        (tmp_path / "left-4.abc-delete").mkdir()
+        async with broker_and_client(tmp_path):
+            pass
+        assert (tmp_path / "left-3-stray").exists()
+        assert not list(tmp_path.glob("*-delete"))
+
+    run(work())
