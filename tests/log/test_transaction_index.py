@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from itertools import combinations
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -56,10 +57,11 @@ def log_of(entries: list[AbortedTransaction], bounds: tuple[int, ...]) -> Partit
     log = PartitionLog.__new__(PartitionLog)
     bases = [0, *bounds]
     ends = [*bounds, 1 << 40]
-    log.segments = [  # type: ignore[misc]
+    segments: list[Any] = [
         SimpleNamespace(base_offset=base, aborted=[e for e in entries if base <= e.last_offset < end])
         for base, end in zip(bases, ends, strict=True)
     ]
+    log.segments = segments
     return log
 
 

@@ -86,6 +86,7 @@ class PartitionLog:
         self._names_are_unsynced = False
         self._leader_epochs_changed = False
         self._bytes_since_recovery_point = 0
+        self._stored_recovery_point = 0
 
     def adopt_recovered(self, unsynced: list[str], *, names_are_unsynced: bool, leader_epochs_changed: bool) -> None:
         """What recovery has written, or found written but perhaps not synced; only recovery calls this."""
@@ -222,9 +223,9 @@ class PartitionLog:
         After more than `recovery_bytes_max`, or when `checkpoint` asks for it (before a clean shutdown), the indexes
         and a producer snapshot are written and are part of it, and the recovery point moves to the log's end.
         """
-        assert self._syncing is None, "the last sync was neither marked nor failed"
         if self.failure is not None:
             raise self.failure
+        assert self._syncing is None, "the last sync was neither marked nor failed"
         recovery_point = max(self.recovery_point, self._active.base_offset)
         try:
             if checkpoint or self._bytes_since_recovery_point > self._config.recovery_bytes_max:
@@ -269,10 +270,14 @@ class PartitionLog:
         self.recovery_point = max(self.recovery_point, recovery_point)
 
     def recovery_point_stored(self, recovery_point: int) -> None:
-        """The checkpoint file durably names `recovery_point`: snapshots that no recovery can need now are removed."""
+        """The checkpoint file durably names `recovery_point`: removes snapshots that no recovery can need now, and
+        segments below the log start that waited for it. Raises StorageError.
+        """
+        self._stored_recovery_point = recovery_point
         durable = sorted(offset for offset in self._snapshot_offsets if offset <= recovery_point)
         for offset in durable[:-SNAPSHOTS_KEPT]:
             self._remove_snapshot(offset)
+        self._remove_segments()
 
     def _remove_snapshot(self, offset: int) -> None:
         path = f"{self.directory}/{producer_snapshot.file_name(offset)}"
@@ -285,8 +290,9 @@ class PartitionLog:
         recovery point to the log's end (nothing is written when a checkpoint was synced just before).
         A failed log is only closed. Raises StorageError.
         """
-        if clean and self.failure is None and (self.has_unsynced or self.recovery_point < self.log_end_offset):
-            end_offset = self.log_end_offset
+        end_offset = self.log_end_offset
+        is_stored = self.recovery_point == end_offset and (end_offset in self._snapshot_offsets or end_offset == 0)
+        if clean and self.failure is None and (self.has_unsynced or not is_stored):
             sync_all(self.files_to_sync(checkpoint=True))
             self.mark_synced(end_offset)
         for segment in self.segments:
@@ -356,7 +362,8 @@ class PartitionLog:
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """The record with the largest timestamp (the first of several); None in a log without timestamps."""
-        best = max(self.segments, key=lambda segment: (segment.largest_timestamp, -segment.base_offset))
+        kept = [segment for segment in self.segments if segment.end_offset > self.log_start_offset] or [self._active]
+        best = max(kept, key=lambda segment: (segment.largest_timestamp, -segment.base_offset))
         return of_max_timestamp(best, self._open_files) if best.largest_timestamp >= 0 else None
 
     # Removing
@@ -389,6 +396,7 @@ class PartitionLog:
             self.recovery_point = min(self.recovery_point, end_offset)
             self._mark_unsynced(self._active.log_path)
             self._active_is_unsynced = self._names_are_unsynced = True
+            self._bytes_since_recovery_point = 0  # no checkpoint now: the producers still know what was cut
             sync_all(self.files_to_sync())
             self.mark_synced(end_offset)
         except StorageError as error:
@@ -399,13 +407,21 @@ class PartitionLog:
     def delete_records_before(self, log_start_offset: int) -> list[Segment]:
         """Move the log's start up; segments that end at or below it are removed, never the active one.
 
-        The owner first stores the new start in the log start checkpoint: the files may go at any time after. Raises
-        StorageError, and OffsetOutOfRange above the log's end. Returns the removed segments.
+        The owner first stores the new start (at most its high watermark) in the log start checkpoint: the files may go
+        at any time after. A segment whose producers are in no durable snapshot yet stays until `recovery_point_stored`.
+        Raises StorageError, and OffsetOutOfRange above the log's end. Returns what was removed.
         """
         if log_start_offset > self.log_end_offset:
             raise OffsetOutOfRange(f"offset {log_start_offset} above {self.log_end_offset}")
         self.log_start_offset = max(self.log_start_offset, log_start_offset)
-        count = self._segment_index(self.log_start_offset)
+        return self._remove_segments()
+
+    def _remove_segments(self) -> list[Segment]:
+        # The producers of a removed segment must be in a durable snapshot that the next recovery would start from.
+        covered = min(self.log_start_offset, self.recovery_point)
+        snapshot_offset = max((offset for offset in self._snapshot_offsets if offset <= covered), default=0)
+        removable = max(snapshot_offset, min(self._stored_recovery_point, self.log_start_offset))
+        count = sum(segment.end_offset <= removable for segment in self.segments[:-1])
         removed = self.segments[:count]
         if removed:
             del self.segments[:count]
@@ -432,6 +448,9 @@ class PartitionLog:
         for segment in self.segments[:-1]:
             if segment.end_offset > end_offset:
                 break
+            if segment.end_offset <= self.log_start_offset:
+                surplus -= segment.size_bytes
+                continue
             is_late = 0 <= self._config.retention_ms < now_ms - segment.largest_timestamp
             surplus -= segment.size_bytes
             if not (is_late and segment.largest_timestamp >= 0) and surplus < 0:

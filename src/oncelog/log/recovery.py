@@ -88,10 +88,13 @@ def recover(
         log_start_offset=log_start_offset,
         is_clean=is_clean,
     ).run()
-    if sync and report.log.has_unsynced:
-        end_offset = report.log.log_end_offset
-        sync_all(report.log.files_to_sync(checkpoint=True))
-        report.log.mark_synced(end_offset)
+    log = report.log
+    if sync and log.has_unsynced:
+        sync_all(log.files_to_sync(checkpoint=True))
+        log.mark_synced(log.log_end_offset)
+    if sync and log.delete_records_before(log.log_start_offset):
+        sync_all(log.files_to_sync())
+        log.mark_synced(log.log_end_offset)
     return report
 
 
@@ -116,7 +119,8 @@ class _Opening:
         self.observer = observer
         self.log_start_offset = log_start_offset
         self.recovery_point = recovery_point
-        self.synced_offset = INT64_MAX if is_clean else recovery_point  # what is bad below it is damage
+        # What is bad below it is damage. A log start never lies above what was synced.
+        self.synced_offset = INT64_MAX if is_clean else max(recovery_point, log_start_offset)
         self.notes: list[str] = []
         self.unsynced: list[str] = []
         self.names_are_unsynced = False
@@ -128,6 +132,9 @@ class _Opening:
         names = self.files.list(self.directory)
         segments = self._segments(names)
         from_offset, entries, snapshot_offsets = self._newest_snapshot(segments, names)
+        while segments[0].end_offset <= min(from_offset, self.log_start_offset) and len(segments) > 1:
+            segments.pop(0).remove()  # the removal before the crash did not get this far
+            self.names_are_unsynced = True
         leader_epochs, epochs_on_disk = self._leader_epochs(segments, names, from_offset)
         self.observer.load_snapshot(entries)
         segments = self._replay(segments, from_offset, leader_epochs)
@@ -176,9 +183,6 @@ class _Opening:
             self.files.sync_directory(self.directory)
         for segment, successor in pairwise(segments):
             segment.end_offset = successor.base_offset
-        while len(segments) > 1 and segments[1].base_offset <= self.log_start_offset:
-            segments.pop(0).remove()  # the removal before the crash did not get this far
-            self.names_are_unsynced = True
         return segments
 
     def _newest_snapshot(
@@ -212,6 +216,8 @@ class _Opening:
         for segment in segments:
             if segment.base_offset >= self.synced_offset:
                 break
+            if segment.end_offset <= self.log_start_offset:
+                continue
             try:
                 segment.read_aborted()
             except CorruptIndex as error:
@@ -265,9 +271,10 @@ class _Opening:
         return segments
 
     def _border_problem(self, end_offset: int, base_offset: int) -> str | None:
-        # Compaction leaves gaps below the recovery point. Anywhere else a gap is a lost end of the segment before: what
-        # comes behind it was never acknowledged, as a sync covers all segments.
-        is_gap_allowed = self.config.is_compacted and end_offset < self.synced_offset
+        # Compaction leaves gaps below the recovery point, an interrupted removal below the log start. Anywhere else a gap
+        # is a lost end of the segment before: what comes behind was never acknowledged, as a sync covers all segments.
+        is_compacted_here = self.config.is_compacted and end_offset < self.synced_offset
+        is_gap_allowed = is_compacted_here or base_offset <= self.log_start_offset
         if base_offset == end_offset or (base_offset > end_offset and is_gap_allowed):
             return None
         return f"the next segment begins at {base_offset} where {end_offset} is due"

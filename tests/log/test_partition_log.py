@@ -1,0 +1,308 @@
+"""A partition's log against a list of batches: append, read, roll, cut, delete, close, kill, crash."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oncelog.errors import DamagedLog, OffsetOutOfRange, StorageError
+from oncelog.log.config import LogConfig
+from oncelog.log.open_files import OpenFiles
+from oncelog.log.recovery import recover
+from oncelog.wire.record_batch import batches
+from tests.log.naive import NOW_MS, NaiveProducers, data_batch, naive_read, only
+from tests.log.world import DIRECTORY, SMALL, World
+from tests.simulator.files import Fault, SimFiles
+
+LONG = int(os.environ.get("ONCELOG_LONG", "0"))
+
+steps = st.one_of(
+    st.tuples(
+        st.just("append"), st.integers(1, 4), st.sampled_from([1, 40, 300, 1200]), st.sampled_from([-1, -1, 1, 2, 3])
+    ),
+    st.tuples(st.just("mark"), st.sampled_from([1, 2, 3]), st.booleans()),
+    st.tuples(st.sampled_from(["sync", "checkpoint", "store", "roll", "kill", "crash", "restart"])),
+    st.tuples(st.sampled_from(["delete", "truncate"]), st.floats(0, 1)),
+)
+
+
+def perform(world: World, step: tuple[object, ...]) -> None:
+    match step:
+        case ("append", int(count), int(value_bytes), int(producer_id)):
+            world.append(count, value_bytes, producer_id)
+        case ("mark", int(producer_id), bool(commit)):
+            world.mark(producer_id, commit=commit)
+        case ("sync",):
+            world.sync()
+        case ("checkpoint",):
+            world.sync(checkpoint=True)
+        case ("store",):
+            world.store_recovery_point()
+        case ("roll",):
+            world.log.roll()
+        case ("kill",):
+            world.kill()
+        case ("crash",):
+            world.crash()
+            world.check_recovery_is_idempotent()
+        case ("restart",):
+            world.close()
+            report = world.open(is_clean=True)
+            assert report.replayed_batch_count == 0, "a clean start reads no data"
+            assert not world.log.has_unsynced
+        case ("delete", float(share)):
+            world.delete_before(int(share * world.synced))
+        case ("truncate", float(share)):
+            world.truncate(share)
+
+
+@settings(max_examples=120 + 3000 * LONG, deadline=None)
+@given(st.lists(steps, max_size=30), st.integers(0, 1000))
+def test_the_log_is_a_list_of_batches(script: list[tuple[object, ...]], seed: int) -> None:
+    world = World(seed)
+    for step in script:
+        perform(world, step)
+        world.check()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 40), st.integers(0, 3000), st.integers(0, 42), st.booleans())
+def test_read_gives_whole_batches_within_both_bounds(
+    offset: int, size_bytes_max: int, end_offset: int, at_least_one: bool
+) -> None:
+    world = World()
+    for i in range(14):
+        world.append(count=1 + i % 4, value_bytes=[5, 400, 90][i % 3])
+    offset = min(offset, world.log.log_end_offset)
+    read = world.log.read(offset, size_bytes_max, end_offset, at_least_one=at_least_one)
+    expected = naive_read(world.model, offset, end_offset)
+    if read is None:
+        assert not expected or (not at_least_one and len(expected[0].data) > size_bytes_max)
+        return
+    got = list(batches(read.data))
+    assert [b.base_offset for b in got] == [b.base_offset for b in expected[: len(got)]]
+    assert read.data == b"".join(batch.data for batch in expected[: len(got)])
+    assert read.end_offset == got[-1].end_offset
+    assert len(read.data) <= size_bytes_max or (at_least_one and len(got) == 1)
+    if len(got) < len(expected):
+        is_full = len(read.data) + len(expected[len(got)].data) > size_bytes_max
+        is_segment_end = any(segment.base_offset == read.end_offset for segment in world.log.segments)
+        assert is_full or is_segment_end
+
+
+def test_reads_outside_the_log_are_refused() -> None:
+    world = World()
+    for _ in range(5):
+        world.append(value_bytes=900)
+    world.sync()
+    world.delete_before(3)
+    for offset in (2, 6):
+        with pytest.raises(OffsetOutOfRange):
+            world.log.read(offset, 100, 5)
+    assert world.log.read(5, 100, 5) is None
+    with pytest.raises(OffsetOutOfRange):
+        world.log.delete_records_before(6)
+
+
+def rolled_at(config: LogConfig, *appends: tuple[int, int, int]) -> list[int]:
+    """Segment bases after appending (offset, timestamp_ms, value_bytes) batches."""
+    files = SimFiles()
+    files.make_directory("d")
+    log = recover(files, "d", config, NaiveProducers()).log
+    for offset, timestamp_ms, value_bytes in appends:
+        data = data_batch(offset, timestamp_ms=timestamp_ms, value_bytes=value_bytes)
+        log.append(data, base_offset=offset, last_offset=offset, max_timestamp=timestamp_ms)
+    return [segment.base_offset for segment in log.segments]
+
+
+BIG = LogConfig()
+
+
+def test_a_segment_is_rolled_by_size() -> None:
+    size = len(data_batch(0))
+    config = replace(BIG, segment_bytes=2 * size)
+    assert rolled_at(config, *((i, NOW_MS, 10) for i in range(4))) == [0, 2]
+    assert rolled_at(config, (0, NOW_MS, 999), (1, NOW_MS, 999)) == [0, 1], "a batch larger than a segment has its own"
+
+
+def test_a_segment_is_rolled_by_batch_timestamps() -> None:
+    """Observed P25: the clock does not matter, and a segment may hold exactly segment.ms."""
+    week = BIG.segment_ms
+    assert rolled_at(BIG, (0, NOW_MS, 1), (1, NOW_MS + week, 1), (2, NOW_MS + week + 1, 1)) == [0, 2]
+    assert rolled_at(BIG, (0, NOW_MS, 1), (1, NOW_MS - week * 9, 1)) == [0]
+    assert rolled_at(BIG, (0, -1, 1), (1, NOW_MS, 1)) == [0], "a first batch without a timestamp starts no clock"
+
+
+def test_a_segment_is_rolled_when_an_index_is_full_or_offsets_grow_too_far() -> None:
+    config = replace(BIG, index_interval_bytes=0, index_bytes_max=24)
+    assert rolled_at(config, *((i, -1, 1) for i in range(6))) == [0, 4], "three entries of eight bytes"
+    assert rolled_at(config, *((i, NOW_MS + i, 1) for i in range(4))) == [0, 2, 4][:2], "the time index keeps one free"
+    far = 2**31
+    assert rolled_at(BIG, (0, -1, 1), (far - 1, -1, 1), (far, -1, 1)) == [0, far]
+
+
+def test_roll_of_an_empty_segment_is_nothing() -> None:
+    world = World()
+    world.log.roll()
+    world.append()
+    world.log.roll()
+    world.log.roll()
+    assert [segment.base_offset for segment in world.log.segments] == [0, 1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 60), min_size=1, max_size=3), st.integers(1, 300)), max_size=15),
+    st.integers(-1, 62),
+    st.floats(0, 1),
+    st.booleans(),
+)
+def test_offset_for_timestamp_is_a_linear_scan(
+    appended: list[tuple[list[int], int]], timestamp: int, start: float, is_reopened: bool
+) -> None:
+    from oncelog.wire.record_batch import build_batch, set_offsets
+
+    world = World(config=replace(SMALL, segment_bytes=900, index_interval_bytes=100))
+    records: list[tuple[int, int]] = []
+    for timestamps, value_bytes in appended:
+        offset = world.log.log_end_offset
+        batch = build_batch([(t, None, bytes(value_bytes), ()) for t in timestamps])
+        set_offsets(batch, offset, 0)
+        world._append(bytes(batch))
+        records += [(t, offset + i) for i, t in enumerate(timestamps)]
+    log_start_offset = int(start * len(records))
+    world.delete_before(log_start_offset)
+    if is_reopened:
+        world.close()
+        world.open(is_clean=True)
+    found = world.log.offset_for_timestamp(timestamp)
+    expected = next(((t, o) for t, o in records if t >= timestamp and o >= log_start_offset), None)
+    assert (found and found[:2]) == expected
+    best = world.log.offset_of_max_timestamp()
+    first = next((s for s in world.log.segments if s.end_offset > log_start_offset), world.log.segments[-1])
+    kept = [(t, o) for t, o in records if o >= first.base_offset]
+    assert (best and best[:2]) == max(kept, key=lambda r: (r[0], -r[1]), default=None)
+
+
+def test_retention_by_time_and_size_spares_the_active_and_the_unstable() -> None:
+    world = World(config=replace(SMALL, segment_bytes=500, retention_ms=1000, retention_bytes=-1))
+    for _ in range(6):
+        world.append(value_bytes=400)
+    log = world.log
+    last = [segment.largest_timestamp for segment in log.segments]
+    past = log.segments_past_retention(last[2] + 1001, 6)
+    assert [segment.base_offset for segment in past] == [0, 1, 2]
+    assert [s.base_offset for s in log.segments_past_retention(last[2] + 1001, 2)] == [0, 1]
+    assert len(log.segments_past_retention(last[5] + 5000, 6)) == 5
+    log.config = replace(log.config, retention_ms=-1, retention_bytes=log.segments[0].size_bytes * 4)
+    assert [s.base_offset for s in log.segments_past_retention(0, 6)] == [0, 1]
+    world.sync()
+    world.delete_before(past[-1].end_offset)
+    world.check()
+    gone = tuple(f"{offset:020d}" for offset in range(3))
+    left = [name for name in world.files.list(DIRECTORY) if name.startswith(gone)]
+    assert all(name.endswith(".snapshot") for name in left), left
+
+
+def test_a_failed_log_refuses_appends_and_serves_what_was_acknowledged() -> None:
+    world = World()
+    world.append(value_bytes=100)
+    world.sync()
+    world.files.fail_at(1, Fault.DISK_FULL)
+    with pytest.raises(StorageError, match="DISK_FULL"):
+        world.append(value_bytes=700)
+    for refused in (world.append, world.sync, world.log.files_to_sync):
+        with pytest.raises(StorageError):
+            refused()
+    del world.model[1:]
+    read = world.log.read(0, 9999, 1)
+    assert read is not None
+    assert read.data == world.model[0].data
+    world.log.close()
+    world.crash()
+    world.append()
+    world.sync()
+    world.check()
+
+
+def test_a_failed_sync_is_never_tried_again() -> None:
+    """After a failed fsync the page cache calls lost pages clean: a second one would say all is well."""
+    world = World()
+    world.append()
+    world.files.fail_at(1, Fault.SYNC_ERROR)
+    with pytest.raises(StorageError, match="SYNC_ERROR"):
+        world.sync()
+    with pytest.raises(StorageError, match="SYNC_ERROR"):
+        world.sync()
+
+
+def test_data_of_an_earlier_run_is_checked_when_it_is_read() -> None:
+    world = World()
+    for _ in range(8):
+        world.append(value_bytes=600)
+    world.close()
+    world.files.flip_bit(f"{DIRECTORY}/{0:020d}.log", 8 * 300)
+    world.open(is_clean=True)
+    with pytest.raises(DamagedLog, match="checksum"):
+        world.log.read(0, 10, 8)
+    assert world.log.failure is not None
+    assert world.log.read(6, 10, 8) is not None
+
+
+def test_the_recovery_point_follows_within_its_bounds() -> None:
+    world = World(config=replace(SMALL, segment_bytes=100_000, recovery_bytes_max=3000))
+    size = 0
+    for _ in range(60):
+        world.append(value_bytes=500)
+        size += len(world.model[-1].data)
+        world.sync()
+        behind = [b for b in world.model if b.last_offset >= world.log.recovery_point]
+        assert sum(len(batch.data) for batch in behind) <= 3000 + 600
+    world.append(value_bytes=500)
+    world.store_recovery_point()
+    assert len([name for name in world.files.list(DIRECTORY) if name.endswith(".snapshot")]) == 2
+    report = world.kill()
+    assert 0 < report.replayed_size_bytes <= 3600
+
+
+def test_an_append_is_one_write() -> None:
+    world = World(config=LogConfig())
+    world.append()
+    world.files.trace = []
+    for _ in range(100):
+        world.append(value_bytes=1000)
+    assert world.files.trace == [("write", f"{DIRECTORY}/{0:020d}.log")] * 100
+
+
+def test_thousands_of_logs_share_a_few_open_files() -> None:
+    files = SimFiles()
+    open_files = OpenFiles(files, files_max=10)
+    logs = []
+    for i in range(100):
+        files.make_directory(f"d/{i}")
+        logs.append(recover(open_files, f"d/{i}", SMALL, NaiveProducers()).log)
+    assert len(open_files) <= 10
+    for log in logs:
+        log.append(data_batch(0), base_offset=0, last_offset=0, max_timestamp=NOW_MS)
+    assert len(open_files) >= 100, "unsynced files stay open"
+    for log in logs:
+        for file in log.files_to_sync():
+            file.sync()
+        log.mark_synced(1)
+    assert len(open_files) <= 10
+    for log in logs:
+        read = log.read(0, 100, 1)
+        assert read is not None
+        assert only(read.data).base_offset == 0
+
+
+def test_changed_configuration_takes_effect_with_the_next_append() -> None:
+    world = World(config=BIG)
+    world.append(value_bytes=500)
+    world.log.config = replace(BIG, segment_bytes=600)
+    world.append(value_bytes=500)
+    assert len(world.log.segments) == 2
