@@ -6,8 +6,7 @@ looks at the start time whatever the state, so an id without a start (-1) passes
 
 from __future__ import annotations
 
-import re
-
+from oncelog.core.name_pattern import InvalidPattern, NamePattern
 from oncelog.core.transaction import NAMES, TransactionRecord, TransactionState, is_kept, is_two_phase
 from oncelog.core.transaction_table import TransactionTable
 from oncelog.errors import ErrorCode
@@ -53,8 +52,8 @@ def list_transactions_of(
     pattern = None
     if request.transactional_id_pattern:
         try:
-            pattern = re.compile(request.transactional_id_pattern)
-        except re.error:
+            pattern = NamePattern(request.transactional_id_pattern)
+        except InvalidPattern:
             return list_transactions.ListTransactionsResponse(error_code=E.INVALID_REGULAR_EXPRESSION)
     states = {_STATES[name] for name in request.state_filters if name in _STATES}
     producer_ids = set(request.producer_id_filters)
@@ -67,7 +66,7 @@ def list_transactions_of(
         if (not request.state_filters or t.state in states)
         and (not producer_ids or t.producer_id in producer_ids)
         and (started_before_ms is None or t.start_ms == -1 or t.start_ms < started_before_ms)
-        and (pattern is None or pattern.fullmatch(t.transactional_id))
+        and (pattern is None or pattern.matches(t.transactional_id))
         and not isinstance(table.pending.get(t.transactional_id), TransactionTombstone)
     ]
     return list_transactions.ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed)
