@@ -101,7 +101,8 @@ def update_features(
     for update in request.feature_updates:
         refusal = _refusal(update, version, finalized, two_phase_transactions)
         if refusal is not None:
-            reply = UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=refusal)
+            message = f"The update failed for all features since the following feature had an error: {refusal}"
+            reply = UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message)
             return FeatureUpdate(reply)
         if update.max_version_level != level_of(finalized, update.feature):
             changes[update.feature] = update.max_version_level
