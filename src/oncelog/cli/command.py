@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import inspect
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from oncelog.cli.durations import DURATION
 from oncelog.cli.output import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, FORMATS, Failed, Output
@@ -53,6 +55,12 @@ class Settings:
         config.setdefault("client.id", "oncelog-cli")
         return {**config, **{key.replace("_", "."): value for key, value in more.items()}}
 
+    def repair(self, *words: object) -> str:
+        """A command line to copy, that goes to the same brokers."""
+        brokers = ["-b", self.bootstrap_servers] if self.bootstrap_servers else []
+        config = ["--command-config", self.command_config] if self.command_config else []
+        return shlex.join(["oncelog", *brokers, *config, *map(str, words)])
+
     def confirm(self, what: str, word: str) -> bool:
         """Say on stderr what will happen, then ask. False: a dry run, nothing is to be done.
 
@@ -72,9 +80,11 @@ class Settings:
 
 
 def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    if param.name is None or ctx.get_parameter_source(param.name) is click.core.ParameterSource.DEFAULT:
+    assert param.name is not None
+    source, settings = ctx.get_parameter_source(param.name), ctx.ensure_object(Settings)
+    # The environment is asked at every level of a command; what was given at an outer one is nearer than it.
+    if source is ParameterSource.DEFAULT or (source is ParameterSource.ENVIRONMENT and getattr(settings, param.name)):
         return
-    settings = ctx.ensure_object(Settings)
     if param.name == "properties":
         try:
             settings.properties.update(property_from_text(text) for text in value)

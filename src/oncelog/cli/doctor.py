@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from oncelog import __version__
+import oncelog
 from oncelog.cli.command import Settings, command
 from oncelog.cli.durations import moment_text
 from oncelog.cli.output import EXIT_FAILURE, columns
@@ -92,7 +92,7 @@ def _existing(path: str) -> str:
 
 
 def _python() -> Finding:
-    found = f"{platform.python_implementation()} {platform.python_version()}, oncelog {__version__}"
+    found = f"{platform.python_implementation()} {platform.python_version()}, oncelog {oncelog.__version__}"
     return Finding("python", OK, found)
 
 

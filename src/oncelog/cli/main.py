@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from oncelog import __version__
+import oncelog
 from oncelog.cli.command import Group
 from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE
 
@@ -83,7 +83,7 @@ def _not_built(name: str) -> NoReturn:
 
 
 @click.command(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, "-V", "--version", message="oncelog %(version)s")
+@click.version_option(oncelog.__version__, "-V", "--version", message="oncelog %(version)s")
 def root(**_: Any) -> None:
     """Kafka's transactions, end to end: a log server and its tools.
 

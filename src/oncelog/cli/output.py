@@ -143,16 +143,21 @@ class Output:
         """Data in a form of its own (a completion script, records by a format string)."""
         self._write(text, end="")
 
+    def data_bytes(self, data: bytes) -> None:
+        """Bytes as they are; call `flush` from time to time."""
+        sys.stdout.buffer.write(data)
+
+    def flush(self) -> None:
+        """What was printed so far becomes visible."""
+        sys.stdout.flush()
+
     def note(self, text: str) -> None:
         """A hint or progress, on stderr."""
         click.echo(text, err=True)
 
     def error(self, error: BaseException, *, hint: str = "") -> None:
         """One line on stderr, and for machines an object on stdout."""
-        text = str(error) or type(error).__name__
-        if isinstance(error, KafkaError):
-            text = text if error_name(error) in text else f"{error_name(error)}: {text}"
-        line = " ".join(text.split())
+        line = " ".join((str(error) or type(error).__name__).split())
         self.note(f"error: {line}" + (f" ({hint})" if hint else ""))
         if self.is_machine:
             self._write(json_text(error_row(error, hint)))
@@ -197,7 +202,7 @@ def error_row(error: BaseException, hint: str = "") -> dict[str, Any]:
     """An error as an object."""
     row: dict[str, Any] = {"error": error_name(error), "code": None, "message": str(error), "retriable": False}
     if isinstance(error, KafkaError):
-        row |= {"code": int(error.code), "retriable": error.retriable}
+        row |= {"code": int(error.code), "message": error.message or "", "retriable": error.retriable}
     if hint:
         row["hint"] = hint
     return row

@@ -1,0 +1,79 @@
+"""Clients for commands: made from the global options, and told soon when no broker is there."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+from oncelog.cli.command import Settings
+from oncelog.cli.output import Failed
+from oncelog.client.admin import Admin
+from oncelog.client.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig, snake_case
+from oncelog.client.consumer import Consumer
+from oncelog.client.producer import Producer
+
+CONNECT_TIMEOUT_MS = 5000
+_KINDS = (AdminConfig, ConsumerConfig, ProducerConfig)
+
+
+class _Client(Protocol):
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+
+
+@asynccontextmanager
+async def open_admin(settings: Settings) -> AsyncIterator[Admin]:
+    """A running admin client."""
+    client = Admin(**arguments(AdminConfig, settings))
+    await _start(client, settings)
+    try:
+        yield client
+    finally:
+        await client.stop()
+
+
+@asynccontextmanager
+async def open_producer(settings: Settings, **more: Any) -> AsyncIterator[Producer]:
+    """A running producer; `more` are its keys in snake case."""
+    more.setdefault("max_block_ms", settings.timeout_ms)
+    client = Producer(**arguments(ProducerConfig, settings, **more))
+    await _start(client, settings)
+    try:
+        yield client
+    finally:
+        await client.stop()
+
+
+@asynccontextmanager
+async def open_consumer(settings: Settings, *topics: str, **more: Any) -> AsyncIterator[Consumer]:
+    """A running consumer; `more` are its keys in snake case."""
+    client = Consumer(*topics, **arguments(ConsumerConfig, settings, **more))
+    await _start(client, settings)
+    try:
+        yield client
+    finally:
+        await client.stop()
+
+
+def arguments(kind: type[ClientConfig], settings: Settings, **more: Any) -> dict[str, Any]:
+    """A client's keyword arguments.
+
+    One file may serve several kinds of clients, so what is another kind's key is left out; a key of none is refused.
+    """
+    own = {field.name for field in dataclasses.fields(kind)}
+    others = {field.name for other in _KINDS for field in dataclasses.fields(other)} - own
+    given = snake_case(settings.client_config())
+    return {**{key: value for key, value in given.items() if key not in others}, **more}
+
+
+async def _start(client: _Client, settings: Settings) -> None:
+    """A broker that is there answers at once: do not wait for the whole time that an operation may take."""
+    try:
+        async with asyncio.timeout(min(settings.timeout_ms, CONNECT_TIMEOUT_MS) / 1000):
+            await client.start()
+    except TimeoutError:
+        where = settings.client_config()["bootstrap.servers"]
+        raise Failed(f"no broker answers at {where}", "give another with -b HOST:PORT") from None

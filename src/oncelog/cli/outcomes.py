@@ -1,0 +1,44 @@
+"""Changing several things, one by one: every one is tried, each has its own row, one failure makes exit status 1."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import click
+
+from oncelog.cli.command import Settings
+from oncelog.cli.output import EXIT_FAILURE, columns, error_name
+from oncelog.errors import KafkaError
+
+
+async def each_of(
+    settings: Settings,
+    kind: str,
+    names: Iterable[str],
+    done: str,
+    change: Callable[[str], Awaitable[Any]],
+) -> None:
+    """Apply `change` to each name; rows say `done` or the error. `kind` heads the first column."""
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        row: dict[str, Any] = {kind: name, "result": done, "error": None, "message": None}
+        try:
+            await change(name)
+        except KafkaError as error:
+            row |= {"result": "failed", "error": error_name(error), "message": error.message}
+        rows.append(row)
+    settings.out.rows(columns(kind, "result", "error", "message"), rows)
+    if any(row["result"] == "failed" for row in rows):
+        click.get_current_context().exit(EXIT_FAILURE)
+
+
+def pairs_of(texts: Iterable[str], what: str) -> dict[str, str]:
+    """`key=value` arguments. Raises a usage error."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"{text!r}: {what} are written as key=value")
+        found[key] = value
+    return found
