@@ -371,6 +371,8 @@ class PartitionLog:
     def truncate_to(self, end_offset: int) -> None:
         """Cut everything from the batch that reaches `end_offset` on; durable on return. Raises StorageError.
 
+        The log then ends with the batch before, which can be below `end_offset` when that lies inside a batch.
+
         The owner first stores a recovery point of at most `end_offset`, else the next start takes the cut for damage;
         and loads its producer state anew.
         """
@@ -387,7 +389,7 @@ class PartitionLog:
             del self.segments[keep + 1 :]
             self._active = self.segments[-1]
             self._active.truncate_to(end_offset)
-            self._active.end_offset = end_offset
+            end_offset = self._active.end_offset  # the end of a whole batch
             for offset in [offset for offset in self._snapshot_offsets if offset > end_offset]:
                 self._unsynced.pop(f"{self.directory}/{producer_snapshot.file_name(offset)}", None)
                 self._remove_snapshot(offset)

@@ -118,9 +118,9 @@ class _Opening:
         self.config = config
         self.observer = observer
         self.log_start_offset = log_start_offset
-        self.recovery_point = recovery_point
         # What is bad below it is damage. A log start never lies above what was synced.
-        self.synced_offset = INT64_MAX if is_clean else max(recovery_point, log_start_offset)
+        self.known_synced_offset = max(recovery_point, log_start_offset)
+        self.synced_offset = INT64_MAX if is_clean else self.known_synced_offset
         self.notes: list[str] = []
         self.unsynced: list[str] = []
         self.names_are_unsynced = False
@@ -139,7 +139,7 @@ class _Opening:
         self.observer.load_snapshot(entries)
         segments = self._replay(segments, from_offset, leader_epochs)
         end_offset = segments[-1].end_offset
-        known_end_offset = max(self.recovery_point, self.log_start_offset, from_offset)
+        known_end_offset = max(self.known_synced_offset, from_offset)
         if end_offset < known_end_offset:
             raise DamagedLog(
                 f"{self.directory}: ends at offset {end_offset}, but it was synced up to {known_end_offset}"
@@ -283,13 +283,15 @@ class _Opening:
         position = self._prepare(segment, from_offset)
         aborted_before = [] if from_offset <= segment.base_offset else segment.aborted
         aborted = [entry for entry in aborted_before if entry.last_offset < from_offset]
+        due_offset = max(segment.base_offset, from_offset)
         scan = segment.scan(position)
         for batch in scan:
-            if batch.base_offset < segment.end_offset:
-                scan.problem = f"offset {batch.base_offset} where {segment.end_offset} or more is due"
+            # Offsets lie outside the checksum. Gaps are left by compaction, which stays below the recovery point.
+            if batch.base_offset < due_offset or batch.base_offset > due_offset >= self.known_synced_offset:
+                scan.problem = f"offset {batch.base_offset} where {due_offset} is due"
                 break
             segment.note_batch(batch.last_offset, batch.max_timestamp, scan.position)
-            segment.end_offset = batch.end_offset
+            segment.end_offset = due_offset = batch.end_offset
             entry = self.observer.replay(batch)
             if entry is not None:
                 aborted.append(entry)

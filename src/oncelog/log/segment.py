@@ -249,7 +249,7 @@ class Segment:
         position = self._position_from_index(*self.offset_index.entry_before(offset))
         if hint_offset <= offset and hint_position > position:
             position = hint_position
-        chunk, chunk_position = b"", position
+        chunk, chunk_position, due_offset = b"", position, self.base_offset
         while position < self.size_bytes:
             found = batch_at(chunk, position - chunk_position, position)
             if found is None:
@@ -257,8 +257,11 @@ class Segment:
                 found = batch_at(chunk, 0, position)
                 if found is None:
                     raise DamagedLog(f"{self.log_path}: no batch at position {position}")
+            if found.base_offset < due_offset:  # offsets lie outside the checksum: their order is what guards them
+                raise DamagedLog(f"{self.log_path}: offset {found.base_offset} at {position}, {due_offset} is due")
             if found.last_offset >= offset:
                 return found
+            due_offset = found.last_offset + 1
             position += found.size_bytes
         return None
 
@@ -322,12 +325,18 @@ class Segment:
             position += found.size_bytes
 
     def _check(self, data: bytes, position: int) -> None:
+        due_offset = self.base_offset
         for batch in batches(data):
-            if position >= self.unchecked_end_position:
-                return
             if not batch.crc_is_valid:
                 raise DamagedLog(f"{self.log_path}: the batch at offset {batch.base_offset} fails its checksum")
+            if batch.base_offset < due_offset:
+                raise DamagedLog(f"{self.log_path}: offset {batch.base_offset} at {position}, {due_offset} is due")
+            due_offset = batch.end_offset
             position += batch.size_bytes
+        behind = batch_at(self._log().read_at(position, WALK_SIZE_BYTES), 0, position)
+        end_offset = behind.base_offset if behind is not None and position < self.size_bytes else self.end_offset
+        if due_offset > end_offset:
+            raise DamagedLog(f"{self.log_path}: offsets up to {due_offset} where {end_offset} follows")
 
     def upper_bound_offset(self, end_position: int) -> int | None:
         """Kafka's bound for what was read up to `end_position`: the next index entry's offset, None without one."""

@@ -1,0 +1,180 @@
+"""The real files: positional, durable on request, every failure a StorageError."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import pathlib
+import threading
+
+import pytest
+
+from oncelog.errors import StorageError
+from oncelog.host.files import RealFiles, RealSyncer
+from oncelog.log.config import LogConfig
+from oncelog.log.files import DirectoryNames
+from oncelog.log.recovery import recover
+from tests.log.naive import NaiveProducers, data_batch
+
+
+def test_a_file_is_written_read_and_cut(tmp_path: pathlib.Path) -> None:
+    files = RealFiles()
+    file = files.open(f"{tmp_path}/f")
+    file.append(b"hello")
+    file.append(memoryview(b" world"))
+    file.write_at(0, bytearray(b"H"))
+    assert file.read_at(0, 100) == b"Hello world"
+    assert file.read_at(6, 3) == b"wor"
+    assert file.read_at(50, 3) == b""
+    file.truncate(5)
+    file.append(b"!")
+    file.sync()
+    assert (file.size(), files.size_of(f"{tmp_path}/f")) == (6, 6)
+    file.close()
+    file.close()
+    again = files.open(f"{tmp_path}/f", create=False)
+    again.append(b"?")
+    assert files.read_whole(f"{tmp_path}/f") == b"Hello!?"
+    again.close()
+
+
+def test_names(tmp_path: pathlib.Path) -> None:
+    files, base = RealFiles(), str(tmp_path)
+    files.make_directory(f"{base}/a/b")
+    files.make_directory(f"{base}/a/b")
+    files.replace_whole(f"{base}/a/x", b"1")
+    files.replace_whole(f"{base}/a/x", b"22")
+    assert files.list(f"{base}/a") == ["b", "x"]
+    files.rename(f"{base}/a/x", f"{base}/a/b/y")
+    assert files.exists(f"{base}/a/b/y")
+    assert not files.exists(f"{base}/a/x")
+    files.remove(f"{base}/a/x")
+    files.sync_directory(f"{base}/a")
+    files.remove_directory(f"{base}/a")
+    files.remove_directory(f"{base}/a")
+    assert files.list(base) == []
+
+
+def test_every_failure_is_a_storage_error(tmp_path: pathlib.Path) -> None:
+    files, missing = RealFiles(), f"{tmp_path}/none/f"
+    for call in (
+        lambda: files.open(missing),
+        lambda: files.open(f"{tmp_path}/f", create=False),
+        lambda: files.list(missing),
+        lambda: files.read_whole(missing),
+        lambda: files.size_of(missing),
+        lambda: files.replace_whole(missing, b""),
+        lambda: files.rename(missing, f"{tmp_path}/g"),
+        lambda: files.sync_directory(missing),
+        lambda: files.lock(missing),
+    ):
+        with pytest.raises(StorageError, match="No such file"):
+            call()
+
+
+def test_a_full_disk_is_a_storage_error() -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    file = RealFiles().open("/dev/full", create=False)
+    with pytest.raises(StorageError, match="No space left"):
+        file.write_at(0, b"x")
+    file.close()
+
+
+def test_a_short_write_is_continued(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = RealFiles().open(f"{tmp_path}/f")
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, position: pwrite(fd, bytes(data)[:3], position))
+    file.append(b"0123456789")
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, position: pwrite(fd, data, position))
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, size, position: pread(fd, min(size, 4), position))
+    assert file.read_at(0, 10) == b"0123456789"
+    assert file.read_at(5, 10) == b"56789"
+    file.close()
+
+
+def test_a_directory_is_locked_once(tmp_path: pathlib.Path) -> None:
+    files, path = RealFiles(), f"{tmp_path}/.lock"
+    lock = files.lock(path)
+    with pytest.raises(StorageError, match="another server uses this directory"):
+        files.lock(path)
+    lock.close()
+    lock.close()
+    files.lock(path).close()
+
+
+def test_a_closed_or_removed_file_needs_no_sync(tmp_path: pathlib.Path) -> None:
+    """Its log was closed, or its topic deleted, while the sync was on its way: nobody else must suffer."""
+    files = RealFiles()
+    files.make_directory(f"{tmp_path}/d")
+    file = files.open(f"{tmp_path}/d/f")
+    names = DirectoryNames(files, f"{tmp_path}/d")
+    names.sync()
+    file.close()
+    files.remove_directory(f"{tmp_path}/d")
+    file.sync()
+    names.sync()
+
+
+class Recorded:
+    """A Syncable that notes its thread, and fails on request."""
+
+    def __init__(self, error: StorageError | None = None) -> None:
+        self.error = error
+        self.thread: int | None = None
+
+    def sync(self) -> None:
+        self.thread = threading.get_ident()
+        if self.error is not None:
+            raise self.error
+
+
+def test_the_syncer_waits_in_other_threads_and_tries_all() -> None:
+    async def main() -> None:
+        syncer = RealSyncer()
+        good = [Recorded() for _ in range(9)]
+        await syncer.sync(good)
+        assert all(each.thread not in (None, threading.get_ident()) for each in good)
+        await syncer.sync([])
+        bad = [Recorded(), Recorded(StorageError("cannot sync f")), Recorded()]
+        with pytest.raises(StorageError, match="cannot sync f"):
+            await syncer.sync(bad)
+        assert all(each.thread is not None for each in bad)
+        syncer.close()
+        await syncer.sync(good[:1])  # a closed syncer opens again
+        syncer.close()
+
+    asyncio.run(main())
+
+
+def test_a_failed_fdatasync_is_a_storage_error(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, "")
+
+    file = RealFiles().open(f"{tmp_path}/f")
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(StorageError, match="Input/output error"):
+        file.sync()
+    file.close()
+
+
+def test_a_log_on_the_real_disk(tmp_path: pathlib.Path) -> None:
+    directory = str(tmp_path)
+    config = LogConfig(segment_bytes=3000, index_interval_bytes=300)
+    log = recover(RealFiles(), directory, config, NaiveProducers()).log
+    for offset in range(40):
+        data = data_batch(offset, value_bytes=200, producer_id=1)
+        log.append(data, base_offset=offset, last_offset=offset, max_timestamp=offset)
+    for file in log.files_to_sync():
+        file.sync()
+    log.mark_synced(40)
+    assert log.recovery_point == log.segments[-1].base_offset > 0
+    log.close()
+    report = recover(RealFiles(), directory, config, NaiveProducers(), recovery_point=40, is_clean=True)
+    assert (report.replayed_batch_count, report.log.log_end_offset) == (0, 40)
+    read = report.log.read(17, 10_000, 40)
+    assert read is not None
+    assert read.base_offset == 17
+    report.log.close()
