@@ -210,7 +210,7 @@ class RealSyncer:
         # One job per share of the files: a hand-over to a thread costs more than a sync of a clean file.
         shares = [files[first :: self._threads_max] for first in range(min(self._threads_max, len(files)))]
         jobs = [loop.run_in_executor(self._pool, _sync_each, share) for share in shares]
-        results = await asyncio.gather(*jobs)
+        results = [await jobs[0]] if len(jobs) == 1 else await asyncio.gather(*jobs)
         for error in results:
             if error is not None:
                 raise error
