@@ -7,15 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, LEFT, RIGHT = 1000, 150, 20
-LANE, GAP = 44, 10
-
-
-@dataclass(frozen=True)
-class Lane:
-    """One partition: samples of (seconds, last stable offset, high watermark)."""
-
-    name: str
-    samples: Sequence[tuple[float, int, int]]
+LANE, GAP, TOP = 44, 14, 54.0
 
 
 @dataclass(frozen=True)
@@ -28,15 +20,24 @@ class Span:
     title: str
 
 
+@dataclass(frozen=True)
+class Lane:
+    """One partition: samples of (seconds, last stable offset, high watermark), and the transactions that wrote there."""
+
+    name: str
+    samples: Sequence[tuple[float, int, int]]
+    spans: Sequence[Span] = ()
+
+
 def timeline(
     rows: Mapping[str, Sequence[Span]], lanes: Sequence[Lane], kills: Sequence[tuple[float, str]], seconds: float
 ) -> str:
     """Rows of spans, below them a lane per partition; kills go through all of it."""
-    height = 30 + len(rows) * (22 + GAP) + len(lanes) * (LANE + GAP) + 40
+    height = 60 + len(rows) * (22 + GAP) + len(lanes) * (LANE + GAP) + 40
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="timeline of transactions, partitions and kills">'
     ]
-    y = 24.0
+    y = TOP
     for name, spans in rows.items():
         parts.append(_label(name, y + 15))
         parts += [_span(span, y, seconds) for span in spans]
@@ -44,12 +45,15 @@ def timeline(
     for lane in lanes:
         parts.append(_label(lane.name, y + LANE / 2 + 4))
         parts.append(_lane(lane, y, seconds))
+        parts += [_span(span, y + LANE + 2, seconds, height=5) for span in lane.spans]
         y += LANE + GAP
     parts += _axis(y, seconds)
-    for at, what in kills:
-        x = _x(at, seconds)
-        parts.append(f'<line class="kill" x1="{x:.1f}" x2="{x:.1f}" y1="18" y2="{y:.1f}"/>')
-        parts.append(f'<text class="kill-name" x="{x:.1f}" y="13" text-anchor="middle">{escape(what)} killed</text>')
+    for i, (at, what) in enumerate(kills):
+        x, line = _x(at, seconds), 13 + 15 * (i % 3)  # names stand on three lines, so that near kills stay readable
+        parts.append(f'<line class="kill" x1="{x:.1f}" x2="{x:.1f}" y1="{line + 3}" y2="{y:.1f}"/>')
+        parts.append(
+            f'<text class="kill-name" x="{x:.1f}" y="{line}" text-anchor="middle">{escape(what)} killed</text>'
+        )
     return "".join([*parts, "</svg>"])
 
 
@@ -61,10 +65,10 @@ def _label(name: str, y: float) -> str:
     return f'<text class="label" x="{LEFT - 10}" y="{y:.1f}" text-anchor="end">{escape(name)}</text>'
 
 
-def _span(span: Span, y: float, seconds: float) -> str:
+def _span(span: Span, y: float, seconds: float, height: int = 22) -> str:
     x, width = _x(span.begin, seconds), max(_x(span.end, seconds) - _x(span.begin, seconds), 1.2)
     return (
-        f'<rect class="span {span.kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="22" rx="2">'
+        f'<rect class="span {span.kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}" rx="{2 if height > 10 else 0}">'
         f"<title>{escape(span.title)}</title></rect>"
     )
 
