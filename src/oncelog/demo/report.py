@@ -85,7 +85,7 @@ def write_report(
 <table><tr><th>check</th><th class="n">expected</th><th class="n">found</th><th></th></tr>{_checks(result)}</table>
 <h2>What happened when</h2>
 <p>Loader transactions and micro-batches above; below, each partition: what readers may see (up to the last stable offset), what
-an undecided transaction still holds back, and the kills.</p>
+an undecided transaction still holds back, under it the transactions or micro-batches that wrote there; the kills go through all.</p>
 <p class="key"><i style="background:var(--commit)"></i>committed<i style="background:var(--abort)"></i>aborted on purpose
 <i style="background:var(--kill)"></i>killed<i style="background:var(--visible)"></i>visible<i style="background:var(--held)"></i>held back</p>
 <div class="scroll">{chart}</div>
@@ -144,6 +144,11 @@ def _chart(events: Sequence[dict[str, Any]], samples: Sequence[dict[str, Any]], 
     kills = [(at(e["time_ms"]), str(e["what"])) for e in events if e.get("event") == "kill"]
     names = sorted({name for sample in samples for name in sample["high"]})
     lanes = [
-        Lane(n, [(at(s["time_ms"]), s["stable"][n], s["high"][n]) for s in samples if n in s["high"]]) for n in names
+        Lane(
+            n,
+            [(at(s["time_ms"]), s["stable"][n], s["high"][n]) for s in samples if n in s["high"]],
+            batches if n.startswith("flights.enriched-") else transactions,
+        )
+        for n in names
     ]
     return timeline({"loader": transactions, "micro-batches": batches}, lanes, kills, seconds)
