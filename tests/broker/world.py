@@ -218,3 +218,9 @@ async def eventually(question: Callable[[], Coroutine[Any, Any, bool]]) -> None:
     """Ask again, without sleeping, until the answer is yes (the test's own bound ends it)."""
     while not await question():  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Let the loop turn until `is_so()`."""
+    while not is_so():  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(0)

@@ -99,7 +99,6 @@ class BrokerConfig:
     log_cleaner_max_compaction_lag_ms: int = _long(_LONG_MAX, least=1, dynamic=True)
     log_flush_offset_checkpoint_interval_ms: int = _long(60_000, least=1)
     log_flush_start_offset_checkpoint_interval_ms: int = _long(60_000, least=1)
-    replica_high_watermark_checkpoint_interval_ms: int = _long(5_000, least=1)
     # fetches
     fetch_max_bytes: int = _int(57_671_680, least=1024)
     max_incremental_fetch_session_cache_slots: int = _int(1_000, least=0)

@@ -95,10 +95,6 @@ class Connection(asyncio.Protocol):
             self._frames.extend(frames)
             self._advance()
 
-    def eof_received(self) -> bool:
-        """The client has said all it will; its replies are still sent."""
-        return bool(self._slots)
-
     def connection_lost(self, _exc: Exception | None) -> None:
         """Drop what is held or parked for this client; effects under way are completed by the shells."""
         self._transport = None

@@ -1,0 +1,67 @@
+"""`oncelog serve` as a process: its first line, its exit statuses, its signals."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+
+def serve(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "oncelog.cli.serve", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_ready_then_a_signal_ends_it_with_0(tmp_path):
+    process = serve("--data-dir", tmp_path, "--listen", "127.0.0.1:0")
+    words = process.stdout.readline().split()
+    assert words[0] == "ready"
+    assert words[1].startswith("127.0.0.1:")
+    assert words[2] == "node=1"
+    second = serve("--data-dir", tmp_path, "--listen", "127.0.0.1:0")
+    output, errors = second.communicate(timeout=10)
+    assert (second.returncode, output, errors.count("\n")) == (2, "", 1)
+    assert "another server" in errors
+    busy = serve("--ephemeral", "--listen", words[1])
+    output, errors = busy.communicate(timeout=10)
+    assert (busy.returncode, output, errors.count("\n")) == (2, "", 1)
+    assert "in use" in errors
+    process.send_signal(signal.SIGTERM)
+    rest, errors = process.communicate(timeout=10)
+    assert (process.returncode, rest, errors) == (0, "", "")
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["-c", "num.partition=3"], "did you mean num.partitions"),
+        (["-c", "num.partitions=x"], "whole number"),
+        (["-c", "nonsense"], "KEY=VALUE"),
+        (["--config", "/nonexistent/server.properties"], "No such file"),
+        (["--listen", "nowhere"], "HOST:PORT"),
+    ],
+)
+def test_what_a_person_got_wrong_is_one_line(arguments, expected):
+    process = serve("--ephemeral", *arguments)
+    output, errors = process.communicate(timeout=10)
+    assert (process.returncode, output, errors.count("\n")) == (2, "", 1)
+    assert expected in errors
+
+
+def test_a_properties_file_and_a_warning(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=PLAINTEXT://127.0.0.1:0\nnum.io.threads=8\nlog.dirs=" + str(tmp_path / "data"))
+    process = serve("--config", file)
+    assert process.stdout.readline().startswith("ready 127.0.0.1:")
+    assert (tmp_path / "data" / "meta.properties").exists()
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == 0
+    assert "num.io.threads" in errors
+    assert errors.count("\n") == 1
