@@ -69,7 +69,7 @@ class World:
         async with self.consumer() as stable, self.consumer(isolation_level="read_uncommitted") as whole:
             partitions = [TopicPartition(topic, p) for p in await stable.partitions_for_topic(topic)]
             async with asyncio.timeout(10):
-                while await stable.end_offsets(partitions) != await whole.end_offsets(partitions):
+                while await stable.end_offsets(partitions) != await whole.end_offsets(partitions):  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
 
     async def read_all(

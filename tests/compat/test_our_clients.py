@@ -178,8 +178,10 @@ def test_a_transaction_that_timed_out_is_aborted_and_the_producer_goes_on(server
         async with world.producer("p", transaction_timeout_ms=500) as producer, world.admin() as admin:
             producer.begin_transaction()
             await producer.send_and_wait(topic, b"late")
-            while (await admin.describe_transactions([f"{world.name}-p"])).popitem()[1].state != "CompleteAbort":
+            described = await admin.describe_transactions([f"{world.name}-p"])
+            while described.popitem()[1].state != "CompleteAbort":
                 await asyncio.sleep(0.2)
+                described = await admin.describe_transactions([f"{world.name}-p"])
             with pytest.raises(errors.KafkaError) as failed:
                 await producer.send_and_wait(topic, b"later")
             assert not failed.value.fatal

@@ -168,6 +168,9 @@ class TransactionManager:
         waiting = self._repeated_call("init_transactions")
         if waiting is not None:
             return waiting
+        self.raise_error()
+        if self.state is not _S.UNINITIALIZED:  # the table's other ways to INITIALIZING are the bump's after EndTxn
+            raise IllegalState(f"a producer that is {self.state.value} cannot be initialized")
         self._transition(_S.INITIALIZING)
         self.nothing_was_kept = False
         self.sequences.begin_identity(NOBODY)

@@ -85,9 +85,9 @@ _OTHERWISE = dict.fromkeys(TxnApi, _V.FATAL) | {TxnApi.ADD_PARTITIONS_TO_TXN: _V
 
 def verdict_of(api: TxnApi, error_code: int, *, is_abort: bool = False) -> Verdict:
     """The verdict on `error_code` (not NONE) of a response to `api`; `is_abort`: of EndTxn with abort."""
-    if api is TxnApi.END_TXN and is_abort and error_code == _E.TRANSACTION_ABORTABLE:
-        return Verdict.FATAL  # KAFKA-19250: an abort that has to be aborted would never end
     found = _SPECIAL[api].get(error_code) or _COMMON.get(error_code)
+    if is_abort and found in (Verdict.ABORTABLE, Verdict.ABORTABLE_AFTER_BUMP):
+        return Verdict.FATAL  # KAFKA-19250: an abort that has to be aborted would never end
     if found is not None:
         return found
     return Verdict.RETRY if error_for(error_code).retriable else _OTHERWISE[api]
