@@ -26,6 +26,7 @@ from oncelog.log.transaction_index import collect_aborted
 from oncelog.types import AbortedTransaction, ProducerSnapshotEntry
 
 SNAPSHOTS_KEPT = 2  # at or below the recovery point: should the newest be unreadable, the one before it serves
+SECTOR_SIZE_BYTES = 512
 _base_offset = attrgetter("base_offset")
 
 
@@ -255,7 +256,17 @@ class PartitionLog:
         self._bytes_since_recovery_point = 0
 
     def _write_leader_epochs(self) -> None:
-        self._files.replace_whole(f"{self.directory}/{LEADER_EPOCH_FILE}", self.leader_epochs.to_bytes())
+        path, data = f"{self.directory}/{LEADER_EPOCH_FILE}", self.leader_epochs.to_bytes()
+        size_bytes = self._files.size_of(path) if self._files.exists(path) else 0
+        if size_bytes <= len(data) <= SECTOR_SIZE_BYTES:
+            # One sector reaches the disk whole or not at all, and a file that did not is rebuilt: so this one can wait
+            # for the sync of the rest.
+            self._open_files.get(path).write_at(0, data)
+            self._mark_unsynced(path, is_new=True)
+        else:
+            self._unsynced.pop(path, None)
+            self._open_files.forget(path)
+            self._files.replace_whole(path, data)
         self._leader_epochs_changed = False
 
     def mark_synced(self, end_offset: int) -> None:
@@ -297,6 +308,7 @@ class PartitionLog:
             self.mark_synced(end_offset)
         for segment in self.segments:
             segment.release()
+        self._open_files.forget(f"{self.directory}/{LEADER_EPOCH_FILE}")
         for offset in self._snapshot_offsets:
             self._open_files.forget(f"{self.directory}/{producer_snapshot.file_name(offset)}")
 

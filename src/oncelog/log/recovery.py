@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
-from oncelog.errors import CorruptIndex, DamagedLog
+from oncelog.errors import CorruptBatch, CorruptIndex, DamagedLog
 from oncelog.log import producer_snapshot
 from oncelog.log.batch_scan import Scan
 from oncelog.log.config import LogConfig
@@ -292,7 +292,10 @@ class _Opening:
                 break
             segment.note_batch(batch.last_offset, batch.max_timestamp, scan.position)
             segment.end_offset = due_offset = batch.end_offset
-            entry = self.observer.replay(batch)
+            try:
+                entry = self.observer.replay(batch)
+            except CorruptBatch as error:  # the checksum fits, so no crash did this: do not cut it
+                raise DamagedLog(f"{segment.log_path}: position {scan.position}: {error}") from error
             if entry is not None:
                 aborted.append(entry)
             if batch.partition_leader_epoch != leader_epochs.latest:
