@@ -48,3 +48,6 @@ clean:
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
+
+crash: $(STAMP)
+	@$(BIN)/python -m tests.crash --kills $(KILLS)
