@@ -12,7 +12,7 @@ ROWS ?=
 SECONDS ?= 60
 ONLY ?=
 
-.PHONY: all install test lint fix demo sim crash fuzz conformance bench docs lock clean
+.PHONY: all install test lint fix demo sim crash fuzz conformance bench docs lock clean spark-kills
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard src/oncelog/wire/record_codec.py src/oncelog/wire/arrow_codec.py)
@@ -51,3 +51,7 @@ bench: $(STAMP)
 
 crash: $(STAMP)
 	@$(BIN)/python -m tests.crash --kills $(KILLS)
+
+spark-kills: $(STAMP)
+	@$(BIN)/python -m tests.spark.kills --kills $(if $(filter-out 20,$(KILLS)),$(KILLS),20) --fail-tasks --zombie
+	@$(BIN)/python -m tests.spark.kills --kills 10 --against kafka
