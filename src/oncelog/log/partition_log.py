@@ -42,8 +42,8 @@ class LogRead(NamedTuple):
     """What a read gives: whole batches of one segment, as they lie on disk.
 
     `base_offset` is the first batch's (at or below the offset asked for), `end_offset` the exclusive end of the data.
-    `upper_bound_offset` is what Kafka derives from the offset index for `aborted_between`: at least `end_offset` - 1's
-    successor by the index, or the next segment's base, or the log's end (observed F2).
+    `upper_bound_offset`, for `aborted_between`, is what Kafka derives from the offset index: an offset at or above
+    `end_offset`, else the next segment's base, else the log's end (observed F2).
     """
 
     data: bytes
@@ -336,7 +336,7 @@ class PartitionLog:
                     bound = segment.upper_bound_offset(found.end_position)
                     if bound is None:
                         bound = segments[index + 1].base_offset if index + 1 < len(segments) else self.log_end_offset
-                    return LogRead(found.data, found.base_offset, found.end_offset, bound)
+                    return LogRead(found.data, found.base_offset, found.end_offset, max(bound, found.end_offset))
         except DamagedLog as error:
             self.fail(error)
             raise

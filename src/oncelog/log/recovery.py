@@ -16,7 +16,7 @@ from typing import Protocol
 from oncelog.errors import CorruptBatch, CorruptIndex, DamagedLog
 from oncelog.log import producer_snapshot
 from oncelog.log.batch_scan import Scan
-from oncelog.log.config import LogConfig
+from oncelog.log.config import INT32_MAX, LogConfig
 from oncelog.log.files import Files, sync_all
 from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
 from oncelog.log.leader_epoch_file import LeaderEpochs
@@ -289,6 +289,9 @@ class _Opening:
             # Offsets lie outside the checksum. Gaps are left by compaction, which stays below the recovery point.
             if batch.base_offset < due_offset or batch.base_offset > due_offset >= self.known_synced_offset:
                 scan.problem = f"offset {batch.base_offset} where {due_offset} is due"
+                break
+            if batch.last_offset - segment.base_offset > INT32_MAX:
+                scan.problem = f"offset {batch.last_offset} in segment {segment.base_offset}"
                 break
             segment.note_batch(batch.last_offset, batch.max_timestamp, scan.position)
             segment.end_offset = due_offset = batch.end_offset

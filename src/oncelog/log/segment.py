@@ -20,7 +20,6 @@ from oncelog.log.time_index import ENTRY_SIZE_BYTES as TIME_ENTRY_BYTES
 from oncelog.log.time_index import NO_TIMESTAMP, TimeIndex
 from oncelog.log.transaction_index import aborted_from_bytes, aborted_to_bytes
 from oncelog.types import AbortedTransaction
-from oncelog.wire.record_batch import batches
 
 _WALK_CHUNK_BYTES = 8192
 
@@ -119,7 +118,9 @@ class Segment:
 
     def _rebuild_indexes(self) -> None:
         self.reset_indexes()
-        for batch in (scan := Scan(self._log(), 0, self.size_bytes, check_crc=False)):
+        for batch in (scan := self.scan(0, check_crc=False)):
+            if batch.last_offset - self.base_offset > INT32_MAX:
+                break  # a flipped bit: whoever reads there is told
             self.note_batch(batch.last_offset, batch.max_timestamp, scan.position)
         self.time_index.maybe_add(self.max_timestamp, self.offset_of_max_timestamp)
 
@@ -325,16 +326,16 @@ class Segment:
             position += found.size_bytes
 
     def _check(self, data: bytes, position: int) -> None:
-        due_offset = self.base_offset
-        for batch in batches(data):
-            if not batch.crc_is_valid:
-                raise DamagedLog(f"{self.log_path}: the batch at offset {batch.base_offset} fails its checksum")
+        due_offset, end_position = self.base_offset, position + len(data)
+        scan = Scan(self._log(), position, end_position)
+        for batch in scan:
             if batch.base_offset < due_offset:
-                raise DamagedLog(f"{self.log_path}: offset {batch.base_offset} at {position}, {due_offset} is due")
+                raise DamagedLog(f"{self.log_path}: offset {batch.base_offset} at {scan.position}, {due_offset} is due")
             due_offset = batch.end_offset
-            position += batch.size_bytes
-        behind = batch_at(self._log().read_at(position, WALK_SIZE_BYTES), 0, position)
-        end_offset = behind.base_offset if behind is not None and position < self.size_bytes else self.end_offset
+        if scan.problem is not None:
+            raise DamagedLog(f"{self.log_path}: position {scan.position}, offset {due_offset}: {scan.problem}")
+        behind = batch_at(self._log().read_at(end_position, WALK_SIZE_BYTES), 0, end_position)
+        end_offset = behind.base_offset if behind is not None and end_position < self.size_bytes else self.end_offset
         if due_offset > end_offset:
             raise DamagedLog(f"{self.log_path}: offsets up to {due_offset} where {end_offset} follows")
 
