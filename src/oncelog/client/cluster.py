@@ -51,6 +51,7 @@ class Cluster:
         self.is_closed = False
         self._bootstrap = [Node(-1 - i, name, port) for i, (name, port) in enumerate(config.bootstrap_addresses())]
         self._connections: dict[tuple[Node, str], asyncio.Task[Connection]] = {}
+        self._awaited: dict[tuple[Node, str], asyncio.Task[Connection]] = {}
         self._refused: dict[Node, tuple[float, Backoff]] = {}
         self._coordinators: dict[CoordinatorKey, Node] = {}
         self._refresh_task: asyncio.Task[None] | None = None
@@ -127,6 +128,8 @@ class Cluster:
         if task is None or task.done():
             task = self.tasks.start(self._connect(node), name=f"oncelog-connect-{node.node_id}")
             self._connections[key] = task
+        if self._awaited.get(key) is not task:  # somebody else may have begun to open it
+            self._awaited[key] = task
             task.add_done_callback(lambda _: when_open())
         return None
 
