@@ -70,7 +70,6 @@ class BrokerConfig:
     auto_create_topics_enable: bool = _bool(True)
     delete_topic_enable: bool = _bool(True)
     num_partitions: int = _int(1)
-    default_replication_factor: int = _int(1)
     min_insync_replicas: int = _int(1, dynamic=True)
     compression_type: str = _text("producer", "uncompressed", "zstd", "lz4", "snappy", "gzip", "producer", dynamic=True)
     message_max_bytes: int = _int(1_048_588, least=0, dynamic=True)
@@ -98,7 +97,6 @@ class BrokerConfig:
     log_cleaner_min_compaction_lag_ms: int = _long(0, dynamic=True)
     log_cleaner_max_compaction_lag_ms: int = _long(_LONG_MAX, least=1, dynamic=True)
     log_flush_offset_checkpoint_interval_ms: int = _long(60_000, least=1)
-    log_flush_start_offset_checkpoint_interval_ms: int = _long(60_000, least=1)
     # fetches
     fetch_max_bytes: int = _int(57_671_680, least=1024)
     max_incremental_fetch_session_cache_slots: int = _int(1_000, least=0)
@@ -112,7 +110,6 @@ class BrokerConfig:
     offsets_retention_minutes: int = _int(10_080)
     offsets_retention_check_interval_ms: int = _long(600_000, least=1)
     offsets_topic_num_partitions: int = _int(50)
-    offsets_topic_replication_factor: int = _int(1)
     offsets_topic_segment_bytes: int = _int(104_857_600)
     # transactions
     transaction_max_timeout_ms: int = _int(900_000)
@@ -122,7 +119,6 @@ class BrokerConfig:
     transaction_two_phase_commit_enable: bool = _bool(False)
     transaction_partition_verification_enable: bool = _bool(True, dynamic=True)
     transaction_state_log_num_partitions: int = _int(50)
-    transaction_state_log_replication_factor: int = _int(1)
     transaction_state_log_min_isr: int = _int(1)
     transaction_state_log_segment_bytes: int = _int(104_857_600)
     add_partitions_to_txn_retry_backoff_ms: int = _int(20)

@@ -59,9 +59,9 @@ def _topic_synonyms(
     found = []
     if entry.name in overrides:
         found.append(DescribeConfigsSynonym(name=entry.name, value=overrides[entry.name], source=DYNAMIC_TOPIC))
-    inherited = config.topic_default(entry.synonym) if entry.synonym else None
-    if inherited is not None:
+    if entry.synonym:
         if entry.synonym in static_keys:
+            inherited = config.topic_default(entry.synonym)
             found.append(DescribeConfigsSynonym(name=entry.synonym, value=inherited, source=STATIC_BROKER))
         found.append(DescribeConfigsSynonym(name=entry.synonym, value=entry.default, source=DEFAULT))
     return found

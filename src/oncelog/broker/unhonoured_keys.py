@@ -40,20 +40,22 @@ _KEYS = frozenset(
     background.threads broker.id.generation.enable broker.rack client.quota.callback.class compression.gzip.level
     compression.lz4.level compression.zstd.level config.providers connection.failed.authentication.delay.ms
     connections.max.reauth.ms controlled.shutdown.enable controlled.shutdown.max.retries cordoned.log.dirs
-    create.topic.policy.class.name delete.records.purgatory.purge.interval.requests early.start.listeners
-    fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
+    create.topic.policy.class.name default.replication.factor delete.records.purgatory.purge.interval.requests
+    early.start.listeners fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     initial.broker.registration.timeout.ms inter.broker.listener.name inter.broker.protocol.version
     listener.security.protocol.map log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
-    log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.min.cleanable.ratio log.cleaner.threads
-    log.dir.failure.timeout.ms log.flush.interval.messages log.flush.interval.ms log.flush.scheduler.interval.ms
-    log.local.retention.bytes log.local.retention.ms log.message.format.version log.preallocate log.roll.jitter.hours
-    log.roll.jitter.ms max.connection.creation.rate max.connections.per.ip.overrides metric.reporters
-    metrics.num.samples metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
+    log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.min.cleanable.ratio
+    log.cleaner.threads log.dir.failure.timeout.ms log.flush.interval.messages log.flush.interval.ms
+    log.flush.scheduler.interval.ms log.flush.start.offset.checkpoint.interval.ms log.local.retention.bytes
+    log.local.retention.ms log.message.format.version log.preallocate log.roll.jitter.hours log.roll.jitter.ms
+    max.connection.creation.rate max.connections.per.ip.overrides metric.reporters metrics.num.samples
+    metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
     num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
-    offsets.commit.timeout.ms offsets.load.buffer.size offsets.topic.compression.codec process.roles
-    producer.purgatory.purge.interval.requests request.logger.level reserved.broker.max.id socket.listen.backlog.size
-    socket.receive.buffer.bytes socket.send.buffer.bytes transaction.state.log.load.buffer.size
-    unclean.leader.election.enable unstable.api.versions.enable unstable.feature.versions.enable
+    offsets.commit.timeout.ms offsets.load.buffer.size offsets.topic.compression.codec
+    offsets.topic.replication.factor process.roles producer.purgatory.purge.interval.requests request.logger.level
+    reserved.broker.max.id socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes
+    transaction.state.log.load.buffer.size transaction.state.log.replication.factor unclean.leader.election.enable
+    unstable.api.versions.enable unstable.feature.versions.enable
     """.split()  # noqa: SIM905
 )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TOPIC_OPERATIONS = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
 NO_OPERATIONS = -(1 << 31)
+NULL_NAME_SINCE_VERSION = 12
 
 
 def handle(broker: Broker, request: Request) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
@@ -42,7 +43,7 @@ def handle(broker: Broker, request: Request) -> MetadataResponse | Coroutine[Any
     may_create = broker.config.auto_create_topics_enable and message.allow_auto_topic_creation
     if missing and may_create:
         return _created(broker, request, list(wanted.values()), missing)
-    return _response(broker, request, [_answer(broker, asked, message) for asked in wanted.values()])
+    return _response(broker, request, [_answer(broker, asked, request) for asked in wanted.values()])
 
 
 async def _created(
@@ -50,15 +51,18 @@ async def _created(
 ) -> MetadataResponse:
     for name in missing:
         await broker.topics.create_automatically(name)
-    return _response(broker, request, [_answer(broker, asked, request.message) for asked in wanted])
+    return _response(broker, request, [_answer(broker, asked, request) for asked in wanted])
 
 
-def _answer(broker: Broker, asked: MetadataRequestTopic, message: MetadataRequest) -> MetadataResponseTopic:
+def _answer(broker: Broker, asked: MetadataRequestTopic, request: Request) -> MetadataResponseTopic:
+    message: MetadataRequest = request.message
+    version = request.api_version
     topic = broker.metadata.topic(asked.name, asked.topic_id)
     if topic is not None:
         return _described(broker, topic, message)
     if asked.name is None:
-        return MetadataResponseTopic(name=None, topic_id=asked.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+        nameless = None if version >= NULL_NAME_SINCE_VERSION else ""
+        return MetadataResponseTopic(name=nameless, topic_id=asked.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
     fault = topic_name_fault(asked.name)
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if fault else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return MetadataResponseTopic(name=asked.name, error_code=code, is_internal=asked.name in INTERNAL_TOPICS)
