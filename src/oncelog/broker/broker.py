@@ -34,6 +34,7 @@ from oncelog.core.features import api_version_max
 from oncelog.core.fetch_session import FetchSessions
 from oncelog.core.gate import GateConfig
 from oncelog.host.host import Host, real_host
+from oncelog.host.network import Listener
 from oncelog.host.tasks import Tasks
 from oncelog.log.files import Lock
 from oncelog.log.open_files import OpenFiles
@@ -73,6 +74,7 @@ class Broker:
         self.cluster_id = ""
         self.lock: Lock | None = None
         self.is_clean_start = False
+        self.metrics_listener: Listener | None = None
         self._is_started = False
 
     # what startup puts together
@@ -208,6 +210,11 @@ class Broker:
         self.config, _ = config_from(dynamic, base=self.static_config)
         self.partitions.configs_changed()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests are served and nothing inside has failed."""
+        return self._is_started and self.failure is not None and not self.failure.done()
+
     # inside
 
     def _handle(self, request: Request) -> Any:
@@ -252,6 +259,8 @@ class Broker:
         await self._abandon(is_clean=True)
 
     async def _abandon(self, *, is_clean: bool = False) -> None:
+        if self.metrics_listener is not None:
+            self.metrics_listener.close()
         if hasattr(self, "server"):
             await self.server.close()
         await self.tasks.close()

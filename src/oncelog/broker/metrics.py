@@ -28,6 +28,10 @@ class Metrics:
         """Show `ask()` as `name`."""
         self._gauges[name] = ask
 
+    def is_gauge(self, name: str) -> bool:
+        """Whether `name` can also fall."""
+        return name in self._gauges
+
     def values(self) -> dict[str, float]:
         """Everything by name; requests as `requests_total{api="PRODUCE"}`."""
         shown: dict[str, float] = dict(self._counters)

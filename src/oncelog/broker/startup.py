@@ -12,6 +12,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from oncelog.broker.addresses import address_from
 from oncelog.broker.config import ConfigInvalid, properties_from
 from oncelog.core.features import INITIAL
 from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageError
@@ -119,6 +120,18 @@ async def start_timers(broker: Broker) -> None:
     broker.tasks.start(broker.server.sweep(), name="sweep")
 
 
+async def listen_for_metrics(broker: Broker) -> None:
+    """Prometheus and health checks, where `metrics.listen` asks for them."""
+    if broker.config.metrics_listen:
+        from oncelog.broker.metrics_endpoint import MetricsEndpoint
+
+        address = address_from(broker.config.metrics_listen)
+        listener = await broker.host.network.listen(
+            *address, lambda: MetricsEndpoint(broker.metrics, lambda: broker.is_ready)
+        )
+        broker.metrics_listener = listener
+
+
 async def _every(interval_ms: int, act: Callable[[], object]) -> None:
     while True:
         await asyncio.sleep(interval_ms / 1000)
@@ -139,6 +152,7 @@ STEPS: tuple[tuple[str, Callable[[Broker], Awaitable[None]]], ...] = (
     ("listen", listen),
     ("resume transactions", resume_transactions),
     ("start timers", start_timers),
+    ("listen for metrics", listen_for_metrics),
 )
 
 

@@ -1,0 +1,71 @@
+"""`metrics.listen`: the broker's numbers for Prometheus, and whether it is ready, over a minimal HTTP.
+
+One request per connection, answered and closed: /metrics (text format 0.0.4), /readyz and /livez. Nothing else is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from oncelog.broker.metrics import Metrics
+
+REQUEST_SIZE_BYTES_MAX = 8192
+
+
+class MetricsEndpoint(asyncio.Protocol):
+    """One HTTP connection."""
+
+    def __init__(self, metrics: Metrics, is_ready: Callable[[], bool]) -> None:
+        self._metrics = metrics
+        self._is_ready = is_ready
+        self._received = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the request's head."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Answer once the head is complete."""
+        self._received += data
+        transport = self._transport
+        if transport is None:
+            return
+        if len(self._received) > REQUEST_SIZE_BYTES_MAX:
+            self._transport = None
+            transport.abort()
+        elif b"\r\n\r\n" in self._received:
+            self._transport = None
+            words = self._received.split(b"\r\n", 1)[0].split(b" ")
+            path = words[1].split(b"?")[0].decode("latin-1") if len(words) == 3 and words[0] == b"GET" else ""
+            status, body = self._answer(path)
+            head = (
+                f"HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            )
+            transport.write(head.encode("ascii") + body)
+            transport.close()
+
+    def _answer(self, path: str) -> tuple[str, bytes]:
+        if path == "/metrics":
+            return "200 OK", exposition(self._metrics).encode()
+        if path == "/livez":
+            return "200 OK", b"alive\n"
+        if path == "/readyz":
+            return ("200 OK", b"ready\n") if self._is_ready() else ("503 Service Unavailable", b"not ready\n")
+        return "404 Not Found", b"not found\n"
+
+
+def exposition(metrics: Metrics) -> str:
+    """All metrics in Prometheus' text format."""
+    lines = []
+    typed: set[str] = set()
+    for name, value in metrics.values().items():
+        family = f"oncelog_{name.partition('{')[0]}"
+        if family not in typed:
+            typed.add(family)
+            lines.append(f"# TYPE {family} {'gauge' if metrics.is_gauge(name) else 'counter'}")
+        lines.append(f"oncelog_{name} {value:g}" if value != int(value) else f"oncelog_{name} {int(value)}")
+    return "\n".join(lines) + "\n"
