@@ -1,0 +1,54 @@
+"""pytest plugin `oncelog`: fixtures with a real broker, loaded only when a test asks for one.
+
+`oncelog_broker` lives for the test session; `oncelog_producer(...)` and `oncelog_consumer(...)` make blocking clients of it
+that are closed after the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from oncelog import sync
+    from oncelog.testing.broker import TestBroker
+
+
+@pytest.fixture(scope="session")
+def oncelog_broker() -> Iterator[TestBroker]:
+    """A broker in this process; its `bootstrap_servers` serve any Kafka client."""
+    from oncelog.testing.broker import TestBroker
+
+    with TestBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def oncelog_producer(oncelog_broker: TestBroker) -> Iterator[Callable[..., sync.Producer]]:
+    """A function that makes started producers; arguments are the producer's."""
+    from oncelog import sync
+
+    with ExitStack() as stack:
+        yield lambda **config: stack.enter_context(
+            sync.Producer(**{"bootstrap_servers": oncelog_broker.bootstrap_servers, **config})
+        )
+
+
+@pytest.fixture
+def oncelog_consumer(oncelog_broker: TestBroker) -> Iterator[Callable[..., sync.Consumer]]:
+    """A function that makes started consumers, read_committed and from the beginning unless told otherwise."""
+    from oncelog import sync
+
+    def make(*topics: str, **config: Any) -> sync.Consumer:
+        defaults = {
+            "bootstrap_servers": oncelog_broker.bootstrap_servers,
+            "isolation_level": "read_committed",
+            "auto_offset_reset": "earliest",
+        }
+        return stack.enter_context(sync.Consumer(*topics, **{**defaults, **config}))
+
+    with ExitStack() as stack:
+        yield make

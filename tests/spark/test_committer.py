@@ -1,0 +1,195 @@
+"""The driver's side of the sink on a real broker, without Spark: decisions, completions, sweeps, repeated in every order."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from oncelog import errors, sync
+from oncelog.core import exactly_once_sink as sink
+from oncelog.spark import recovery
+from oncelog.spark.backend import Backend, LostTransaction, choose_backend
+from oncelog.spark.committer import CommitRefused, Committer
+from oncelog.spark.database_decisions import DatabaseDecisionStore
+from oncelog.spark.decision_store import DecisionStore, TopicDecisionStore
+from oncelog.spark.options import SinkOptions, sink_options
+from oncelog.spark.recovery import RecoveryReport
+from oncelog.spark.writer import write_attempt
+from oncelog.testing import TestBroker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[TestBroker]:
+    with TestBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(params=["topic", "database"])
+def store(request: pytest.FixtureRequest, broker: TestBroker, tmp_path: pathlib.Path) -> Iterator[DecisionStore]:
+    made: DecisionStore
+    if request.param == "topic":
+        made = TopicDecisionStore({"bootstrap.servers": broker.bootstrap_servers}, "__oncelog_decisions")
+    else:
+        made = DatabaseDecisionStore(f"sqlite:///{tmp_path / 'decisions.db'}")
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["prepared", "resumed"])
+def world(request: pytest.FixtureRequest, broker: TestBroker, store: DecisionStore) -> Iterator[World]:
+    made = World(broker.bootstrap_servers, store, request.param, f"q-{request.node.name.replace('[', '-').strip(']')}")
+    yield made
+    made.committer.close()
+
+
+class World:
+    """A query with its own output topic."""
+
+    def __init__(self, bootstrap: str, store: DecisionStore, backend: str, query_id: str) -> None:
+        self.bootstrap, self.store, self.query_id = bootstrap, store, query_id
+        self.topic = f"out-{query_id}"
+        options = {"bootstrap.servers": bootstrap, "topic": self.topic, "backend": backend}
+        self.options: SinkOptions = sink_options(options)
+        self.backend: Backend = choose_backend(self.options)
+        self.committer = Committer(self.options, store)
+        self.attempt_count = 0
+
+    def attempt(self, batch: str, run: str, *values: bytes) -> sink.Attempt:
+        self.attempt_count += 1
+        name = sink.transactional_id_for("oncelog-spark", self.query_id, batch, 0, run, self.attempt_count)
+        batches = iter([pa.RecordBatch.from_pydict({"value": pa.array(list(values), pa.binary())})])
+        return write_attempt(self.options, self.backend, name, batches)
+
+    def commit(self, batch: str, run: str, *attempts: sink.Attempt) -> sink.BatchDecision:
+        return self.committer.commit(self.query_id, batch, run, attempts, self.backend)
+
+    def visible(self) -> list[bytes]:
+        with sync.Consumer(
+            self.topic, bootstrap_servers=self.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+        ) as consumer:
+            found: list[bytes] = []
+            while records := consumer.poll(timeout_ms=300):
+                found += [record.value for record in records]
+            return found
+
+    def open_transactions(self) -> list[str]:
+        return self.committer.open_transactions(self.query_id)
+
+
+def test_what_is_committed_is_visible_once_however_often_it_is_committed(world: World) -> None:
+    attempt = world.attempt("0", "run-1", b"a", b"b")
+    assert world.visible() == []
+    for _ in range(3):
+        decision = world.commit("0", "run-1", attempt)
+        assert decision.winners == (attempt,)
+    assert (world.visible(), world.open_transactions()) == ([b"a", b"b"], [])
+
+
+def test_a_later_run_completes_the_first_decision_and_its_own_attempts_end(world: World) -> None:
+    first = world.attempt("0", "run-1", b"first")
+    decision = sink.BatchDecision(world.query_id, "0", "run-1", (first,))
+    assert world.store.decide(decision).decision == decision  # then its driver dies
+    second = world.attempt("0", "run-2", b"second")
+    assert world.commit("0", "run-2", second).winners == (first,)
+    assert (world.visible(), world.open_transactions()) == ([b"first"], [])
+
+
+def test_a_failed_task_leaves_an_orphan_that_the_decision_sweeps(world: World) -> None:
+    world.attempt("0", "run-1", b"orphan")
+    world.commit("0", "run-1", world.attempt("0", "run-1", b"winner"))
+    assert (world.visible(), world.open_transactions()) == ([b"winner"], [])
+
+
+def test_an_abort_before_the_decision_forbids_the_run_and_ends_its_transactions(world: World) -> None:
+    attempt = world.attempt("0", "run-1", b"never")
+    world.committer.abort(world.query_id, "0", "run-1")
+    assert world.open_transactions() == []
+    with pytest.raises(CommitRefused, match="vetoed"):
+        world.commit("0", "run-1", attempt)
+    world.commit("0", "run-2", world.attempt("0", "run-2", b"again"))
+    assert world.visible() == [b"again"]
+
+
+def test_an_abort_after_the_decision_rolls_forward(world: World) -> None:
+    attempt = world.attempt("0", "run-1", b"decided")
+    world.store.decide(sink.BatchDecision(world.query_id, "0", "run-1", (attempt,)))
+    world.committer.abort(world.query_id, "0", "run-1")
+    assert (world.visible(), world.open_transactions()) == ([b"decided"], [])
+
+
+def test_a_decided_transaction_that_is_gone_is_reported_loudly(world: World) -> None:
+    attempt = world.attempt("0", "run-1", b"gone")
+    world.store.decide(sink.BatchDecision(world.query_id, "0", "run-1", (attempt,)))
+    with sync.Admin(bootstrap_servers=world.bootstrap) as admin:
+        admin.force_terminate_transaction(attempt.transactional_id)
+    with pytest.raises(LostTransaction, match=attempt.transactional_id):
+        world.commit("0", "run-1", attempt)
+
+
+def test_a_batch_without_rows_is_decided_too(world: World) -> None:
+    with sync.Admin(bootstrap_servers=world.bootstrap) as admin:
+        admin.create_topics({world.topic: 1})
+    assert world.commit("0", "run-1", world.attempt("0", "run-1")).winners == ()
+    assert world.visible() == []
+
+
+def test_recover_completes_what_was_decided_and_names_what_was_not(world: World) -> None:
+    decided, undecided = world.attempt("0", "run-1", b"decided"), world.attempt("1", "run-1", b"undecided")
+    world.store.decide(sink.BatchDecision(world.query_id, "0", "run-1", (decided,)))
+    report = recovered(world)
+    assert (report.completed, report.undecided) == ([decided.transactional_id], [undecided.transactional_id])
+    assert world.visible() == [b"decided"]
+    assert recovered(world, abandon=True).abandoned == [undecided.transactional_id]
+    assert (world.visible(), world.open_transactions()) == ([b"decided"], [])
+
+
+def recovered(world: World, *, abandon: bool = False) -> RecoveryReport:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recovery, "decision_store", lambda _: world.store)
+        return recovery.recover(world.options, world.query_id, abandon=abandon)
+
+
+def test_a_transaction_near_its_timeout_does_not_win(broker: TestBroker, tmp_path: pathlib.Path) -> None:
+    """*resumed*: the decider refuses rather than decide for a transaction that may be gone when it is completed."""
+    store = DatabaseDecisionStore(f"sqlite:///{tmp_path / 'd.db'}")
+    world = World(broker.bootstrap_servers, store, "resumed", "q-near-timeout")
+    attempt = world.attempt("0", "run-1", b"late")
+    impatient = Committer(
+        sink_options({"bootstrap.servers": world.bootstrap, "topic": "x", "completionMarginMs": "900000"}), store
+    )
+    with pytest.raises(CommitRefused, match="could time out"):
+        impatient.commit(world.query_id, "0", "run-1", [attempt], world.backend)
+    assert store.known(world.query_id, "0").vetoed_runs == {"run-1"}
+    impatient.close()
+    world.committer.close()
+    store.close()
+
+
+def test_a_backend_that_the_broker_lacks_is_refused_before_anything_is_written() -> None:
+    with TestBroker({"transaction.two.phase.commit.enable": "false"}) as plain:
+        options = {"bootstrap.servers": plain.bootstrap_servers, "topic": "x"}
+        with pytest.raises(errors.ConfigurationError, match="use backend=resumed"):
+            choose_backend(sink_options({**options, "backend": "prepared"}))
+        assert choose_backend(sink_options(options)).kind == "resumed"
+
+
+def test_database_rows_and_the_decision_are_one_transaction(tmp_path: pathlib.Path) -> None:
+    store = DatabaseDecisionStore(f"sqlite:///{tmp_path / 'd.db'}")
+    decision = sink.BatchDecision("q", "0", "run-1", ())
+
+    def fails(_: object) -> None:
+        raise RuntimeError("the business rows break a rule")
+
+    with pytest.raises(RuntimeError, match="break a rule"):
+        store.decide(decision, fails)
+    assert store.known("q", "0").decision is None
+    written: list[str] = []
+    assert store.decide(decision, lambda _: written.append("rows")).decision == decision
+    assert (
+        store.decide(sink.BatchDecision("q", "0", "run-2", ()), lambda _: written.append("again")).decision == decision
+    )
+    assert written == ["rows"]
+    store.close()

@@ -1,0 +1,34 @@
+"""The plugin's fixtures, used as its users do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oncelog import sync
+from oncelog.testing import TestBroker
+
+
+def test_what_a_producer_commits_a_consumer_reads(
+    oncelog_producer: Callable[..., sync.Producer], oncelog_consumer: Callable[..., sync.Consumer]
+) -> None:
+    producer = oncelog_producer(transactional_id="plugin")
+    with producer.transaction():
+        producer.send("plugin-topic", b"kept")
+    producer.begin_transaction()
+    producer.send("plugin-topic", b"dropped")
+    producer.abort_transaction()
+    consumer = oncelog_consumer("plugin-topic")
+    assert [record.value for record in consumer.poll(timeout_ms=5000)] == [b"kept"]
+
+
+def test_a_broker_keeps_its_data_where_it_is_told(tmp_path: object) -> None:
+    with (
+        TestBroker(data_dir=str(tmp_path)) as broker,
+        sync.Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
+    ):
+        offset = producer.send("kept", b"1").result().offset
+    with (
+        TestBroker(data_dir=str(tmp_path)) as broker,
+        sync.Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
+    ):
+        assert producer.send("kept", b"2").result().offset == offset + 1
