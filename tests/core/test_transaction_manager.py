@@ -228,6 +228,27 @@ def test_tv1_bumps_where_nobody_knows_whether_a_partition_was_added():
     assert "END_TXN" not in driver.asked
 
 
+def test_tv1_bumps_after_an_end_that_may_still_arrive():
+    """KAFKA-17754: a delayed EndTxn would decide the next transaction."""
+    driver = Driver(level=1).begun()
+    result = driver.manager.begin_commit()
+    driver.manager.disconnected(driver.expect(TxnApi.END_TXN), driver.now_ms)
+    driver.now_ms += 100
+    driver.ask(TxnApi.END_TXN)
+    assert not result.is_done
+    driver.ask(TxnApi.INIT_PRODUCER_ID, producer_epoch=1)
+    assert (driver.take(result).error, driver.manager.identity.producer_epoch) == (None, 1)
+
+
+def test_tv2_needs_no_bump_after_an_end_that_may_still_arrive():
+    driver = Driver().begun()
+    driver.manager.begin_commit()
+    driver.manager.disconnected(driver.expect(TxnApi.END_TXN), driver.now_ms)
+    driver.now_ms += 100
+    driver.ask(TxnApi.END_TXN, producer_id=7, producer_epoch=1)
+    assert (driver.manager.state, driver.request()) == (S.READY, None)
+
+
 def test_upgrade_between_transactions_fences_the_old_epoch():
     """KAFKA-18227."""
     driver = Driver(level=1).begun()

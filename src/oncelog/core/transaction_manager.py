@@ -353,6 +353,10 @@ class TransactionManager:
         """No answer came: the coordinator may have moved."""
         self.answered(request)
         request.attempt_count += 1
+        if not self.is_tv2 and request.api in (TxnApi.TXN_OFFSET_COMMIT, TxnApi.END_TXN):
+            # KAFKA-17754: it may still arrive, within a later transaction, and decide that one. Under TV2 the next
+            # transaction has another epoch anyhow; here it gets one.
+            self.bump_required = True
         self.retry(request, now_ms, find=True)
 
     # -- errors
