@@ -78,7 +78,7 @@ class Flusher:
             try:
                 if files:
                     self.sync_count += 1
-                    await self._syncer.sync(files)
+                    await self._syncer.sync(list(dict.fromkeys(files)))
             except StorageError as error:
                 _log.critical("sync failed, taking %d partitions offline: %s", len(begun), error)
                 for each, _ in begun:

@@ -48,6 +48,8 @@ class LocalPartition:
         rules: Partition,
         settings: TopicSettings,
         flusher: Flusher,
+        *,
+        created: Sequence[Syncable] = (),
     ) -> None:
         self.name = name
         self.topic_id = topic_id
@@ -55,6 +57,7 @@ class LocalPartition:
         self.rules = rules
         self.settings = settings
         self._flusher = flusher
+        self._created = created  # the names and files of a new partition, to be synced with its first batch
         self._commits: deque[tuple[int, Committed]] = deque()
         self._watchers: set[Watcher] = set()
         self.is_offline = False
@@ -106,7 +109,8 @@ class LocalPartition:
 
     def files_to_sync(self) -> Sequence[Syncable]:
         """The files that make everything appended so far durable."""
-        return self.log.files_to_sync()
+        created, self._created = self._created, ()
+        return [*created, *self.log.files_to_sync()]
 
     def synced(self, end_offset: int) -> None:
         """The files were synced when the log ended at `end_offset`."""

@@ -7,7 +7,7 @@ are written here, and a log start is in its checkpoint before any record below i
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from oncelog.broker.config import BrokerConfig
 from oncelog.broker.flusher import Flusher
@@ -24,12 +24,14 @@ from oncelog.errors import DamagedLog, StorageError
 from oncelog.log.checkpoint_files import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
+    PARTITION_METADATA,
     RECOVERY_POINTS,
-    create_partition_directory,
+    partition_metadata_to_bytes,
     read_offsets,
     write_offsets,
 )
 from oncelog.log.config import LogConfig
+from oncelog.log.files import DirectoryNames, Files, Syncable
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.recovery import recover
 from oncelog.types import TopicPartition
@@ -38,6 +40,22 @@ _log = logging.getLogger("oncelog.partitions")
 
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+
+
+class _Unsynced:
+    """A file that was written and closed, to be synced by its name."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+
+    def sync(self) -> None:
+        """Open, sync, close."""
+        file = self._files.open(self._path, False)
+        try:
+            file.sync()
+        finally:
+            file.close()
 
 
 class Partitions:
@@ -60,7 +78,7 @@ class Partitions:
         self._damaged: dict[TopicPartition, str] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
-        self._deleted_count = 0
+        self._names = DirectoryNames(files.files, data_directory)  # one object, so that many syncs of it become one
 
     def __iter__(self) -> Iterator[LocalPartition]:
         return iter(tuple(self._partitions.values()))
@@ -83,8 +101,7 @@ class Partitions:
             return None
         if name in self._damaged:
             raise StorageError(f"{name} is offline: {self._damaged[name]}")
-        create_partition_directory(self._files.files, self._directory, name, topic.topic_id)
-        return self._open(name, topic, is_clean=False)
+        return self._open(name, topic, is_clean=False, created=self._create_directory(name, topic))
 
     def existing(self, name: TopicPartition) -> LocalPartition | None:
         """The partition if it has been written or read before."""
@@ -122,7 +139,18 @@ class Partitions:
                 self._damaged[name] = str(error)
                 _log.critical("partition %s is damaged and stays offline: %s", name, error)
 
-    def _open(self, name: TopicPartition, topic: Topic, *, is_clean: bool) -> LocalPartition:
+    def _create_directory(self, name: TopicPartition, topic: Topic) -> list[Syncable]:
+        # Made durable together with the first batch, by the flusher: thousands of new partitions must not stop the loop.
+        files, path = self._files.files, f"{self._directory}/{name}"
+        files.make_directory(path)
+        file = files.open(f"{path}/{PARTITION_METADATA}")
+        file.write_at(0, partition_metadata_to_bytes(topic.topic_id))
+        file.close()
+        return [_Unsynced(files, f"{path}/{PARTITION_METADATA}"), self._names]
+
+    def _open(
+        self, name: TopicPartition, topic: Topic, *, is_clean: bool, created: Sequence[Syncable] = ()
+    ) -> LocalPartition:
         config = self._config()
         chosen = self._settings(topic, config)
         rules = Partition(self._rules_config(config))
@@ -135,6 +163,7 @@ class Partitions:
             recovery_point=self._recovery_points.get(name, 0),
             log_start_offset=log_start_offset,
             is_clean=is_clean,
+            sync=not created,
         )
         for note in report.notes:
             _log.warning("%s: %s", name, note)
@@ -142,7 +171,7 @@ class Partitions:
             _log.warning("%s: %s", name, report.cut)
         log = report.log
         rules.recovered(log_start_offset=log.log_start_offset, log_end_offset=log.log_end_offset)
-        partition = LocalPartition(name, topic.topic_id, log, rules, chosen, self._flusher)
+        partition = LocalPartition(name, topic.topic_id, log, rules, chosen, self._flusher, created=created)
         self._partitions[name] = partition
         return partition
 
@@ -200,7 +229,6 @@ class Partitions:
                 partition.log.close(clean=False)
             path = f"{self._directory}/{name}"
             if self._files.files.exists(path):
-                self._deleted_count += 1
                 gone = f"{self._directory}/{name}.{topic.topic_id.hex()}{DELETED_SUFFIX}"
                 self._files.files.rename(path, gone)
                 self._files.files.remove_directory(gone)

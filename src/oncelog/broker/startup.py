@@ -18,6 +18,7 @@ from oncelog.core.features import INITIAL
 from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageError
 from oncelog.host.randomness import random_uuid
 from oncelog.log.checkpoint_files import take_clean_shutdown, write_clean_shutdown
+from oncelog.log.files import Files
 from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
 
 if TYPE_CHECKING:
@@ -35,8 +36,20 @@ async def assemble(broker: Broker) -> None:
 
 async def take_lock(broker: Broker) -> None:
     """One server per data directory."""
-    broker.host.files.make_directory(broker.data_directory)
+    make_durable_directory(broker.host.files, broker.data_directory)
     broker.lock = broker.host.files.lock(f"{broker.data_directory}/.lock")
+
+
+def make_durable_directory(files: Files, path: str) -> None:
+    """Make a directory and its missing parents, and sync their names: a power cut must not take the whole of it."""
+    missing: list[str] = []
+    while path and not files.exists(path):
+        missing.append(path)
+        path = path.rpartition("/")[0]
+    for each in reversed(missing):
+        files.make_directory(each)
+        parent, slash, _ = each.rpartition("/")
+        files.sync_directory(parent or slash)
 
 
 async def read_meta_properties(broker: Broker) -> None:

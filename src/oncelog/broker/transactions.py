@@ -188,14 +188,11 @@ class Transactions:
 
     async def ask(self, transactional_id: str, decide: Decide, *, request: Request | None = None) -> Any:
         """Decide, perform, and wait for the reply. With `request` it may be held. Raises CoordinatorFailed."""
-        try:
-            await self._blocks.ensure()
-        except StorageError as error:
-            raise CoordinatorFailed(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         holder = await self.coordinator_of(transactional_id)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config().add_partitions_to_txn_retry_backoff_max_ms / 1000
         while True:
+            await self._ensure_producer_ids()  # and nothing is awaited between it and the decision that may take one
             decision = decide(holder.machine, self._clock.now_ms())
             done = holder.shell.perform(decision)
             if request is None or not _only_waits(decision) or loop.time() >= deadline:
@@ -207,6 +204,12 @@ class Transactions:
                     await holder.not_busy(transactional_id)
             except TimeoutError:
                 return decision.reply
+
+    async def _ensure_producer_ids(self) -> None:
+        try:
+            await self._blocks.ensure()
+        except StorageError as error:
+            raise CoordinatorFailed(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     # markers
 
