@@ -38,11 +38,14 @@ class Settings:
     yes: bool = False
     dry_run: bool = False
     timeout_ms: int = TIMEOUT_DEFAULT_MS
+    _out: Output | None = None
 
     @property
     def out(self) -> Output:
         """The printer for these options."""
-        return Output(self.output, header=not self.no_header)
+        if self._out is None or (self._out.format, self._out.header) != (self.output, not self.no_header):
+            self._out = Output(self.output, header=not self.no_header)
+        return self._out
 
     def client_config(self, **more: Any) -> dict[str, Any]:
         """Kafka's dotted keys for a client: the file, then -X, then the options. Raises ConfigurationError."""

@@ -79,6 +79,7 @@ class Output:
         assert output_format in FORMATS
         self.format = output_format
         self.header = header
+        self._has_printed_error = False
 
     @property
     def is_machine(self) -> bool:
@@ -128,6 +129,8 @@ class Output:
             elif self.format == "jsonl":
                 self._write(json_text(row))
             elif self.format == "tsv":
+                if self.header and count == 0:
+                    self._write("\t".join(column.title for column in columns(*row)))
                 self._write("\t".join(cell(Column(key), row) for key in row))
             else:
                 self._write(line)
@@ -135,9 +138,18 @@ class Output:
 
         try:
             yield emit
-        finally:
+        except (OncelogError, OSError, click.UsageError) as error:
+            # One document whatever happens: the error is its last element, or all of it.
+            if self.format == "json" and count:
+                self._write(",\n" + json_text(error_row(error)) + "\n]")
+                self._has_printed_error = True
+            raise
+        except BaseException:
             if self.format == "json":
                 self._write("\n]" if count else "[]")
+            raise
+        if self.format == "json":
+            self._write("\n]" if count else "[]")
 
     def data(self, text: str) -> None:
         """Data in a form of its own (a completion script, records by a format string)."""
@@ -159,7 +171,7 @@ class Output:
         """One line on stderr, and for machines an object on stdout."""
         line = " ".join((str(error) or type(error).__name__).split())
         self.note(f"error: {line}" + (f" ({hint})" if hint else ""))
-        if self.is_machine:
+        if self.is_machine and not self._has_printed_error:
             self._write(json_text(error_row(error, hint)))
 
     def _table(self, titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

@@ -10,10 +10,10 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.durations import DURATION
 from oncelog.cli.output import EXIT_FOUND, Column, columns
+from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions_explain import explain
 from oncelog.cli.transactions_repair import abort, complete, force_terminate
 from oncelog.client.transaction_listing import NEVER_MS, HangingTransaction, TransactionDescription
-from oncelog.types import TopicPartition
 
 STATES = [
     "Empty",
@@ -129,8 +129,7 @@ async def describe_producers(
 ) -> None:
     """What a partition's leader remembers of its producers, open transactions among it."""
     async with open_admin(settings) as admin:
-        numbers = sorted((await admin.describe_topics([topic]))[topic].partitions)
-        where = [TopicPartition(topic, number) for number in (numbers if partition is None else [partition])]
+        where = await partitions_of(admin, [topic if partition is None else f"{topic}:{partition}"])
         found = await admin.describe_producers(where, broker_id=broker_id)
     rows = [
         {

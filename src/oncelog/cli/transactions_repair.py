@@ -14,6 +14,7 @@ from oncelog.cli.clients import open_admin, open_producer
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import duration_text
 from oncelog.cli.output import Failed, columns
+from oncelog.cli.partitions import partitions_of
 from oncelog.cli.topics import partition_bounds
 from oncelog.cli.transactions_explain import ANY_AGE_MS
 from oncelog.client.admin import Admin
@@ -52,8 +53,8 @@ async def abort(
         raise click.UsageError(
             "say which transaction: --start-offset, or all of --producer-id, --producer-epoch, --coordinator-epoch"
         )
-    where = TopicPartition(topic, partition)
     async with open_admin(settings) as admin:
+        (where,) = await partitions_of(admin, [f"{topic}:{partition}"])
         producer = await _open_producer_at(admin, where, start_offset, producer_id)
         owner = await _owner_of(admin, producer.producer_id)
         owned = await _is_owned(admin, where, producer)
@@ -80,7 +81,6 @@ async def abort(
 async def _open_producer_at(
     admin: Admin, where: TopicPartition, start_offset: int | None, producer_id: int | None
 ) -> ProducerDescription:
-    await admin.describe_topics([where.topic])
     producers = (await admin.describe_producers([where]))[where]
     opened = [p for p in producers if p.transaction_start_offset is not None]
     for producer in opened:
