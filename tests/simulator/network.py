@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.simulator.loop import SimLoop
+from oncelog.host.network import AddressInUse, ConnectFailed
+from tests.simulator.loop import Process, SimLoop
 
 
 @dataclass
@@ -25,22 +26,22 @@ class NetworkFaults:
     cut: float = 0.0  # both sides lose the connection, what was in flight is lost
     late: float = 0.0  # the writer loses the connection at once; what it sent still arrives, late
     late_delay: float = 5.0
+    split: float = 0.0  # a chunk arrives in two pieces
 
 
 class SimTransport(asyncio.Transport):
-    """One end of a connection."""
+    """One end of a connection. Its protocol is called in the context of the process that owns it."""
 
-    def __init__(self, network: SimNetwork, process: str, peer_process: str) -> None:
+    def __init__(self, network: SimNetwork, owner: Process, serial: int) -> None:
         super().__init__()
         self._network = network
-        self.process, self.peer_process = process, peer_process
+        self.owner, self.serial = owner, serial
         self.peer: SimTransport
         self.protocol: asyncio.BaseProtocol
         self._closing = False
         self._reading = True
         self._arrived: list[bytes | None] = []  # None is the end of the stream
         self._deliver_at = 0.0
-        self.seconds_late = 0.0
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return {"peername": ("127.0.0.1", 40000), "sockname": ("127.0.0.1", 9092)}.get(name, default)
@@ -62,7 +63,7 @@ class SimTransport(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self._reading = True
-        self._network.loop.call_soon(self._drain)
+        self._network.loop.call_soon(self._drain, context=self.owner.context)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         return None
@@ -71,7 +72,7 @@ class SimTransport(asyncio.Transport):
         return 0
 
     def write(self, data: Any) -> None:
-        if not self._closing and len(data):
+        if not self._closing and len(data) and not self.owner.is_dead:
             self._network.send(self, bytes(data))
 
     def writelines(self, list_of_data: Any) -> None:
@@ -83,18 +84,20 @@ class SimTransport(asyncio.Transport):
     def close(self) -> None:
         if not self._closing:
             self._network.send_end(self)
-            self._lose()
+            self.lose()
 
     def abort(self) -> None:
         self.close()
 
-    def _lose(self, error: Exception | None = None) -> None:
+    def lose(self, error: Exception | None = None) -> None:
+        """The owner hears that the connection is gone."""
         if not self._closing:
             self._closing = True
-            self._network.connections.discard(self)
-            self._network.loop.call_soon(self.protocol.connection_lost, error)
+            self._network.connections.pop(self.serial, None)
+            self._network.loop.call_soon(self.protocol.connection_lost, error, context=self.owner.context)
 
-    def _receive(self, data: bytes | None) -> None:
+    def receive(self, data: bytes | None) -> None:
+        """A chunk, or the end of the stream, arrived."""
         if not self._closing:
             self._arrived.append(data)
             self._drain()
@@ -103,7 +106,7 @@ class SimTransport(asyncio.Transport):
         while self._arrived and self._reading and not self._closing:
             data = self._arrived.pop(0)
             if data is None:
-                self._lose()
+                self.lose()
             elif isinstance(self.protocol, asyncio.BufferedProtocol):
                 self._feed_buffered(self.protocol, data)
             else:
@@ -133,16 +136,18 @@ class SimListener:
 class SimNetwork:
     """All connections of one simulated cluster. `door(process)` is the Network door of one process."""
 
-    def __init__(self, loop: SimLoop, seed: int, faults: NetworkFaults | None = None) -> None:
+    def __init__(self, loop: SimLoop, seed: int | str, faults: NetworkFaults | None = None) -> None:
         self.loop, self.faults = loop, faults or NetworkFaults()
         self.random = random.Random(f"network {seed}")
-        self.listeners: dict[tuple[str, int], tuple[str, Callable[[], asyncio.BaseProtocol]]] = {}
-        self.connections: set[SimTransport] = set()
-        self.cut_off: set[str] = set()
+        self.listeners: dict[tuple[str, int], tuple[Process, Callable[[], asyncio.BaseProtocol]]] = {}
+        self.connections: dict[int, SimTransport] = {}
+        self.blocked: dict[tuple[str, str], float] = {}  # (from, to): nothing goes that way before this moment
         self.counts: dict[str, int] = {}
+        self.hold: Callable[[SimTransport, bytes], float | None] | None = None  # a test's own delay of a chunk, seconds
         self._next_port = 20000
+        self._next_serial = 0
 
-    def door(self, process: str) -> SimNetworkDoor:
+    def door(self, process: Process) -> SimNetworkDoor:
         return SimNetworkDoor(self, process)
 
     def count(self, kind: str) -> None:
@@ -154,7 +159,7 @@ class SimNetwork:
 
     def send(self, sender: SimTransport, data: bytes) -> None:
         faults, draw = self.faults, self.random.random
-        internal = sender.process == sender.peer_process
+        internal = sender.owner is sender.peer.owner
         if not internal and draw() < faults.cut:
             self.count("cut")
             self.cut(sender)
@@ -167,64 +172,87 @@ class SimNetwork:
         if late:
             self.count("late")
             delay += self.random.uniform(0, faults.late_delay)
+        held = self.hold(sender, data) if self.hold is not None else None
+        if held is not None:
+            late, delay = True, held
+        if draw() < faults.split and len(data) > 1:
+            at = self.random.randrange(1, len(data))
+            self._schedule(sender, data[:at], delay)
+            delay, data = delay + self.random.expovariate(1 / faults.delay_mean), data[at:]
         self._schedule(sender, data, delay)
         if late:
             self.send_end(sender)
-            sender._lose(ConnectionResetError("cut by the simulated network"))
+            sender.lose(ConnectionResetError("cut by the simulated network"))
 
     def send_end(self, sender: SimTransport) -> None:
         self._schedule(sender, None, self.random.expovariate(1 / self.faults.delay_mean))
 
     def _schedule(self, sender: SimTransport, data: bytes | None, delay: float) -> None:
-        sender._deliver_at = max(sender._deliver_at, self.loop.time() + delay)  # a stream stays in order
-        self.loop.call_at(sender._deliver_at, sender.peer._receive, data)
+        peer = sender.peer
+        arrives = max(sender._deliver_at, self.loop.time() + delay)  # a stream stays in order
+        blocked = self.blocked.get((sender.owner.name, peer.owner.name))
+        if blocked is not None:
+            arrives = max(arrives, blocked + delay)
+        sender._deliver_at = arrives
+        self.loop.call_at(arrives, peer.receive, data, context=peer.owner.context)
+
+    def block(self, sender: str, receiver: str, seconds: float) -> None:
+        """Let nothing new pass from one process to another for a while; it arrives afterwards (one way only)."""
+        self.blocked[sender, receiver] = self.loop.time() + seconds
 
     def cut(self, transport: SimTransport) -> None:
         """Both ends see the loss, soon; what was in flight is gone."""
         for end in (transport, transport.peer):
-            end._lose(ConnectionResetError("cut by the simulated network"))
+            end.lose(ConnectionResetError("cut by the simulated network"))
 
-    def cut_process(self, process: str) -> None:
+    def cut_process(self, process: Process) -> None:
         """Every connection of a process that died; its listeners vanish."""
-        for transport in sorted(self.connections, key=lambda t: (t.process, t.peer_process, t._deliver_at)):
-            if process in (transport.process, transport.peer_process):
+        for transport in list(self.connections.values()):
+            if process is transport.owner or process is transport.peer.owner:
                 self.cut(transport)
-        for address in [a for a, (owner, _) in self.listeners.items() if owner == process]:
+        for address in [a for a, (owner, _) in self.listeners.items() if owner is process]:
             del self.listeners[address]
 
-    def link(self, client: str, server: str) -> tuple[SimTransport, SimTransport]:
-        here, there = SimTransport(self, client, server), SimTransport(self, server, client)
+    def link(self, client: Process, server: Process) -> tuple[SimTransport, SimTransport]:
+        here = SimTransport(self, client, self._next_serial)
+        there = SimTransport(self, server, self._next_serial + 1)
+        self._next_serial += 2
         here.peer, there.peer = there, here
-        self.connections |= {here, there}
+        self.connections |= {here.serial: here, there.serial: there}
         return here, there
 
 
 class SimNetworkDoor:
     """`host.network.Network` of one simulated process."""
 
-    def __init__(self, network: SimNetwork, process: str) -> None:
+    def __init__(self, network: SimNetwork, process: Process) -> None:
         self._network, self._process = network, process
 
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> SimListener:
         network = self._network
         port = port or network.free_port()
         if (host, port) in network.listeners:
-            raise OSError(98, "address in use")
+            raise AddressInUse(f"{host}:{port} is in use by another process")
         network.listeners[host, port] = (self._process, protocol_factory)
         return SimListener(network, host, port)
 
     async def connect(
         self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
-        network = self._network
+        network, me = self._network, self._process
         await asyncio.sleep(network.random.expovariate(1 / network.faults.delay_mean))
         listener = network.listeners.get((host, port))
-        if listener is None or self._process in network.cut_off or listener[0] in network.cut_off:
-            raise ConnectionRefusedError(f"nobody listens on {host}:{port}")
+        if listener is None or listener[0].is_paused:
+            raise ConnectFailed(f"cannot connect to {host}:{port}: Connection refused")
         owner, server_factory = listener
-        here, there = network.link(self._process, owner)
-        there.protocol = server_factory()
+        now = network.loop.time()
+        if max(network.blocked.get((me.name, owner.name), 0), network.blocked.get((owner.name, me.name), 0)) > now:
+            raise ConnectFailed(f"cannot connect to {host}:{port}: No route to host")
+        here, there = network.link(me, owner)
         here.protocol = protocol_factory()
-        there.protocol.connection_made(there)
+        # A context of its own: this may be the owner connecting to itself, inside its own context.
+        context = owner.context.copy()
+        there.protocol = context.run(server_factory)
+        context.run(there.protocol.connection_made, there)
         here.protocol.connection_made(here)
         return here, here.protocol

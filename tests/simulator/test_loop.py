@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.simulator.loop import Deadlock, SimLoop, run_simulated
+from tests.simulator.loop import Deadlock, Process, SimLoop, run_simulated
 from tests.simulator.network import NetworkFaults, SimNetwork
 
 
@@ -33,10 +33,10 @@ class Collect(Echo):
 def trace_of(seed: int, faults: NetworkFaults) -> list[tuple[str, object, float]]:
     async def main(loop: SimLoop) -> list[tuple[str, object, float]]:
         network, trace = SimNetwork(loop, seed, faults), []
-        await network.door("server").listen("broker", 1, Echo)
+        await network.door(Process(loop, "server")).listen("broker", 1, Echo)
 
         async def client(name: str) -> None:
-            transport, protocol = await network.door(name).connect("broker", 1, Collect)
+            transport, protocol = await network.door(Process(loop, name)).connect("broker", 1, Collect)
             assert isinstance(protocol, Collect)
             for i in range(5):
                 transport.write(f"{name}{i} ".encode())
@@ -68,8 +68,8 @@ def test_late_delivery_reaches_the_other_side_after_the_writer_lost_its_connecti
     async def main(loop: SimLoop) -> tuple[bool, bytes]:
         network = SimNetwork(loop, 3, NetworkFaults(late=1.0))
         sink = Collect()
-        await network.door("server").listen("broker", 1, lambda: sink)
-        transport, protocol = await network.door("client").connect("broker", 1, Collect)
+        await network.door(Process(loop, "server")).listen("broker", 1, lambda: sink)
+        transport, protocol = await network.door(Process(loop, "client")).connect("broker", 1, Collect)
         transport.write(b"commit")
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -86,3 +86,46 @@ def test_a_hang_is_seen() -> None:
 
     with pytest.raises(Deadlock):
         run_simulated(1, main)
+
+
+def test_a_killed_process_runs_nothing_any_more_not_even_its_cleanup() -> None:
+    async def main(loop: SimLoop) -> list[str]:
+        done: list[str] = []
+
+        async def work() -> None:
+            try:
+                await asyncio.sleep(1)
+                done.append("after")
+            finally:
+                done.append("cleanup")
+
+        process = Process(loop, "victim")
+        process.start(work())
+        await asyncio.sleep(0.5)
+        process.kill()
+        await process.died
+        await asyncio.sleep(10)
+        return list(done)
+
+    assert run_simulated(1, main) == []
+
+
+def test_a_paused_process_goes_on_later() -> None:
+    async def main(loop: SimLoop) -> list[float]:
+        times: list[float] = []
+
+        async def work() -> None:
+            for _ in range(3):
+                await asyncio.sleep(1)
+                times.append(loop.time())
+
+        process = Process(loop, "sleeper")
+        process.start(work())
+        await asyncio.sleep(1.5)
+        process.pause()
+        await asyncio.sleep(5)
+        process.resume()
+        await asyncio.sleep(5)
+        return times
+
+    assert run_simulated(1, main) == [1.0, 6.5, 7.5]

@@ -158,9 +158,9 @@ class RealFiles:
             os.replace(path, new_path)
 
     def sync_directory(self, path: str) -> None:
-        """fsync of the directory."""
+        """fsync of the directory; "" is the present one."""
         with _translated("sync", path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(descriptor)
             finally:

@@ -216,8 +216,8 @@ class _Opening:
         for segment in segments:
             if segment.base_offset >= self.synced_offset:
                 break
-            if segment.end_offset <= self.log_start_offset:
-                continue
+            if segment is not segments[-1] and segment.end_offset <= self.log_start_offset:
+                continue  # (how far the last one reaches is not known yet)
             try:
                 segment.read_aborted()
             except CorruptIndex as error:

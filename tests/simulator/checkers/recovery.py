@@ -1,0 +1,51 @@
+"""S18: what is read from the files is what lived: partitions, coordinators, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from oncelog.broker.broker import Broker
+
+State = Mapping[str, Any]
+
+
+def state_of(broker: Broker) -> dict[str, Any]:
+    """Everything that must survive a restart, under readable names."""
+    state: dict[str, Any] = {}
+    for partition in broker.partitions:
+        rules, name = partition.rules, partition.name
+        state[f"{name} offsets"] = (
+            rules.log_start_offset,
+            rules.last_stable_offset,
+            rules.high_watermark,
+            rules.log_end_offset,
+        )
+        for entry in rules.snapshot_entries():
+            state[f"{name} producer {entry.producer_id}"] = entry
+        aborted = partition.log.aborted_between(rules.log_start_offset, rules.log_end_offset)
+        state[f"{name} aborted"] = sorted(aborted, key=repr)
+    for holder in broker.transactions.loaded():
+        table = holder.machine.table
+        for name, transaction in table.transactions.items():
+            state[f"transactional id {name}"] = transaction
+        state[f"coordinator {holder.machine.partition_index} on its way"] = (
+            sorted(table.pending),
+            sorted(name for name, left in table.unwritten.items() if left),
+        )
+    for group in broker.groups.loaded():
+        offsets = group.machine.offsets
+        for group_id in offsets.groups():
+            for partition_name, commit in offsets.of_group(group_id).items():
+                state[f"{group_id} {partition_name}"] = (commit.offset, commit.metadata)
+                state[f"{group_id} {partition_name} is unstable"] = offsets.is_unstable(group_id, partition_name)
+    return state
+
+
+def check_recovery(live: State, recovered: State) -> Iterator[str]:
+    """Differences."""
+    for name in sorted({*live, *recovered}):
+        if name.endswith("on its way") and name not in recovered:
+            continue
+        if live.get(name) != recovered.get(name):
+            yield f"{name}: {live.get(name)} lived, {recovered.get(name)} was read from the files"

@@ -1,0 +1,247 @@
+"""One simulated cluster: a broker on one disk, a network, client processes, and a trace of all that happened.
+
+The broker's process can be killed at any moment, with or without the power; it is started again on what the disk kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+from oncelog.broker.broker import Broker
+from oncelog.core.features import TRANSACTION_VERSION
+from oncelog.errors import KafkaError, StorageError
+from oncelog.types import TopicPartition
+from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
+from tests.simulator.disk import Disk
+from tests.simulator.doors import sim_host
+from tests.simulator.faults import FaultOptions
+from tests.simulator.files import Keep, PowerCut
+from tests.simulator.loop import PROCESS, Process, SimLoop
+from tests.simulator.network import SimNetwork
+
+ADDRESS = "broker:9092"
+DATA = "data"
+TOPICS = ("a", "b")
+PARTITIONS = 2
+KEYS = tuple(TopicPartition(topic, partition) for topic in TOPICS for partition in range(PARTITIONS))
+SWEEP_MS = 1000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that must not be: which checker says so, and what it saw."""
+
+    checker: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.checker}: {self.text}"
+
+
+@dataclass
+class Watermarks:
+    """What a probe saw of one partition, last."""
+
+    log_start: int = 0
+    last_stable: int = 0
+    high: int = 0
+
+
+def broker_config(options: FaultOptions) -> dict[str, Any]:
+    """Small numbers, so that little time meets many boundaries."""
+    return {
+        "num.partitions": PARTITIONS,
+        "transaction.state.log.num.partitions": 2,
+        "offsets.topic.num.partitions": 2,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": SWEEP_MS,
+        "log.flush.offset.checkpoint.interval.ms": 1500,
+        "log.index.interval.bytes": 200,
+        "log.roll.ms": options.log_roll_ms,
+        "transaction.two.phase.commit.enable": options.two_phase_clients > 0,
+    }
+
+
+@dataclass
+class Cluster:
+    """`generation` counts the broker's lives. `findings` is filled by whoever sees something wrong on the way."""
+
+    loop: SimLoop
+    seed: int | str
+    options: FaultOptions
+    trace: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    fault_counts: dict[str, int] = field(default_factory=dict)
+    generation: int = 0
+    broker: Broker | None = None
+    broker_process: Process | None = None
+    clients: dict[str, Process] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(f"cluster {self.seed}")
+        self.network = SimNetwork(self.loop, self.seed, self.options.network)
+        self.disk = Disk(self.seed)
+        self.disk.on_power_cut = self._power_went
+        self.watermarks: dict[TopicPartition, Watermarks] = {}
+        self._keep_after_crash = Keep.RANDOM
+
+    # what happened
+
+    def note(self, text: str) -> None:
+        """One line of the trace."""
+        self.trace.append(f"{self.loop.time():9.4f} {text}")
+
+    def count(self, kind: str) -> None:
+        """One more fault of a kind."""
+        self.fault_counts[kind] = self.fault_counts.get(kind, 0) + 1
+
+    def found(self, checker: str, text: str) -> None:
+        """Something that must not be."""
+        self.findings.append(Finding(checker, text))
+        self.note(f"FOUND {checker}: {text}")
+
+    # the broker
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the broker has started and lives."""
+        return self.broker is not None and self.broker_process is not None and not self.broker_process.is_dead
+
+    async def start_broker(self, disk: Disk | None = None) -> bool:
+        """Start a new process on the disk; False where it did not come up."""
+        disk = disk or self.disk
+        self.generation += 1
+        process = Process(self.loop, f"broker.{self.generation}")
+        process.name = "broker"  # the network knows hosts, not lives
+        host = sim_host(process, self.network, disk, f"{self.seed} {self.generation}", self.options.sync_delay)
+        broker = Broker(DATA, broker_config(self.options), host=host, listen=ADDRESS)
+        self.broker_process = process
+        started: asyncio.Future[BaseException | None] = self.loop.create_future()
+
+        async def start() -> None:
+            error: BaseException | None = None
+            try:
+                await broker.start()
+                await self._set_transaction_version(broker)
+            except (KafkaError, StorageError, PowerCut, AssertionError) as failure:
+                error = failure
+            if not started.done():
+                started.set_result(error)
+
+        process.start(start())
+        await asyncio.wait((started, process.died), return_when=asyncio.FIRST_COMPLETED)
+        if process.is_dead:
+            self.note("broker died while it started")
+            return False
+        error = started.result()
+        if error is not None:
+            self.note(f"broker did not start: {error!r}")
+            if isinstance(error, AssertionError):
+                self.found("internal", f"start: {error!r}")
+            self.end_broker()
+            return False
+        self.broker = broker
+        self.note(f"broker started, life {self.generation}")
+        self.probe()
+        return True
+
+    async def _set_transaction_version(self, broker: Broker) -> None:
+        level = self.options.transaction_version
+        if broker.metadata.features.get(TRANSACTION_VERSION) != level:
+            async with broker.store.changing() as metadata:
+                record = FeatureLevelRecord(
+                    name=TRANSACTION_VERSION, level=level, features_epoch=metadata.features_epoch + 1
+                )
+                await broker.store.append([record])
+
+    def _power_went(self) -> None:
+        self.note("the power went in the middle of a disk operation")
+        if self.broker_process is not None:
+            self.broker_process.kill()
+
+    def end_broker(self, keep: Keep | None = None) -> None:
+        """Kill the process; `keep` None leaves the page cache, else the power goes as well."""
+        if self.broker is not None:
+            self.probe()
+        process, self.broker = self.broker_process, None
+        if process is not None:
+            process.kill()
+            self.network.cut_process(process)
+        if keep is not None or self.disk.is_off:
+            self.disk.crash(keep or Keep.RANDOM)
+        else:
+            self.disk.kill()
+            self.disk.heal()
+
+    async def stop_broker(self) -> None:
+        """An orderly stop."""
+        broker, process = self.broker, self.broker_process
+        assert broker is not None
+        assert process is not None
+        stopped = process.start(broker.stop())
+        await asyncio.wait((stopped, process.died), return_when=asyncio.FIRST_COMPLETED)
+        self.end_broker()
+
+    # looking in
+
+    def probe(self) -> None:
+        """S1: log start <= last stable offset <= high watermark <= log end, and none of them goes back, ever."""
+        broker = self.broker
+        if broker is None:
+            return
+        for partition in broker.partitions:
+            rules, name = partition.rules, partition.name
+            if partition.is_offline:
+                continue
+            start, stable, high, end = (
+                rules.log_start_offset,
+                rules.last_stable_offset,
+                rules.high_watermark,
+                rules.log_end_offset,
+            )
+            if not start <= stable <= high <= end:
+                self.found("watermarks", f"{name}: start {start}, last stable {stable}, high {high}, end {end}")
+            before = self.watermarks.setdefault(name, Watermarks())
+            if start < before.log_start or stable < before.last_stable or high < before.high:
+                self.found(
+                    "watermarks",
+                    f"{name}: went back from start {before.log_start}, last stable {before.last_stable}, "
+                    f"high {before.high} to {start}, {stable}, {high}",
+                )
+            opened = [each.first_offset for each in rules.open_transactions()]
+            if opened and stable > max(min(opened), start):
+                self.found("watermarks", f"{name}: last stable {stable} is past the open transaction at {min(opened)}")
+            self.watermarks[name] = Watermarks(start, stable, high)
+
+    async def watch(self) -> None:
+        """For ever: probe every few milliseconds."""
+        while True:
+            await asyncio.sleep(self.random.uniform(0.005, 0.06))
+            if self.is_serving:
+                self.probe()
+
+
+class TraceHandler(logging.Handler):
+    """Warnings of broker and clients, in the trace."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(logging.WARNING)
+        self._cluster = cluster
+
+    def emit(self, record: logging.LogRecord) -> None:
+        process = PROCESS.get()
+        if process is not None and process.is_dead:
+            return
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, PowerCut):
+            return
+        text = f"{record.name}: {record.getMessage()}"
+        if error is not None:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            self._cluster.found("internal", f"{text} ({error!r} at {where.filename.rpartition('/')[2]}:{where.lineno})")
+        else:
+            self._cluster.note(text)

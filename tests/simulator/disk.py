@@ -1,0 +1,78 @@
+"""One machine's disk and the doors a process has to it.
+
+The disk outlives processes. A door belongs to one process and refuses once that process is dead, so nothing that a killed
+broker left behind can still be written. A power cut in the middle of an operation kills the process at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oncelog.errors import StorageError
+from tests.simulator.files import Fault, PowerCut, SimFiles
+from tests.simulator.loop import Process
+
+
+class Disk(SimFiles):
+    """A disk that says when the power went."""
+
+    def __init__(self, seed: int | str) -> None:
+        super().__init__(seed)
+        self.on_power_cut: Callable[[], None] | None = None
+
+    def operation(self, what: str, path: str) -> Fault | None:
+        was_off = self.is_off
+        fault = super().operation(what, path)
+        if self.is_off and not was_off and self.on_power_cut is not None:
+            self.on_power_cut()
+        return fault
+
+    def copy_of_synced(self, seed: int | str) -> Disk:
+        """What would be left if the power went now and nothing that was not synced survived."""
+        copy = Disk(seed)
+        names = {path: i for path, i in self._durable_names.items() if self._is_reachable(path, self._durable_names)}
+        content = {path: bytes(i.durable) for path, i in names.items() if i is not None}
+        for path in sorted(path for path, inode in names.items() if inode is None and path):
+            copy.make_directory(path)
+        for path, data in sorted(content.items()):
+            file = copy.open(path)
+            file.write_at(0, data)
+            file.sync()
+        for path in [path for path, inode in copy._names.items() if inode is None]:
+            copy.sync_directory(path)
+        return copy
+
+
+class DiskDoor:
+    """`oncelog.log.files.Files` of one process."""
+
+    def __init__(self, disk: SimFiles, process: Process) -> None:
+        self._disk, self._process = disk, process
+
+    def __getattr__(self, name: str) -> Any:
+        if self._process.is_dead:
+            raise PowerCut(f"{self._process.name} is dead and wants to {name}")
+        return getattr(self._disk, name)
+
+
+class DelayedSyncer:
+    """Syncs each file at its own moment, as a worker thread would; other callbacks run in between."""
+
+    def __init__(self, seed: int | str, delay_mean: float = 0.002) -> None:
+        self.random = random.Random(f"syncer {seed}")
+        self.delay_mean = delay_mean
+
+    async def sync(self, files: Sequence[Any]) -> None:
+        """Sync all; raises the first error after all were tried."""
+        failed = None
+        for file in files:
+            await asyncio.sleep(self.random.expovariate(1 / self.delay_mean))
+            try:
+                file.sync()
+            except StorageError as error:
+                failed = failed or error
+        if failed:
+            raise failed

@@ -1,0 +1,182 @@
+"""Makes the faults of the options happen, and heals everything at the end. Every kind is a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tests.simulator.cluster import Cluster
+from tests.simulator.files import Fault, Keep
+from tests.simulator.loop import Process
+from tests.simulator.network import NetworkFaults
+
+OFFLINE_REPAIR_SECONDS = 1.5  # an operator restarts a broker whose partition went offline
+
+
+class Injector:
+    """Runs until `heal`. Only one task ends or starts the broker at a time: `_repair` is the lock."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.options = cluster, cluster.options
+        self.random = random.Random(f"injector {cluster.seed}")
+        self._repair = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.is_healed = False
+
+    def start(self) -> None:
+        """Begin."""
+        options = self.options
+        kinds: tuple[tuple[float, Callable[[], Coroutine[Any, Any, None]]], ...] = (
+            (options.broker_kill_every, self._end_broker),
+            (options.broker_pause_every, self._pause_broker),
+            (options.client_kill_every, self._kill_client),
+            (options.client_pause_every, self._pause_client),
+            (options.clock_jump_every, self._jump_clock),
+            (options.disk_fault_every, self._fail_disk),
+            (options.partition_every, self._partition),
+        )
+        loop = self.cluster.loop
+        for seconds, act in kinds:
+            if seconds > 0:
+                self._tasks.append(loop.create_task(self._now_and_then(seconds, act)))
+        self._tasks.append(loop.create_task(self._look_after_broker()))
+
+    async def _now_and_then(self, seconds: float, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        while True:
+            await asyncio.sleep(self.random.expovariate(1 / seconds))
+            await act()
+
+    async def heal(self) -> None:
+        """No more faults; the broker serves and every partition of it is online."""
+        self.is_healed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        cluster = self.cluster
+        cluster.note("--- healed")
+        cluster.network.faults = NetworkFaults()
+        cluster.network.blocked.clear()
+        cluster.disk.heal()
+        for process in [cluster.broker_process, *cluster.clients.values()]:
+            if process is not None and process.is_paused:
+                process.resume()
+            if process is not None:
+                process.clock_offset_ms = 0
+        if not cluster.is_serving or self._is_offline():
+            cluster.end_broker(Keep.RANDOM if cluster.disk.is_off else None)
+            for _ in range(5):
+                if await cluster.start_broker():
+                    return
+            cluster.found("liveness", "the broker does not start on a healthy disk")
+
+    def _is_offline(self) -> bool:
+        broker = self.cluster.broker
+        return broker is not None and any(each.is_offline for each in broker.partitions)
+
+    async def _look_after_broker(self) -> None:
+        while True:
+            await asyncio.sleep(self.random.uniform(0.01, 0.1))
+            if not self.cluster.is_serving:
+                await self._restart(None)
+            elif self._is_offline() and not self._repair.locked():
+                await asyncio.sleep(self.random.uniform(0, OFFLINE_REPAIR_SECONDS))
+                # What a failed sync has lost is only in the page cache: the machine is switched off and on.
+                await self._restart(Keep.RANDOM)
+
+    async def _restart(self, keep: Keep | None) -> None:
+        async with self._repair:
+            if self.cluster.is_serving and not self._is_offline():
+                return
+            self.cluster.end_broker(keep)
+            await asyncio.sleep(self.random.expovariate(1 / self.options.broker_restart_seconds))
+            while not await self.cluster.start_broker():  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
+
+    # kinds
+
+    async def _end_broker(self) -> None:
+        cluster, options, draw = self.cluster, self.options, self.random.random
+        if self._repair.locked() or not cluster.is_serving:
+            return
+        keep = self.random.choice((Keep.RANDOM, Keep.NONE, Keep.LAST_TORN, Keep.ALL))
+        if draw() < options.clean_share:
+            cluster.count("clean stop")
+            cluster.note("broker is stopped")
+            async with self._repair:
+                await cluster.stop_broker()
+        elif draw() < options.mid_operation_share:
+            cluster.count("power cut in an operation")
+            cluster.disk.cut_power_at(self.random.randint(1, 12))
+            return  # `_look_after_broker` sees it
+        else:
+            power = draw() < options.power_share
+            cluster.count("power cut" if power else "broker kill")
+            cluster.note(f"broker is killed{f', the power goes: {keep.name}' if power else ''}")
+            cluster.end_broker(keep if power else None)
+        await self._restart(None)
+
+    async def _pause_broker(self) -> None:
+        process = self.cluster.broker_process
+        if process is not None and self.cluster.is_serving:
+            await self._pause(process, "broker")
+
+    async def _pause(self, process: Process, what: str) -> None:
+        seconds = self.random.choice((0.2, 1.0, 5.0))
+        self.cluster.count(f"{what} pause")
+        self.cluster.note(f"{process.name} is paused for {seconds} s")
+        process.pause()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            process.resume()
+
+    def _client(self) -> Process | None:
+        alive = [process for process in self.cluster.clients.values() if not process.is_dead]
+        return self.random.choice(alive) if alive else None
+
+    async def _kill_client(self) -> None:
+        process = self._client()
+        if process is not None:
+            self.cluster.count("client kill")
+            self.cluster.note(f"{process.name} is killed")
+            process.kill()
+            self.cluster.network.cut_process(process)
+
+    async def _pause_client(self) -> None:
+        process = self._client()
+        if process is not None and not process.is_paused:
+            await self._pause(process, "client")
+
+    async def _jump_clock(self) -> None:
+        process = self.random.choice((self.cluster.broker_process, self._client()))
+        if process is not None:
+            # An hour ahead times out every open transaction; back again, nothing may break either.
+            jump_ms = self.random.choice((-3_600_000, -1500, 1500, 3_000, 3_600_000))
+            self.cluster.count("clock jump")
+            self.cluster.note(f"the clock of {process.name} is now {jump_ms} ms off")
+            process.clock_offset_ms = jump_ms
+
+    async def _fail_disk(self) -> None:
+        fault = self.random.choice((Fault.DISK_FULL, Fault.IO_ERROR, Fault.SYNC_ERROR))
+        self.cluster.count(f"disk {fault.name}")
+        self.cluster.note(f"disk: {fault.name} soon")
+        self.cluster.disk.fail_at(self.random.randint(1, 20), fault, is_sticky=self.random.random() < 0.2)
+
+    async def _partition(self) -> None:
+        cluster, client = self.cluster, self._client()
+        if client is None:
+            return
+        seconds = self.random.uniform(0, 2 * self.options.partition_seconds)
+        directions = self.random.choice(
+            (
+                ((client.name, "broker"),),
+                (("broker", client.name),),
+                ((client.name, "broker"), ("broker", client.name)),
+            )
+        )
+        cluster.count("partition")
+        cluster.note(f"no way {', '.join(f'{a} -> {b}' for a, b in directions)} for {seconds:.2f} s")
+        for sender, receiver in directions:
+            cluster.network.block(sender, receiver, seconds)

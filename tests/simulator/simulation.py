@@ -1,0 +1,311 @@
+"""One seed from beginning to end: a workload under faults, then everything is healed, and what must hold is checked.
+
+`run_seed(seed, profile)` gives a Verdict. The same seed gives the same trace, whatever the process's hash seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from oncelog.client.consumer import Consumer
+from oncelog.core.decision import Decision
+from oncelog.core.transaction_coordinator import coordinator_partition
+from oncelog.errors import KafkaError
+from oncelog.types import TopicPartition
+from oncelog.wire.log_records.transaction_state import TransactionRecord
+from tests.simulator.checkers.anomalies import check_history
+from tests.simulator.checkers.exactly_once import check_exactly_once, check_same_reads
+from tests.simulator.checkers.group_offsets import check_group_offsets
+from tests.simulator.checkers.log_oracle import check_logs
+from tests.simulator.checkers.raw_log import read_logs
+from tests.simulator.checkers.recovery import check_recovery, state_of
+from tests.simulator.client_life import value_of
+from tests.simulator.cluster import ADDRESS, DATA, KEYS, SWEEP_MS, TOPICS, Cluster, Finding, TraceHandler
+from tests.simulator.disk import Disk
+from tests.simulator.doors import WALL_CLOCK_START_MS, sim_host
+from tests.simulator.faults import FaultOptions, draw
+from tests.simulator.files import PowerCut
+from tests.simulator.history import History, Outcome
+from tests.simulator.injector import Injector
+from tests.simulator.loop import PROCESS, Process, SimLoop, run_simulated
+from tests.simulator.workload import Workload
+
+END_SECONDS = 40.0  # longer than any client waits for anything
+QUIET_SECONDS = 20.0  # beyond the transaction timeout and the sweep
+LEFTOVER_SECONDS = 3.0  # Complete records are synced within a second
+READ_SECONDS = 30.0
+READERS = 2
+
+
+@dataclass
+class Verdict:
+    """What came out of one seed."""
+
+    seed: int | str
+    profile: str
+    findings: list[Finding]
+    trace: list[str]
+    trace_hash: str
+    history: list[str]
+    fault_counts: dict[str, int] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
+    virtual_seconds: float = 0.0
+
+    @property
+    def repeat(self) -> str:
+        """The line that runs it again."""
+        return f"make sim SEED={self.seed} PROFILE={self.profile}"
+
+
+def run_seed(seed: int, profile: str = "default", *, options: FaultOptions | None = None) -> Verdict:
+    """Run one seed, with its own faults or with `options`."""
+    chosen = options or draw(seed, profile)
+    simulation: list[_Simulation] = []
+
+    async def main(loop: SimLoop) -> None:
+        simulation.append(_Simulation(loop, seed, chosen))
+        await simulation[0].run()
+
+    with _no_collector(), _quiet_logs():
+        run_simulated(f"{profile} {seed}", main)
+    return simulation[0].verdict(seed, profile)
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    # A collection runs finalizers at a moment that depends on everything else in the process.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+        gc.collect()
+
+
+@contextmanager
+def _quiet_logs() -> Iterator[None]:
+    logger = logging.getLogger("oncelog")
+    level, propagate = logger.level, logger.propagate
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+    silent = logging.NullHandler()
+    logger.addHandler(silent)
+    try:
+        yield
+    finally:
+        logger.removeHandler(silent)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+class _Simulation:
+    def __init__(self, loop: SimLoop, seed: int, options: FaultOptions) -> None:
+        self.loop, self.options = loop, options
+        self.cluster = Cluster(loop, f"{options.profile} {seed}", options)
+        self.history = History(loop)
+        self.workload = Workload(self.cluster, self.history)
+        self.injector = Injector(self.cluster)
+        self.cluster.note(f"seed {seed}, {options.profile}: {options.describe()}")
+
+    async def run(self) -> None:
+        logger, handler = logging.getLogger("oncelog"), TraceHandler(self.cluster)
+        logger.addHandler(handler)
+        try:
+            await self._run()
+        finally:
+            logger.removeHandler(handler)
+
+    async def _run(self) -> None:
+        cluster = self.cluster
+        assert await cluster.start_broker()
+        await self._prepare()
+        watching = self.loop.create_task(cluster.watch())
+        self.workload.start()
+        self.injector.start()
+        await self.workload.finished(self.options.seconds)
+        await self.injector.heal()
+        await self.workload.end(END_SECONDS)
+        await self.workload.recover_two_phase()
+        if cluster.is_serving:
+            await self._quiet()
+            await self._judge()
+        watching.cancel()
+        self._internal_errors()
+
+    async def _prepare(self) -> None:
+        """The topics exist; in the profile of epochs the transactional ids have been used almost up."""
+        process = self.cluster.broker_process
+        assert process is not None
+        await process.start(self._prepare_inside())
+
+    async def _prepare_inside(self) -> None:
+        broker = self.cluster.broker
+        assert broker is not None
+        for topic in TOPICS:
+            await broker.topics.create_automatically(topic)
+        if self.options.first_epoch >= 0:
+            for slot in range(self.options.clients + self.options.two_phase_clients):
+                await self._prime(f"client-{slot}")
+
+    async def _prime(self, transactional_id: str) -> None:
+        """As if the id had been used some thirty thousand times."""
+        broker = self.cluster.broker
+        assert broker is not None
+        await broker.producer_id_blocks.ensure()
+        holder = await broker.transactions.coordinator_of(transactional_id)
+        producer_id = broker.producer_id_blocks.ids.take()
+        assert producer_id is not None
+        record = TransactionRecord(
+            transactional_id,
+            producer_id,
+            self.options.first_epoch,
+            self.options.transaction_timeout_ms,
+            last_update_ms=WALL_CLOCK_START_MS,
+        )
+        await holder.shell.perform(Decision(records=(record,)))
+        assert coordinator_partition(transactional_id, 2) == holder.machine.partition_index
+
+    def _host(self, process: Process) -> object:
+        return sim_host(process, self.cluster.network, Disk(0), f"{self.cluster.seed}")
+
+    # the second phase: everything is healed
+
+    async def _quiet(self) -> None:
+        """L2: within timeout and sweep every transaction is decided, and nothing holds readers back."""
+        waited = self.options.transaction_timeout_ms / 1000 + SWEEP_MS / 1000 + QUIET_SECONDS
+        ends = self.loop.time() + waited
+        while self.loop.time() < ends and self._open():  # noqa: ASYNC110
+            await asyncio.sleep(0.25)
+        for text in self._open():
+            self.cluster.found("hanging", f"{text} after {waited:g} quiet seconds")
+        await asyncio.sleep(LEFTOVER_SECONDS)
+
+    def _open(self) -> list[str]:
+        broker = self.cluster.broker
+        if broker is None:
+            return ["the broker is gone"]
+        found = []
+        for partition in broker.partitions:
+            rules = partition.rules
+            if rules.last_stable_offset != rules.high_watermark or rules.high_watermark != rules.log_end_offset:
+                found.append(
+                    f"{partition.name}: last stable offset {rules.last_stable_offset}, "
+                    f"high watermark {rules.high_watermark}, log end {rules.log_end_offset}"
+                )
+            if partition.is_offline:
+                found.append(f"{partition.name} is offline")
+        for holder in broker.transactions.loaded():
+            for name, transaction in sorted(holder.machine.table.transactions.items()):
+                if transaction.state.name in ("ONGOING", "PREPARE_COMMIT", "PREPARE_ABORT"):
+                    found.append(f"{name} is {transaction.state.name}")
+        return found
+
+    async def _judge(self) -> None:
+        cluster, broker = self.cluster, self.cluster.broker
+        assert broker is not None
+        cluster.note("--- judged")
+        read = await self._read("reader-1")
+        committed = self._committed_offsets()
+        live = state_of(broker)
+        cluster.probe()
+        self._found("log", check_logs(read_logs(cluster.disk, DATA), is_final=True))
+        synced = cluster.disk.copy_of_synced(cluster.seed)
+        cluster.end_broker()
+        cluster.disk = synced
+        if not await cluster.start_broker(synced):
+            cluster.found("recovery", "the broker does not start on what was synced")
+            return
+        assert cluster.broker is not None
+        self._found("recovery", check_recovery(live, state_of(cluster.broker)))
+        self._found("recovery", check_same_reads(read, await self._read("reader-2")))
+        self._found("exactly_once", check_exactly_once(self.history.transactions, read))
+        self._found("group_offsets", check_group_offsets(self.history.transactions, committed))
+        self._found("history", check_history(self.history.lines))
+
+    def _found(self, checker: str, texts: Iterator[str]) -> None:
+        for text in texts:
+            self.cluster.found(checker, text)
+
+    def _committed_offsets(self) -> dict[str, dict[TopicPartition, int]]:
+        broker = self.cluster.broker
+        assert broker is not None
+        return {
+            group_id: {name: commit.offset for name, commit in group.machine.offsets.of_group(group_id).items()}
+            for group in broker.groups.loaded()
+            for group_id in group.machine.offsets.groups()
+        }
+
+    async def _read(self, name: str) -> dict[str, list[tuple[int, int]]]:
+        """Everything a read_committed reader gets, written to the history as well."""
+        process = Process(self.loop, name)
+        read: dict[str, list[tuple[int, int]]] = {str(key): [] for key in KEYS}
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                await process.start(self._read_all(process, read))
+        except (KafkaError, TimeoutError) as error:
+            self.cluster.found("liveness", f"{name} could not read everything: {error!r}")
+        return read
+
+    async def _read_all(self, process: Process, read: dict[str, list[tuple[int, int]]]) -> None:
+        number = self.history.new_process()
+        async with Consumer(
+            host=self._host(process),  # type: ignore[arg-type]
+            bootstrap_servers=ADDRESS,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=200,
+        ) as consumer:
+            consumer.assign(KEYS)
+            self.history.assigned(number, list(KEYS))
+            ends = await consumer.end_offsets(KEYS)
+            while any([await consumer.position(key) < ends[key] for key in KEYS]):
+                transaction = self.history.begin(number)
+                records: dict[str, list[list[int]]] = {}
+                for record in await consumer.poll(1000):
+                    key, value = str(record.topic_partition), value_of(record.value)
+                    records.setdefault(key, []).append([record.offset, value])
+                    read[key].append((record.offset, value))
+                transaction.poll(records)
+                self.history.end(transaction, Outcome.OK)
+
+    # the end
+
+    def _internal_errors(self) -> None:
+        """No task of a living process dies of an error nobody expects."""
+        for context in self.loop.errors:
+            error, handle = context.get("exception"), context.get("handle")
+            owner = handle._context.get(PROCESS) if handle is not None else None
+            if isinstance(error, PowerCut) or (owner is not None and owner.is_dead):
+                continue
+            self.cluster.found("internal", f"{context.get('message')}: {error!r}")
+
+    def verdict(self, seed: int, profile: str) -> Verdict:
+        cluster = self.cluster
+        digest = hashlib.sha256()
+        for line in [*cluster.trace, *self.history.lines]:
+            digest.update(line.encode())
+        for path, content in cluster.disk.snapshot(DATA).items():
+            digest.update(path.encode() + content)
+        outcomes: dict[str, int] = {}
+        for transaction in self.history.transactions:
+            name = transaction.outcome.value if transaction.outcome else "open"
+            outcomes[name] = outcomes.get(name, 0) + 1
+        return Verdict(
+            seed,
+            profile,
+            cluster.findings,
+            cluster.trace,
+            digest.hexdigest()[:16],
+            self.history.lines,
+            {**cluster.fault_counts, **cluster.network.counts},
+            outcomes,
+            self.loop.time(),
+        )

@@ -1,0 +1,55 @@
+"""What simulated clusters have found, each as the shortest case that shows it. The docstrings name the first seed."""
+
+from __future__ import annotations
+
+from oncelog.client.producer import Producer
+from oncelog.log.checkpoint_files import RECOVERY_POINTS, write_offsets
+from oncelog.types import TopicPartition
+from tests.log.world import DATA, DIRECTORY, World
+from tests.simulator.cluster import ADDRESS, Cluster
+from tests.simulator.disk import Disk
+from tests.simulator.doors import sim_host
+from tests.simulator.faults import FaultOptions
+from tests.simulator.files import Keep
+from tests.simulator.loop import Process, SimLoop, run_simulated
+
+
+def test_a_new_data_directory_survives_a_power_cut() -> None:
+    """default 1: the name of the data directory itself was never synced, so all of it could go."""
+
+    async def main(loop: SimLoop) -> int:
+        cluster = Cluster(loop, "new directory", FaultOptions())
+        assert await cluster.start_broker()
+        process = Process(loop, "client")
+
+        async def produce() -> None:
+            host = sim_host(process, cluster.network, Disk(0), 0)
+            async with Producer(host=host, bootstrap_servers=ADDRESS) as producer:
+                await producer.send_and_wait("a", b"1", partition=0)
+
+        await process.start(produce())
+        cluster.end_broker(Keep.NONE)
+        assert await cluster.start_broker()
+        assert cluster.broker is not None
+        partition = cluster.broker.partitions.get(TopicPartition("a", 0))
+        assert partition is not None
+        return partition.log_end_offset
+
+    assert run_simulated(1, main) == 1
+
+
+def test_a_torn_transaction_index_above_the_recovery_point_is_rebuilt() -> None:
+    """default 25: in the last segment it was taken for damage, and the partition stayed offline."""
+    world = World()
+    for _ in range(3):
+        world.append(producer_id=7)
+        world.mark(7, commit=False)
+        if world.log.log_end_offset == 2:
+            world.sync()
+            world.log.close()
+            write_offsets(world.files, DATA, RECOVERY_POINTS, {TopicPartition("t", 0): 2})
+            world.open()
+    world.files.open(f"{DIRECTORY}/{0:020d}.txnindex").write_at(34, bytes(34))
+    world.files.kill()
+    world.open()
+    assert [entry.first_offset for entry in world.log.aborted_between(0, 6)] == [0, 2, 4]
