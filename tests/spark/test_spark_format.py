@@ -1,0 +1,253 @@
+"""Format `oncelog` in Spark itself: one JVM for the file (about half a minute). Kills are in `make spark-kills`."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sqlite3
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncelog import TopicPartition, sync
+from oncelog.spark.java import NoJava, prepare_java
+from oncelog.testing import TestBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[TestBroker]:
+    with TestBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    try:
+        prepare_java()
+    except NoJava as error:
+        pytest.skip(str(error))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark's own deprecations are not ours to mend
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[2]")
+        for key, value in {
+            "spark.ui.enabled": "false",
+            "spark.log.level": "OFF",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.session.timeZone": "UTC",
+        }.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+def fill(broker: TestBroker, topic: str, count: int) -> None:
+    """`count` committed records, and aborted ones between them."""
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: 2})
+    with sync.Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id=f"fill-{topic}") as producer:
+        for begin in range(0, count, 50):
+            with producer.transaction():
+                for i in range(begin, min(begin + 50, count)):
+                    producer.send(
+                        topic,
+                        b"%d" % i,
+                        key=b"k%d" % (i % 5),
+                        headers=[("n", b"%d" % i)],
+                        timestamp_ms=1_700_000_000_000 + i,
+                    )
+            producer.begin_transaction()
+            producer.send(topic, b"aborted")
+            producer.flush()
+            producer.abort_transaction()
+
+
+def source(spark: SparkSession, broker: TestBroker, topic: str, **options: Any) -> DataFrame:
+    reader = (
+        spark.read.format("oncelog").option("bootstrap.servers", broker.bootstrap_servers).option("subscribe", topic)
+    )
+    return reader.options(**options).load()
+
+
+def stream(spark: SparkSession, broker: TestBroker, topic: str, **options: Any) -> DataFrame:
+    reader = spark.readStream.format("oncelog").option("bootstrap.servers", broker.bootstrap_servers)
+    return reader.option("subscribe", topic).option("startingOffsets", "earliest").options(**options).load()
+
+
+def copy(frame: DataFrame, broker: TestBroker, topic: str, checkpoint: pathlib.Path, **options: str) -> Any:
+    writer = (
+        frame.select("key", "value").writeStream.format("oncelog").option("bootstrap.servers", broker.bootstrap_servers)
+    )
+    query = writer.option("topic", topic).option("checkpointLocation", str(checkpoint)).options(**options)
+    running = query.trigger(availableNow=True).start()
+    running.awaitTermination()
+    return running
+
+
+def values(broker: TestBroker, topic: str) -> list[bytes]:
+    with sync.Consumer(
+        topic,
+        bootstrap_servers=broker.bootstrap_servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        found: list[bytes] = []
+        while records := consumer.poll(timeout_ms=300):
+            found += [record.value for record in records]
+        return found
+
+
+def test_a_batch_read_has_the_columns_of_sparks_kafka_source(spark: SparkSession, broker: TestBroker) -> None:
+    fill(broker, "columns", 100)
+    frame = source(spark, broker, "columns", includeHeaders="true")
+    assert frame.dtypes == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("timestampType", "int"),
+        ("headers", "array<struct<key:string,value:binary>>"),
+    ]
+    rows = sorted(frame.collect(), key=lambda row: int(row.value))
+    assert [bytes(row.value) for row in rows] == [b"%d" % i for i in range(100)]
+    assert (bytes(rows[7].key), rows[7].topic, rows[7].timestampType) == (b"k2", "columns", 0)
+    assert (rows[7].headers[0].key, bytes(rows[7].headers[0].value)) == ("n", b"7")
+    assert int(rows[7].timestamp.timestamp() * 1000) == 1_700_000_000_007
+
+
+def test_offsets_bound_a_batch_read(spark: SparkSession, broker: TestBroker) -> None:
+    fill(broker, "bounded", 100)
+    offsets = {(row.partition, row.offset) for row in source(spark, broker, "bounded").collect()}
+    part = {(p, o) for p, o in offsets if p == 0 and 5 <= o < 20}
+    frame = source(
+        spark,
+        broker,
+        "bounded",
+        startingOffsets=json.dumps({"bounded": {"0": 5, "1": 0}}),
+        endingOffsets=json.dumps({"bounded": {"0": 20, "1": 0}}),
+        minPartitions="3",
+    )
+    assert {(row.partition, row.offset) for row in frame.collect()} == part
+
+
+def test_a_read_past_the_logs_start_is_data_loss(spark: SparkSession, broker: TestBroker) -> None:
+    fill(broker, "deleted", 100)
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.delete_records({TopicPartition("deleted", 0): 10})
+    start = json.dumps({"deleted": {"0": 0, "1": 0}})
+    with pytest.raises(Exception, match="the log starts at 10"):
+        source(spark, broker, "deleted", startingOffsets=start).collect()
+    rows = source(spark, broker, "deleted", startingOffsets=start, failOnDataLoss="false").collect()
+    assert min(row.offset for row in rows if row.partition == 0) >= 10
+
+
+def test_a_stream_copies_exactly_once_and_a_repeated_batch_changes_nothing(
+    spark: SparkSession, broker: TestBroker, tmp_path: pathlib.Path
+) -> None:
+    fill(broker, "in", 400)
+    query = copy(stream(spark, broker, "in", maxOffsetsPerTrigger="150"), broker, "out", tmp_path / "c")
+    assert len([p for p in query.recentProgress if p["numInputRows"]]) >= 3
+    assert sorted(values(broker, "out"), key=int) == [b"%d" % i for i in range(400)]
+    commits = tmp_path / "c" / "commits"
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+    for name in (f"{last}", f".{last}.crc"):
+        (commits / name).unlink()  # as if the driver had died before it could note the last batch
+    copy(stream(spark, broker, "in", maxOffsetsPerTrigger="150"), broker, "out", tmp_path / "c")
+    assert sorted(values(broker, "out"), key=int) == [b"%d" % i for i in range(400)]
+
+
+def test_an_open_transaction_bounds_the_stream(spark: SparkSession, broker: TestBroker, tmp_path: pathlib.Path) -> None:
+    fill(broker, "held", 50)
+    with sync.Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="holder") as producer:
+        producer.begin_transaction()
+        for partition in range(2):
+            producer.send("held", b"1000", partition=partition)
+        producer.flush()
+        copy(stream(spark, broker, "held"), broker, "held-out", tmp_path / "c")
+        assert len(values(broker, "held-out")) == 50
+        producer.commit_transaction()
+    copy(stream(spark, broker, "held"), broker, "held-out", tmp_path / "c")
+    assert sorted(values(broker, "held-out"), key=int)[-2:] == [b"1000", b"1000"]
+    assert len(values(broker, "held-out")) == 52
+
+
+def test_a_batch_write_with_a_version_is_written_once(spark: SparkSession, broker: TestBroker) -> None:
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics({"once": 2})
+    frame = spark.range(30).selectExpr("cast(id as string) as value", "'once' as topic")
+    for _ in range(2):
+        writer = frame.write.format("oncelog").mode("append").option("bootstrap.servers", broker.bootstrap_servers)
+        writer.option("txnAppId", "report").option("txnVersion", "7").save()
+    assert sorted(values(broker, "once"), key=int) == [b"%d" % i for i in range(30)]
+
+
+def test_a_wrong_option_or_column_fails_before_anything_is_written(spark: SparkSession, broker: TestBroker) -> None:
+    def write(frame: DataFrame, **options: str) -> None:
+        writer = frame.write.format("oncelog").mode("append").option("bootstrap.servers", broker.bootstrap_servers)
+        writer.options(**options).save()
+
+    good = spark.sql("select '1' as value")
+    with pytest.raises(Exception, match="did you mean 'topic'"):
+        write(good, topics="wrong")
+    with pytest.raises(Exception, match="column 'id' has no meaning"):
+        write(spark.range(1), topic="wrong")
+    with pytest.raises(Exception, match="option 'topic' or a column"):
+        write(good)
+    with pytest.raises(Exception, match="one of the options 'subscribe'"):
+        spark.read.format("oncelog").option("bootstrap.servers", broker.bootstrap_servers).load().collect()
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert "wrong" not in admin.list_topics()
+
+
+def test_a_dual_write_puts_rows_and_records_together_once(
+    spark: SparkSession, broker: TestBroker, tmp_path: pathlib.Path
+) -> None:
+    import sqlalchemy as sa
+
+    from oncelog.spark import dual_write
+
+    fill(broker, "dual", 120)
+    database = tmp_path / "dual.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE sums (batch INTEGER, total INTEGER)")
+    fails = [True]
+
+    def add(connection: sa.Connection, frame: DataFrame, batch_id: int) -> None:
+        total = sum(int(row.value) for row in frame.collect())
+        connection.execute(sa.text("INSERT INTO sums VALUES (:b, :t)"), {"b": batch_id, "t": total})
+        if fails and batch_id == 1:
+            fails.clear()
+            raise RuntimeError("planned: the database says no, once")
+
+    write = dual_write(
+        query_id="dual",
+        database_url=f"sqlite:///{database}",
+        to_records=lambda frame: frame.select("key", "value"),
+        to_database=add,
+        options={"bootstrap.servers": broker.bootstrap_servers, "topic": "dual-out"},
+    )
+
+    def run() -> None:
+        frame = stream(spark, broker, "dual", maxOffsetsPerTrigger="60")
+        query = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "c"))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(Exception, match="the database says no"):
+        run()
+    run()
+    assert sorted(values(broker, "dual-out"), key=int) == [b"%d" % i for i in range(120)]
+    with sqlite3.connect(database) as connection:
+        assert connection.execute("SELECT sum(total) FROM sums").fetchone() == (sum(range(120)),)
