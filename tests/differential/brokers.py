@@ -13,6 +13,7 @@ from typing import Protocol, Self
 
 from oncelog.broker.broker import Broker
 
+LAUNCHER = pathlib.Path(__file__).parent.parent / "compat" / "apache_kafka" / "apache-kafka"
 START_S = 60.0
 CONFIG: dict[str, object] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
@@ -71,8 +72,15 @@ class OncelogNode:
         self.stop()
 
 
+def kafka_launcher() -> str | None:
+    """The launcher of Apache Kafka, None where Java or its jars cannot be had."""
+    launcher = os.environ.get("ONCELOG_APACHE_KAFKA", str(LAUNCHER))
+    fetched = subprocess.run([launcher, "fetch"], capture_output=True, check=False)
+    return launcher if fetched.returncode == 0 else None
+
+
 class ApacheKafkaNode:
-    """Apache Kafka through the launcher that ONCELOG_APACHE_KAFKA names: `start DIR PORT key=value...`, `stop DIR`."""
+    """Apache Kafka through a launcher: `start DIR PORT key=value...`, `stop DIR`."""
 
     def __init__(self, directory: pathlib.Path, launcher: str, **config: object) -> None:
         with socket.socket() as free:

@@ -45,6 +45,7 @@ class Conversation(GroupVerbs):
         self.transaction_timeout_ms = transaction_timeout_ms
         self._producer_names: dict[int, str] = {}
         self._member_names: dict[str, str] = {}
+        self._transactional_ids: set[str] = set()
         self._connections: list[Connection] = []
         self._shared = self.connection()
 
@@ -131,6 +132,16 @@ class Conversation(GroupVerbs):
 
         self.until(ready)
 
+    def wait_after_restart(self, topic: str, partitions: int) -> None:
+        """Wait until the broker leads again what the conversation is about; says nothing."""
+        self.wait_for_topic(topic, partitions)
+
+        def loaded() -> Any:
+            reply = self.call("DescribeTransactions", 0, transactional_ids=sorted(self._transactional_ids))
+            return None if any(self._is_early(each.error_code) for each in reply.transaction_states) else True
+
+        self.until(loaded)
+
     def topic_id(self, name: str) -> Any:
         request = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
         return self.call("Metadata", 12, **request).topics[0].topic_id
@@ -161,6 +172,8 @@ class Conversation(GroupVerbs):
             return None if wait and self._is_early(reply.error_code) else reply
 
         reply = self.until(answered)
+        if transactional_id:
+            self._transactional_ids.add(self.name(transactional_id))
         resumed = (producer_id, producer_epoch) != NOBODY
         given = f" resume={self.producer((producer_id, producer_epoch))}" if resumed else ""
         phases = " 2pc" if two_phase.get("enable_2pc") else ""
@@ -380,8 +393,8 @@ class Conversation(GroupVerbs):
 
         def answered() -> Any:
             found = self.call("Produce", v, **request).responses[0].partition_responses[0]
-            early = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS)
-            return None if retries and found.error_code in early else found
+            early = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS) if retries else ()
+            return None if found.error_code in (*early, ErrorCode.NOT_LEADER_OR_FOLLOWER) else found
 
         found = self.until(answered)
         if not quiet:

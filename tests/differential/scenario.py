@@ -55,7 +55,7 @@ def transcript(node: Node, name: str) -> list[str]:
             conversation.lines.append("# restart")
             conversation.address = node.address
             conversation.reconnect()
-            conversation.wait_for_topic(topic, partitions)
+            conversation.wait_after_restart(topic, partitions)
     finally:
         conversation.close()
     return conversation.lines
@@ -66,9 +66,18 @@ def warm_up(node: Node) -> None:
     conversation = Conversation(*node.address)
     try:
         conversation.find_group("g")
+        conversation.call("FindCoordinator", 4, key_type=1, coordinator_keys=[conversation.name("t")])
         conversation.init("t")
     finally:
         conversation.close()
+
+
+def as_file(title: str, found: dict[str, list[str]]) -> str:
+    """What `sections` reads."""
+    lines = [f"# {title}"]
+    for name, said in sorted(found.items()):
+        lines += ["", f"## {name}", *said]
+    return "\n".join([*lines, ""])
 
 
 def sections(text: str) -> dict[str, list[str]]:

@@ -70,6 +70,8 @@ def whole_change(
 
 def _current(metadata: ClusterMetadata, resource_type: int, name: str, keys: BrokerKeys) -> Mapping[str, str] | Refusal:
     if resource_type == TOPIC_RESOURCE:
+        if not name:
+            return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         topic = metadata.topics.get(name)
         if topic is None:
             code = ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_fault(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

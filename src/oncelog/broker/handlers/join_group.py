@@ -11,6 +11,8 @@ from oncelog.core.group_rebalance import join_error
 from oncelog.host.randomness import random_uuid
 from oncelog.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
+NULLABLE_PROTOCOL_SINCE = 7
+
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
 
@@ -38,5 +40,7 @@ async def _handle(broker: Broker, request: Request) -> JoinGroupResponse:
             ),
         )
     except CoordinatorFailed as failed:
-        return join_error(failed.error_code, message.member_id)
+        reply = join_error(failed.error_code, message.member_id)
+    if reply.error_code and request.api_version >= NULLABLE_PROTOCOL_SINCE:
+        reply.protocol_name = None  # as Apache Kafka answers where the version can say so
     return reply
