@@ -1,0 +1,67 @@
+"""The examples run, and README's code is the example's code."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import pathlib
+import re
+import sqlite3
+from types import ModuleType
+
+import pytest
+
+from oncelog import sync
+from oncelog.testing import TestBroker
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_embedded_broker_shows_only_what_was_committed() -> None:
+    assert asyncio.run(example("embedded_broker").main()) == [b"3 apples"]
+
+
+def test_readme_shows_the_example_that_runs() -> None:
+    readme = (ROOT / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    source = (ROOT / "examples" / "embedded_broker.py").read_text()
+    assert code.strip() in source
+
+
+def test_rows_and_events_stay_together_over_a_crash(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process dies between the database's commit and the topic's completion; its successor completes."""
+    module, file = example("two_phase_commit"), str(tmp_path / "orders.db")
+
+    class Died(BaseException): ...
+
+    def die(*_: object) -> None:
+        raise Died
+
+    with TestBroker() as broker:
+        assert module.run(broker.bootstrap_servers, file, ["apples"]) == 1
+        with monkeypatch.context() as patch:
+            patch.setattr(sync.Producer, "complete_transaction", die)
+            with pytest.raises(Died):
+                module.run(broker.bootstrap_servers, file, ["pears"])
+        assert module.run(broker.bootstrap_servers, file, ["plums"]) == 3
+        with sync.Consumer(
+            "orders",
+            bootstrap_servers=broker.bootstrap_servers,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        ) as consumer:
+            events: list[str] = []
+            while records := consumer.poll(timeout_ms=500):
+                events += [record.value.decode() for record in records if record.value]
+    with sqlite3.connect(file) as database:
+        rows = [what for (what,) in database.execute("SELECT what FROM orders ORDER BY id")]
+    assert events == rows == ["apples", "pears", "plums"]
