@@ -106,7 +106,12 @@ def broken_import_rules(path: pathlib.Path, tree: ast.AST) -> Iterator[str]:
         target = rest.split(".")[0]
         if top in BANNED_IMPORTS.get(layer, ()):
             yield f"{path.relative_to(SOURCE)}: {layer}/ reaches the outside only through host/, not {top}"
-        if top == "oncelog" and target and target not in (layer, "__version__") and target not in MAY_IMPORT.get(layer, set()) | beside:
+        if (
+            top == "oncelog"
+            and target
+            and target not in (layer, "__version__")
+            and target not in MAY_IMPORT.get(layer, set()) | beside
+        ):
             if layer in ("recipes", "spark", "cli", "console", "demo", "testing") and target[0].isupper():
                 continue  # a public name of the package
             yield f"{path.relative_to(SOURCE)}: {layer}/ may not import {target}/"
