@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import threading
 import time
 
-from bench.servers import Server, apache_kafka, oncelog
-from bench.table import Row
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.pairs import KAFKA, ROUNDS, both, in_turn, median, merged, percentile
+from bench.servers import Server, apache_kafka, oncelog
+from bench.table import Row
+
 TRANSACTIONS = 300
+LAUNCHES = 3
+SYNCED = f"{KAFKA}, log.flush.interval.messages=1"
 
 
 def make_topic(server: Server, name: str, partitions: int = 1) -> None:
@@ -72,9 +77,8 @@ def rate_of_eight(server: Server, seconds: float = 5.0, name: str = "eight") -> 
     return sum(counts) / (time.perf_counter() - started)
 
 
-def produce_rate(server: Server, size: int, total_mb: int = 60) -> float:
-    """MB/s of acknowledged records through librdkafka."""
-    name = f"mb-{size}"
+def produce_rate(server: Server, size: int, name: str, total_mb: int = 60) -> float:
+    """MB/s of acknowledged records through librdkafka, into a new topic."""
     make_topic(server, name)
     producer = Producer(
         {
@@ -97,9 +101,9 @@ def produce_rate(server: Server, size: int, total_mb: int = 60) -> float:
     return count * size / 1e6 / (time.perf_counter() - started)
 
 
-def consume_rate(server: Server, size: int, total_mb: int = 60) -> float:
+def consume_rate(server: Server, size: int, name: str, total_mb: int = 60) -> float:
     """MB/s of records delivered to the application through librdkafka."""
-    name, count = f"mb-{size}", total_mb * 1_000_000 // size
+    count = total_mb * 1_000_000 // size
     consumer = Consumer(
         {
             "bootstrap.servers": server.bootstrap,
@@ -111,7 +115,7 @@ def consume_rate(server: Server, size: int, total_mb: int = 60) -> float:
     consumer.assign([TopicPartition(name, 0, 0)])
     got, started = 0, time.perf_counter()
     while got < count:
-        got += len(consumer.consume(10_000, 1.0))
+        got += len(consumer.consume(min(10_000, count - got), 1.0))  # it waits for all that is asked for
     taken = time.perf_counter() - started
     consumer.close()
     return count * size / 1e6 / taken
@@ -140,102 +144,111 @@ def read_all_seconds(server: Server, isolation: str, expected: int, name: str = 
     consumer.assign([TopicPartition(name, 0, 0)])
     got, started = 0, time.perf_counter()
     while got < expected:
-        got += len(consumer.consume(10_000, 1.0))
+        got += len(consumer.consume(min(10_000, expected - got), 1.0))
     taken = time.perf_counter() - started
     consumer.close()
     return taken
 
 
-def percentile(taken: list[float], p: float) -> float:
-    return taken[min(len(taken) - 1, int(len(taken) * p))]
-
-
 def launch(with_kafka: bool) -> list[Row]:
-    ours, memory = [], []
-    for _ in range(3):
-        with oncelog() as server:
-            ours.append(launch_to_first_commit(server))
-        with oncelog() as server:
-            time.sleep(1)
-            memory.append(server.resident_mib())
-    theirs = their_memory = None
-    if with_kafka:
-        with apache_kafka() as server:
-            theirs = launch_to_first_commit(server)
-        with apache_kafka() as server:
-            their_memory = server.resident_mib()
+    kinds = [oncelog, apache_kafka] if with_kafka else [oncelog]
+    seconds: dict[str, list[float]] = {"oncelog": [], KAFKA: []}
+    memory: dict[str, list[float]] = {"oncelog": [], KAFKA: []}
+    for i in range(LAUNCHES):
+        for start in kinds if i % 2 == 0 else reversed(kinds):
+            with start() as server:
+                seconds[server.name].append(launch_to_first_commit(server))
+            with start() as server:
+                time.sleep(1)
+                memory[server.name].append(server.resident_mib())
+    note = f"n={LAUNCHES}"
     return [
-        Row("launch to first committed transaction", "s", statistics.median(ours), theirs, aim="<= 0.7 s"),
-        Row("idle resident memory", "MiB", statistics.median(memory), their_memory, aim="<= 70 MiB"),
+        Row(
+            "launch to first committed transaction",
+            "s",
+            median(seconds, "oncelog"),
+            median(seconds, KAFKA),
+            aim="<= 0.7 s",
+            note=note,
+        ),
+        Row(
+            "idle resident memory",
+            "MiB",
+            median(memory, "oncelog"),
+            median(memory, KAFKA),
+            aim="<= 70 MiB",
+            note=note,
+        ),
     ]
 
 
 def transactions(with_kafka: bool) -> list[Row]:
-    with oncelog() as server:
-        ours, our_eight = latencies(server), rate_of_eight(server)
+    with contextlib.ExitStack() as stack:
+        servers = stack.enter_context(both(with_kafka))
+        synced = stack.enter_context(apache_kafka(SYNCED, log_flush_interval_messages=1)) if with_kafka else None
+        everyone = [*servers, synced] if synced else servers
+        one = in_turn(everyone, lambda server, i: latencies(server, name=f"latency-{i}"))
+        eight = in_turn(everyone, lambda server, i: rate_of_eight(server, name=f"eight-{i}"))
+    ours, theirs = merged(one, "oncelog"), merged(one, KAFKA)
+    per_second = {name: [1000 / statistics.mean(samples) for samples in rounds] for name, rounds in one.items()}
+    note = f"n={len(ours)}"
     rows = [
-        Row("one-record transaction p50 (ours synced)", "ms", percentile(ours, 0.5), aim="<= 3 ms"),
-        Row("one-record transaction p99 (ours synced)", "ms", percentile(ours, 0.99), aim="<= 10 ms"),
-        Row("transactions/s, 1 producer (ours synced)", "/s", 1000 / statistics.mean(ours), better="more", aim=">= 1x"),
-        Row("transactions/s, 8 producers (ours synced)", "/s", our_eight, better="more", aim=">= 1x"),
-        Row(
-            "transactions/s, 1 producer, equal durability",
-            "/s",
-            1000 / statistics.mean(ours),
-            better="more",
-            aim=">= 5x",
-        ),
-    ]
-    if with_kafka:
-        with apache_kafka() as server:
-            theirs, their_eight = latencies(server), rate_of_eight(server)
-        with apache_kafka(log_flush_interval_messages=1) as server:
-            synced = latencies(server, 100)
-        figures = [percentile(theirs, 0.5), percentile(theirs, 0.99), 1000 / statistics.mean(theirs), their_eight]
-        for row, figure in zip(rows, [*figures, 1000 / statistics.mean(synced)], strict=True):
-            row.other = figure
-        rows[-1].other_name += ", log.flush.interval.messages=1"
-    return rows
-
-
-def throughput(with_kafka: bool) -> list[Row]:
-    rows = []
-    sizes = (100, 1_000, 10_000)
-    with oncelog(flush_policy="os") as server:
-        ours = {size: (produce_rate(server, size), consume_rate(server, size)) for size in sizes}
-    theirs: dict[int, tuple[float | None, float | None]] = dict.fromkeys(sizes, (None, None))
-    if with_kafka:
-        with apache_kafka() as server:
-            theirs = {size: (produce_rate(server, size), consume_rate(server, size)) for size in sizes}
-    for size in sizes:
-        for kind, i in (("produce", 0), ("consume", 1)):
+        Row(f"one-record transaction {word} (ours synced)", "ms", percentile(ours, p), percentile(theirs, p),
+            aim=aim, note=note)
+        for word, p, aim in (("p50", 0.5, "<= 3 ms"), ("p99", 0.99, "<= 10 ms"))
+    ]  # fmt: skip
+    for what, figures in (("1 producer", per_second), ("8 producers", eight)):
+        for other, word, aim in ((KAFKA, "ours synced", ">= 1x"), (SYNCED, "both synced", ">= 5x")):
             rows.append(
                 Row(
-                    f"{kind}, {size} B records, flush.policy=os",
-                    "MB/s",
-                    ours[size][i],
-                    theirs[size][i],
+                    f"transactions/s, {what} ({word})",
+                    "/s",
+                    median(figures, "oncelog"),
+                    median(figures, other),
+                    other_name=other,
                     better="more",
-                    aim=">= 0.7x",
+                    aim=aim,
+                    note=f"median of {ROUNDS}",
                 )
             )
     return rows
 
 
+def throughput(with_kafka: bool) -> list[Row]:
+    rows = []
+    with both(with_kafka, flush_policy="os") as servers:
+        for size in (100, 1_000, 10_000):
+            for server in servers:
+                produce_rate(server, size, f"warm-{size}", 20)
+                consume_rate(server, size, f"warm-{size}", 20)
+            written = in_turn(servers, lambda server, i: produce_rate(server, size, f"mb-{size}-{i}"))  # noqa: B023
+            read = in_turn(servers, lambda server, i: consume_rate(server, size, f"mb-{size}-{i}"))  # noqa: B023
+            for kind, figures in (("produce", written), ("consume", read)):
+                rows.append(
+                    Row(
+                        f"{kind}, {size} B records, flush.policy=os",
+                        "MB/s",
+                        median(figures, "oncelog"),
+                        median(figures, KAFKA),
+                        better="more",
+                        aim=">= 0.7x",
+                        note=f"median of {ROUNDS}",
+                    )
+                )
+    return rows
+
+
 def aborted(with_kafka: bool) -> list[Row]:
     count = 10_000
-    figures: list[list[float | None]] = []
-    for start in (lambda: oncelog(flush_policy="os"), apache_kafka if with_kafka else None):
-        if start is None:
-            figures.append([None, None])
-            continue
-        with start() as server:
+    with both(with_kafka, flush_policy="os") as servers:
+        for server in servers:
             fill_aborted(server, count)
-            figures.append(
-                [
-                    read_all_seconds(server, "read_committed", count),
-                    read_all_seconds(server, "read_uncommitted", 2 * count),
-                ]
-            )
-    names = ("read_committed of 10,000 committed + 10,000 aborted", "read_uncommitted of the same")
-    return [Row(name, "s", figures[0][i], figures[1][i]) for i, name in enumerate(names)]
+        committed = in_turn(servers, lambda server, _: read_all_seconds(server, "read_committed", count))
+        everything = in_turn(servers, lambda server, _: read_all_seconds(server, "read_uncommitted", 2 * count))
+    return [
+        Row(name, "s", median(figures, "oncelog"), median(figures, KAFKA), note=f"median of {ROUNDS}")
+        for name, figures in (
+            ("read_committed of 10,000 committed + 10,000 aborted transactions", committed),
+            ("read_uncommitted of the same", everything),
+        )
+    ]
