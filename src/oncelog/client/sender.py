@@ -155,6 +155,7 @@ class Sender:
             connection = self._cluster.open_connection(self._cluster.view.nodes[node_id], self.wake)
             if connection is not None:
                 self._produce(node_id, connection, batches)
+                self.wake()  # a partition may have more than one batch to send
 
     def _may_send(self, batch: ProducerBatch) -> bool:
         if self._in_flight.is_muted(batch.topic_partition):

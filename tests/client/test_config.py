@@ -1,0 +1,87 @@
+"""Keys in both spellings, values as text, and errors that name the nearest key."""
+
+import logging
+
+import pytest
+
+from oncelog.client.config import ConsumerConfig, ProducerConfig
+from oncelog.errors import ConfigurationError
+from oncelog.wire.compression import Codec
+
+
+def test_dotted_keys_and_text_values():
+    config = ProducerConfig.of_dotted(
+        {
+            "bootstrap.servers": "a:1, [::1]:2",
+            "linger.ms": "7",
+            "enable.idempotence": "true",
+            "compression.type": "zstd",
+        }
+    )
+    assert (config.linger_ms, config.is_idempotent, config.codec) == (7, True, Codec.ZSTD)
+    assert config.bootstrap_addresses() == [("a", 1), ("::1", 2)]
+
+
+def test_bootstrap_servers_may_be_a_list():
+    assert ProducerConfig.of({"bootstrap_servers": ["a:1", "b:2"]}).bootstrap_addresses() == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"linger.s": 1}, "did you mean 'linger_ms'"),
+        ({"isolation.level": "read_committed"}, "unknown option 'isolation_level'"),
+        ({"linger.ms": "soon"}, "linger_ms='soon': expected int"),
+        ({"linger.ms": 1.5}, "expected int"),
+        ({"enable.idempotence": "perhaps"}, "expected bool"),
+        ({"bootstrap.servers": "nowhere"}, "expected HOST:PORT"),
+        ({"bootstrap.servers": "a:99999"}, "expected HOST:PORT"),
+        ({"compression.type": "rar"}, "expected one of none, gzip"),
+        ({"acks": "2"}, "expected all, 1 or 0"),
+        ({"acks": "1"}, "needs enable_idempotence=False"),
+        ({"transactional.id": ""}, "must not be empty"),
+        ({"transactional.id": "t", "enable.idempotence": False}, "transactions need"),
+        ({"max.in.flight.requests.per.connection": 6}, "must be 1 to 5"),
+        ({"security.protocol": "SSL"}, "only PLAINTEXT"),
+        ({"batch.size": 0}, "must be more than 0"),
+        ({"delivery.timeout.ms": 1000}, "at least linger_ms"),
+        ({"transaction.two.phase.commit.enable": True}, "needs a transactional_id"),
+        (
+            {"transaction.two.phase.commit.enable": True, "transactional.id": "t", "transaction.timeout.ms": 60000},
+            "has no meaning with",
+        ),
+    ],
+)
+def test_producer_refuses(values, says):
+    with pytest.raises(ConfigurationError, match="producer|" + says) as refused:
+        ProducerConfig.of_dotted(values)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"isolation.level": "committed"}, "expected one of read_uncommitted, read_committed"),
+        ({"auto.offset.reset": "first"}, "expected one of latest"),
+        ({"order": "time"}, "expected one of offset, transaction"),
+        ({"group.id": ""}, "must not be empty"),
+        ({"max.poll.records": 0}, "must be more than 0"),
+    ],
+)
+def test_consumer_refuses(values, says):
+    with pytest.raises(ConfigurationError) as refused:
+        ConsumerConfig.of_dotted(values)
+    assert says in str(refused.value)
+
+
+def test_kafkas_keys_without_meaning_are_taken_with_a_warning(caplog):
+    with caplog.at_level(logging.WARNING):
+        ProducerConfig.of_dotted({"metrics.num.samples": 3})
+    assert "metrics_num_samples has no meaning" in caplog.text
+
+
+def test_a_prepared_transaction_is_kept_by_default_with_two_phase_commit():
+    two_phase = {"transactional_id": "t", "transaction_two_phase_commit_enable": True}
+    assert ProducerConfig.of(two_phase).keeps_prepared
+    assert not ProducerConfig.of(two_phase | {"keep_prepared_txn": False}).keeps_prepared
+    assert not ProducerConfig.of({"transactional_id": "t"}).keeps_prepared
