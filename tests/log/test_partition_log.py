@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oncelog.errors import DamagedLog, OffsetOutOfRange, StorageError
@@ -16,7 +16,7 @@ from oncelog.log.recovery import recover
 from oncelog.wire.record_batch import batches
 from tests.log.naive import NOW_MS, NaiveProducers, data_batch, naive_read, only
 from tests.log.world import DIRECTORY, SMALL, World
-from tests.simulator.files import Fault, SimFiles
+from tests.simulator.files import Fault, Keep, SimFiles
 
 LONG = int(os.environ.get("ONCELOG_LONG", "0"))
 
@@ -60,13 +60,30 @@ def perform(world: World, step: tuple[object, ...]) -> None:
             world.truncate(share)
 
 
+BIG_BATCH = ("append", 2, 1200, 1)
+
+
 @settings(max_examples=120 + 3000 * LONG, deadline=None)
 @given(st.lists(steps, max_size=30), st.integers(0, 1000))
+# Found by this test: a snapshot taken while cutting, with producers that were cut; a segment removed, its producers
+# with it, before any snapshot was durable; the same with a power cut.
+@example([("mark", 1, False), ("append", 3, 1200, -1), ("truncate", 0.0), ("kill",)], 0)
+@example([BIG_BATCH, ("sync",), ("mark", 2, False), ("delete", 1.0), ("kill",)], 0)
+@example([BIG_BATCH, ("sync",), ("roll",), ("delete", 1.0), ("crash",)], 0)
+@example([("mark", 1, False), ("sync",), ("roll",), ("delete", 1.0), ("crash",)], 0)
+@example([*[("append", 1, 300, 1)] * 9, ("checkpoint",), ("truncate", 0.7), ("append", 1, 1, -1), ("restart",)], 0)
 def test_the_log_is_a_list_of_batches(script: list[tuple[object, ...]], seed: int) -> None:
     world = World(seed)
     for step in script:
         perform(world, step)
         world.check()
+    world.close()
+    written = world.files.snapshot(DIRECTORY)
+    for path in written:
+        if path.endswith("index"):
+            world.files.remove(path)
+    for segment in world.open(is_clean=True).log.segments:
+        assert segment.offset_index.to_bytes() == written.get(segment.index_path, b""), "as if built from scratch"
 
 
 @settings(max_examples=60, deadline=None)
@@ -267,6 +284,34 @@ def test_the_recovery_point_follows_within_its_bounds() -> None:
     assert len([name for name in world.files.list(DIRECTORY) if name.endswith(".snapshot")]) == 2
     report = world.kill()
     assert 0 < report.replayed_size_bytes <= 3600
+
+
+def test_producers_outlive_the_segments_they_wrote() -> None:
+    """A removal can reach the disk before the snapshot that was written earlier."""
+    for seed in range(40):
+        world = World(seed)
+        world.append(2, 1200, producer_id=1)
+        world.sync()
+        world.log.roll()
+        world.delete_before(2)
+        world.crash()
+        assert [entry.producer_id for entry in world.producers.snapshot_entries()] == [1]
+
+
+def test_the_indexes_of_rolled_segments_are_synced_with_the_data() -> None:
+    """Else a power cut would make the next start read gigabytes to rebuild them."""
+    world = World()
+    for i in range(12):
+        world.append(value_bytes=300, producer_id=1)
+        if i == 2:
+            world.mark(1, commit=False)
+    expected = {segment.base_offset: segment.offset_index.to_bytes() for segment in world.log.segments[:-1]}
+    world.sync()
+    world.files.crash(Keep.NONE)
+    for base_offset, data in expected.items():
+        assert data
+        assert world.files.read_whole(f"{DIRECTORY}/{base_offset:020d}.index") == data
+    assert world.files.read_whole(f"{DIRECTORY}/{0:020d}.txnindex")
 
 
 def test_an_append_is_one_write() -> None:

@@ -100,6 +100,7 @@ EXAMPLE = [AbortedTransaction(2, 2, 5, 6), AbortedTransaction(1, 6, 9, 7)]
 
 def test_the_two_fetches_of_the_seed() -> None:
     assert collect_aborted(EXAMPLE, 0, 5) == ([EXAMPLE[0]], True)
+    assert collect_aborted(EXAMPLE[:1], 0, 6) == ([EXAMPLE[0]], True), "an LSO at the bound ends the scan"
     assert collect_aborted(EXAMPLE, 5, 9) == (EXAMPLE, False)
 
 

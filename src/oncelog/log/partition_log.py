@@ -401,6 +401,7 @@ class PartitionLog:
             del self.segments[keep + 1 :]
             self._active = self.segments[-1]
             self._active.truncate_to(end_offset)
+            self._active.flush_indexes()
             end_offset = self._active.end_offset  # the end of a whole batch
             for offset in [offset for offset in self._snapshot_offsets if offset > end_offset]:
                 self._unsynced.pop(f"{self.directory}/{producer_snapshot.file_name(offset)}", None)
@@ -408,7 +409,8 @@ class PartitionLog:
             self.leader_epochs.truncate_end(end_offset)
             self._write_leader_epochs()
             self.recovery_point = min(self.recovery_point, end_offset)
-            self._mark_unsynced(self._active.log_path)
+            for path in self._active.paths[:3]:
+                self._mark_unsynced(path)
             self._active_is_unsynced = self._names_are_unsynced = True
             self._bytes_since_recovery_point = 0  # no checkpoint now: the producers still know what was cut
             sync_all(self.files_to_sync())
