@@ -71,7 +71,7 @@ BIG_BATCH = ("append", 2, 1200, 1)
 @example([BIG_BATCH, ("sync",), ("mark", 2, False), ("delete", 1.0), ("kill",)], 0)
 @example([BIG_BATCH, ("sync",), ("roll",), ("delete", 1.0), ("crash",)], 0)
 @example([("mark", 1, False), ("sync",), ("roll",), ("delete", 1.0), ("crash",)], 0)
-@example([*[("append", 1, 300, 1)] * 9, ("checkpoint",), ("truncate", 0.7), ("append", 1, 1, -1), ("restart",)], 0)
+@example([*[("append", 1, 300, 1)] * 9, ("checkpoint",), ("truncate", 0.7), ("append", 1, 1, -1)], 0)
 def test_the_log_is_a_list_of_batches(script: list[tuple[object, ...]], seed: int) -> None:
     world = World(seed)
     for step in script:
