@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from oncelog.core.cluster_metadata import ClusterMetadata
 from oncelog.core.partition import Partition
-from oncelog.errors import DamagedLog, StorageError
+from oncelog.errors import CorruptBatch, DamagedLog, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.files import Syncer
 from oncelog.host.tasks import Tasks
@@ -40,6 +40,7 @@ class MetadataStore:
         self.metadata = ClusterMetadata()
         self.on_change: Callable[[Sequence[MetadataRecord]], None] | None = None
         self._files = files
+        self._data_directory = data_directory
         self._directory = f"{data_directory}/{DIRECTORY}"
         self._syncer = syncer
         self._clock = clock
@@ -51,6 +52,8 @@ class MetadataStore:
     def open(self, *, is_clean: bool) -> None:
         """Recover the log and apply all of it. Raises DamagedLog, StorageError, MalformedMessage, CorruptBatch."""
         self._files.files.make_directory(self._directory)
+        # What is synced inside is lost with the directory's own name; the process that made it may have been killed here.
+        self._files.files.sync_directory(self._data_directory)
         if not is_clean:
             self._refuse_damage()
         config = LogConfig(retention_ms=-1)
@@ -69,8 +72,7 @@ class MetadataStore:
         for name in self._files.files.list(self._directory):
             if name.endswith(".log"):
                 data = self._files.files.read_whole(f"{self._directory}/{name}")
-                whole = takewhile(lambda batch: batch.crc_is_valid, batches(data))
-                position = sum(batch.size_bytes for batch in whole)
+                position = whole_size_bytes(data)
                 if valid_batches(data[position + 1 :], 0):
                     raise DamagedLog(
                         f"{self._directory}/{name}: bad batch at position {position}, whole ones behind it"
@@ -121,6 +123,17 @@ class MetadataStore:
         """Close the log cleanly. Raises StorageError."""
         if self._log is not None:
             self._log.close()
+
+
+def whole_size_bytes(data: bytes) -> int:
+    """How far whole batches reach; a torn one may not even look like a batch."""
+    position = 0
+    try:
+        for batch in takewhile(lambda batch: batch.crc_is_valid, batches(data)):
+            position += batch.size_bytes
+    except CorruptBatch:
+        pass
+    return position
 
 
 def all_batches(log: PartitionLog) -> list[RecordBatch]:
