@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from oncelog.errors import StorageError
-from tests.simulator.files import Fault, PowerCut, SimFiles
+from tests.simulator.files import Fault, Keep, PowerCut, SimFiles
 from tests.simulator.loop import Process
 
 
@@ -22,13 +22,20 @@ class Disk(SimFiles):
     def __init__(self, seed: int | str) -> None:
         super().__init__(seed)
         self.on_power_cut: Callable[[], None] | None = None
+        self.has_failed_sync = False  # the page cache holds bytes that it takes for saved
 
     def operation(self, what: str, path: str) -> Fault | None:
         was_off = self.is_off
         fault = super().operation(what, path)
         if self.is_off and not was_off and self.on_power_cut is not None:
             self.on_power_cut()
+        if fault is not None and what in ("sync", "sync_directory"):
+            self.has_failed_sync = True
         return fault
+
+    def crash(self, keep: Keep = Keep.RANDOM) -> None:
+        super().crash(keep)
+        self.has_failed_sync = False
 
     def copy_of_synced(self, seed: int | str) -> Disk:
         """What would be left if the power went now and nothing that was not synced survived."""

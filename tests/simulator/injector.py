@@ -62,9 +62,9 @@ class Injector:
         for process in [cluster.broker_process, *cluster.clients.values()]:
             if process is not None and process.is_paused:
                 process.resume()
-            if process is not None:
-                process.clock_offset_ms = 0
-        if not cluster.is_serving or self._is_offline():
+        # A transaction that began while the clock was ahead times out by that clock, as in Apache Kafka.
+        cluster.set_broker_clock(cluster.clock_offset_max_ms)
+        if not cluster.is_serving or cluster.is_stopping or cluster.disk.has_failed_sync or self._is_offline():
             cluster.end_broker(Keep.RANDOM if cluster.disk.is_off else None)
             for _ in range(5):
                 if await cluster.start_broker():
@@ -150,13 +150,16 @@ class Injector:
             await self._pause(process, "client")
 
     async def _jump_clock(self) -> None:
-        process = self.random.choice((self.cluster.broker_process, self._client()))
-        if process is not None:
-            # An hour ahead times out every open transaction; back again, nothing may break either.
-            jump_ms = self.random.choice((-3_600_000, -1500, 1500, 3_000, 3_600_000))
-            self.cluster.count("clock jump")
-            self.cluster.note(f"the clock of {process.name} is now {jump_ms} ms off")
-            process.clock_offset_ms = jump_ms
+        cluster, client = self.cluster, self._client()
+        # An hour ahead times out every open transaction; back again, nothing may break either.
+        jump_ms = self.random.choice((-3_600_000, -1500, 1500, 3_000, 3_600_000))
+        is_broker = client is None or self.random.random() < 0.5
+        cluster.count("clock jump")
+        if is_broker or client is None:
+            cluster.set_broker_clock(jump_ms)
+        else:
+            client.clock_offset_ms = jump_ms
+        cluster.note(f"the clock of {'the broker' if client is None or is_broker else client.name} is {jump_ms} ms off")
 
     async def _fail_disk(self) -> None:
         fault = self.random.choice((Fault.DISK_FULL, Fault.IO_ERROR, Fault.SYNC_ERROR))
