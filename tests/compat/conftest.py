@@ -1,0 +1,30 @@
+"""The broker under other people's clients, with short waits, and names nobody used before."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+import pytest
+
+from oncelog.testing.broker import TestBroker
+
+CONFIG = {
+    "num.partitions": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "group.min.session.timeout.ms": "1000",
+}
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def bootstrap_servers():
+    """One broker for all tests of a file."""
+    with TestBroker(CONFIG) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def name():
+    """A name that nobody used before, for topics, transactional ids and groups."""
+    return f"n{os.getpid()}-{next(_numbers)}"

@@ -1,0 +1,189 @@
+"""confluent-kafka (librdkafka): the transaction APIs in versions 0 to 4, from its own producer and consumer."""
+
+from __future__ import annotations
+
+import time
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+pytestmark = pytest.mark.compat
+WAIT_S = 10
+
+
+class Clients:
+    """Makes clients of one broker and closes them."""
+
+    def __init__(self, bootstrap_servers, name):
+        self.common = {"bootstrap.servers": bootstrap_servers}
+        self.name = name
+        self.admin = AdminClient(self.common)
+
+    def topic(self, partitions=1, **configs):
+        asked = NewTopic(self.name, partitions, 1, config={k.replace("_", "."): v for k, v in configs.items()})
+        self.admin.create_topics([asked])[self.name].result(WAIT_S)
+        return self.name
+
+    def producer(self, transactional_id=None, **config):
+        if transactional_id:
+            config["transactional.id"] = f"{self.name}-{transactional_id}"
+        producer = confluent_kafka.Producer(self.common | {"linger.ms": 0} | config)
+        if transactional_id:
+            producer.init_transactions(WAIT_S)
+        return producer
+
+    def consumer(self, isolation_level="read_committed", **config):
+        return confluent_kafka.Consumer(
+            self.common
+            | {
+                "group.id": f"{self.name}-reader",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "isolation.level": isolation_level,
+                "session.timeout.ms": 6000,
+            }
+            | config
+        )
+
+    def read(self, topic, count, isolation_level="read_committed", partitions=1):
+        """Exactly `count` values come, and then the end of every partition."""
+        consumer = self.consumer(isolation_level, **{"enable.partition.eof": True})
+        consumer.assign([confluent_kafka.TopicPartition(topic, index, 0) for index in range(partitions)])
+        values, ends, deadline = [], 0, time.monotonic() + WAIT_S
+        try:
+            while (len(values) < count or ends < partitions) and time.monotonic() < deadline:
+                message = consumer.poll(0.5)
+                if message is None:
+                    continue
+                if message.error() is None:
+                    values.append(message.value().decode())
+                    continue
+                assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
+                ends = ends + 1 if len(values) >= count else 0
+        finally:
+            consumer.close()
+        return sorted(values) if partitions > 1 else values
+
+
+@pytest.fixture
+def clients(bootstrap_servers, name):
+    return Clients(bootstrap_servers, name)
+
+
+def send(producer, topic, *values, partition=0):
+    failures = []
+    for value in values:
+        producer.produce(
+            topic, value, partition=partition, on_delivery=lambda error, _: failures.append(error) if error else None
+        )
+    assert producer.flush(WAIT_S) == 0
+    return failures
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_come_back_as_they_were_sent(clients, codec):
+    topic = clients.topic()
+    producer = clients.producer(**{"compression.type": codec, "enable.idempotence": True})
+    headers = [("h", b"1"), ("none", None)]
+    producer.produce(topic, b"v" * 2000, key=b"k", headers=headers, timestamp=1_700_000_000_000)
+    producer.flush(WAIT_S)
+    consumer = clients.consumer()
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    message = consumer.poll(WAIT_S)
+    assert (message.key(), message.value(), message.headers()) == (b"k", b"v" * 2000, headers)
+    assert message.timestamp() == (confluent_kafka.TIMESTAMP_CREATE_TIME, 1_700_000_000_000)
+    consumer.close()
+
+
+def test_commit_shows_records_and_abort_hides_them(clients):
+    topic = clients.topic(2)
+    producer = clients.producer("p")
+    for index in range(6):
+        producer.begin_transaction()
+        for partition in (0, 1):
+            assert send(producer, topic, str(index), partition=partition) == []
+        if index % 3 == 1:
+            producer.abort_transaction(WAIT_S)
+        else:
+            producer.commit_transaction(WAIT_S)
+    assert clients.read(topic, 8, partitions=2) == ["0", "0", "2", "2", "3", "3", "5", "5"]
+    assert len(clients.read(topic, 12, "read_uncommitted", partitions=2)) == 12
+
+
+def test_interleaved_aborts_are_told_apart(clients):
+    topic = clients.topic()
+    a, b, plain = clients.producer("a"), clients.producer("b"), clients.producer()
+    for index in range(4):
+        a.begin_transaction()
+        b.begin_transaction()
+        for part in ("x", "y"):
+            for producer, who in ((a, "a"), (b, "b"), (plain, "p")):
+                assert send(producer, topic, f"{who}{index}{part}") == []
+        (a.commit_transaction if index % 2 else a.abort_transaction)(WAIT_S)
+        (b.abort_transaction if index % 2 else b.commit_transaction)(WAIT_S)
+    expected = [f"{who}{i}{part}" for i in range(4) for part in "xy" for who in ("ap" if i % 2 else "bp")]
+    assert clients.read(topic, 16) == expected
+
+
+def test_a_newer_instance_fences_the_older(clients):
+    topic = clients.topic()
+    older = clients.producer("p")
+    older.begin_transaction()
+    assert send(older, topic, "older") == []
+    newer = clients.producer("p")
+    with pytest.raises(confluent_kafka.KafkaException) as failed:
+        older.commit_transaction(WAIT_S)
+    assert failed.value.args[0].fatal()
+    newer.begin_transaction()
+    assert send(newer, topic, "newer") == []
+    newer.commit_transaction(WAIT_S)
+    assert clients.read(topic, 1) == ["newer"]
+
+
+def test_a_timed_out_transaction_is_aborted(clients):
+    topic = clients.topic()
+    producer = clients.producer("p", **{"transaction.timeout.ms": 1000, "message.timeout.ms": 1000})
+    producer.begin_transaction()
+    assert send(producer, topic, "late") == []
+    plain = clients.producer()
+    assert send(plain, topic, "after") == []
+    assert clients.read(topic, 1) == ["after"]
+    with pytest.raises(confluent_kafka.KafkaException):
+        producer.commit_transaction(WAIT_S)
+
+
+def test_consume_transform_produce_moves_offsets_with_the_records(clients):
+    """Offsets in the transaction: after an abort the next one reads the same records again (KIP-447)."""
+    topic = clients.topic(2)
+    assert send(clients.producer(), topic, *(str(index) for index in range(20))) == []
+    consumer, producer = clients.consumer(), clients.producer("p")
+    consumer.subscribe([topic])
+    for commits in (False, True, True):
+        taken = consumer.consume(10, WAIT_S)
+        producer.begin_transaction()
+        assert send(producer, topic, *(f"out {m.value().decode()}" for m in taken), partition=1) == []
+        positions = consumer.position([confluent_kafka.TopicPartition(topic, 0)])
+        producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), WAIT_S)
+        if commits:
+            producer.commit_transaction(WAIT_S)
+        else:
+            producer.abort_transaction(WAIT_S)
+            consumer.seek(confluent_kafka.TopicPartition(topic, 0, 0))
+    consumer.close()
+    outputs = [value for value in clients.read(topic, 40, partitions=2) if value.startswith("out")]
+    assert outputs == sorted(f"out {index}" for index in range(20))
+    stored = clients.consumer().committed([confluent_kafka.TopicPartition(topic, 0)], WAIT_S)
+    assert stored[0].offset == 20
+
+
+def test_admin(clients):
+    topic = clients.topic(2, cleanup_policy="compact")
+    described = clients.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)])
+    (configs,) = [future.result(WAIT_S) for future in described.values()]
+    assert configs["cleanup.policy"].value == "compact"
+    metadata = clients.admin.list_topics(topic, WAIT_S)
+    assert len(metadata.topics[topic].partitions) == 2
+    clients.admin.delete_topics([topic])[topic].result(WAIT_S)
+    with pytest.raises(confluent_kafka.KafkaException):
+        clients.admin.create_topics([NewTopic("no such name!", 1, 1)])["no such name!"].result(WAIT_S)
