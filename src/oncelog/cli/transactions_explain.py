@@ -164,8 +164,8 @@ def judge(settings: Settings, holder: Holder) -> Verdict:
         return Verdict(
             "two-phase",
             "in two-phase commit: it has no timeout and waits for whoever decides about it",
-            "let its application recover; else look up what its database decided and say --commit or --abort",
-            settings.repair("transactions", "complete", *identity, "--commit"),
+            "let its application recover; else look up what its database decided, and add --commit or --abort",
+            settings.repair("transactions", "complete", *identity),
         )
     remaining = owner.remaining_ms or 0
     when = f"in {duration_text(remaining)}" if remaining > 0 else "at its next look"

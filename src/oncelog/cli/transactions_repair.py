@@ -19,7 +19,14 @@ from oncelog.cli.topics import partition_bounds
 from oncelog.cli.transactions_explain import ANY_AGE_MS
 from oncelog.client.admin import Admin
 from oncelog.client.transaction_listing import ProducerDescription, TransactionDescription
-from oncelog.errors import IllegalState, InvalidProducerEpoch, ProducerFenced, UnsupportedVersion
+from oncelog.errors import (
+    IllegalState,
+    InvalidPidMapping,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    ProducerFenced,
+    UnsupportedVersion,
+)
 from oncelog.types import PreparedTxnState, TopicPartition
 
 
@@ -184,6 +191,10 @@ async def complete(settings: Settings, transactional_id: str, state_text: str, c
             await admin.end_transaction(transactional_id, state, commit)
         except (ProducerFenced, InvalidProducerEpoch):
             await _complete_kept(settings, transactional_id, state, commit=commit)
+        except InvalidPidMapping as error:
+            raise Failed(f"{transactional_id} has no transaction {state}: {described}") from error
+        except InvalidTxnState as error:
+            raise Failed(f"transaction {state} of {transactional_id} is over, and not that way: {described}") from error
     result = "committed" if commit else "aborted"
     _said(settings, {"transactional_id": transactional_id, "state": str(state), "result": result})
 

@@ -1,0 +1,87 @@
+"""What the command line's tests share: running `oncelog`, and transactions left open in every way there is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from oncelog import Admin, Producer, TopicPartition
+from oncelog.cli.main import root
+from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.wire.record_batch import build_batch
+
+LONG_AGO_MS = 1_700_000_000_000
+
+
+def oncelog(*arguments: object, stdin: str | bytes | None = None) -> Result:
+    """Run the root command in this process; a bug's traceback fails the test."""
+    result = CliRunner().invoke(root, [str(each) for each in arguments], input=stdin, prog_name="oncelog")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@dataclass
+class Cli:
+    """`oncelog -b BROKER ...`."""
+
+    bootstrap_servers: str
+
+    def __call__(self, *arguments: object, stdin: str | bytes | None = None, status: int = 0) -> Result:
+        result = oncelog("-b", self.bootstrap_servers, *arguments, stdin=stdin)
+        assert result.exit_code == status, (result.stdout, result.stderr)
+        return result
+
+    def json(self, *arguments: object, stdin: str | bytes | None = None, status: int = 0) -> Any:
+        """With `-o json`: stdout must be one document and nothing else."""
+        return json.loads(self(*arguments, "-o", "json", stdin=stdin, status=status).stdout)
+
+    def create(self, topic: str, partitions: int = 1) -> str:
+        self("topics", "create", topic, "-p", partitions)
+        return topic
+
+    def leave_open(self, topic: str, transactional_id: str, *, two_phase: bool = False, count: int = 3) -> str:
+        """Records in a transaction that nobody ends; its state as `complete` takes it."""
+        return asyncio.run(self._leave_open(topic, transactional_id, two_phase, count))
+
+    async def _leave_open(self, topic: str, transactional_id: str, two_phase: bool, count: int) -> str:
+        more: dict[str, Any] = {"transaction_two_phase_commit_enable": True} if two_phase else {}
+        producer = Producer(bootstrap_servers=self.bootstrap_servers, transactional_id=transactional_id, **more)
+        await producer.start()
+        producer.begin_transaction()
+        for number in range(count):
+            await producer.send(topic, value=f"{transactional_id}-{number}".encode(), partition=0)
+        state = await (producer.prepare_transaction() if two_phase else producer.detach_transaction())
+        await producer.stop()
+        return str(state)
+
+    def leave_hanging(self, topic: str, transactional_id: str) -> int:
+        """A transaction on the partition that its coordinator knows nothing of (KAFKA-9144); its producer id."""
+        return asyncio.run(self._leave_hanging(topic, transactional_id))
+
+    async def _leave_hanging(self, topic: str, transactional_id: str) -> int:
+        async with Admin(bootstrap_servers=self.bootstrap_servers) as admin:
+            ghost = (await admin.fence_producers([transactional_id]))[transactional_id]
+            batch = build_batch(
+                [(LONG_AGO_MS, b"k", b"ghost", ())],
+                producer_id=ghost.producer_id,
+                producer_epoch=ghost.producer_epoch,
+                base_sequence=0,
+                is_transactional=True,
+            )
+            records = PartitionProduceData(index=0, records=bytes(batch))
+            message = ProduceRequest(
+                transactional_id=transactional_id,
+                acks=-1,
+                timeout_ms=10_000,
+                topic_data=[TopicProduceData(name=topic, partition_data=[records])],
+            )
+            node = await admin._cluster.leader(TopicPartition(topic, 0))
+            # Version 11: the client says to the coordinator what it writes to, which this one never did.
+            response = await admin._cluster.request(node, message, version_max=11)
+            assert response.responses[0].partition_responses[0].error_code == 0
+            return ghost.producer_id
