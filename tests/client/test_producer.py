@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from oncelog import Producer, errors
+from oncelog import Producer, TopicPartition, errors
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import ApiKey
 from tests.client.world import BOOTSTRAP, CUT, NO_ANSWER, ScriptedBroker, run
@@ -124,7 +124,7 @@ def test_no_leader_no_hang():
             broker.leader_id = -1
             broker.script(ApiKey.PRODUCE, E.NOT_LEADER_OR_FOLLOWER)
             p._cluster.view.topics.clear()
-            with pytest.raises(errors.RequestTimedOut, match="has a leader|no partition"):
+            with pytest.raises(errors.RequestTimedOut, match=r"has a leader|no partition"):
                 await p.send("t", b"1", partition=0)
             assert 1 < loop.time() < 4
             await asyncio.sleep(2)
@@ -133,11 +133,31 @@ def test_no_leader_no_hang():
     run(work)
 
 
+def test_a_batch_without_leader_asks_with_pauses():
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with producer(broker) as p:
+            await p.send_and_wait("t", b"0", partition=0)
+            broker.leader_id = -1
+            p._cluster.view.topics.clear()
+            await p._cluster.refresh(("t",))
+            asked = len(broker.requests(ApiKey.METADATA))
+            # As if the leader had gone while the record was being buffered.
+            p._accumulator.append(TopicPartition("t", 0), (1, None, b"1", ()), 100, loop.time() * 1000)
+            p._sender.wake()
+            await asyncio.sleep(5)
+            assert len(broker.requests(ApiKey.METADATA)) - asked < 60
+            broker.leader_id = 1
+            await p.flush()
+
+    run(work)
+
+
 def test_unknown_topics_end_with_max_block():
     async def work(loop):
         broker = ScriptedBroker()
         async with producer(broker, max_block_ms=1500) as p:
-            with pytest.raises(errors.RequestTimedOut, match="metadata of topic 'nope'.*UNKNOWN_TOPIC_OR_PARTITION"):
+            with pytest.raises(errors.RequestTimedOut, match=r"metadata of topic 'nope'.*UNKNOWN_TOPIC_OR_PARTITION"):
                 await p.send("nope", b"v")
             assert loop.time() < 2
 
@@ -150,13 +170,13 @@ def test_back_pressure_waits_for_room_and_not_for_ever():
         async with producer(broker, buffer_memory=1000, max_block_ms=2000, batch_size=300) as p:
             broker.delay_s[ApiKey.PRODUCE] = 0.5
             sent = []
-            for n in range(20):
+            for _ in range(20):
                 sent.append(await p.send("t", bytes(200), partition=0))
                 assert p._accumulator.used_bytes <= 1000
             assert loop.time() > 0.5
             await p.flush()
             broker.script(ApiKey.PRODUCE, *[NO_ANSWER] * 50)
-            with pytest.raises(errors.RequestTimedOut, match="no room for .* buffer_memory=1000"):
+            with pytest.raises(errors.RequestTimedOut, match=r"no room for .* buffer_memory=1000"):
                 for _ in range(9):
                     await p.send("t", bytes(200), partition=0)
             broker.scripts.clear()
@@ -271,7 +291,7 @@ def test_a_commit_that_takes_too_long_says_what_it_waits_for():
             p.begin_transaction()
             await p.send_and_wait("t", b"v")
             broker.script(ApiKey.END_TXN, NO_ANSWER)
-            with pytest.raises(errors.RequestTimedOut, match="commit_transaction not done.*END_TXN at broker:9092"):
+            with pytest.raises(errors.RequestTimedOut, match=r"commit_transaction not done.*END_TXN at broker:9092"):
                 await p.commit_transaction()
             with pytest.raises(errors.IllegalState, match="must be called again"):
                 p.begin_transaction()
@@ -374,7 +394,7 @@ def test_start_says_who_was_not_there():
     async def work():
         broker = ScriptedBroker()
         broker.is_reachable = False
-        with pytest.raises(errors.RequestTimedOut, match="connect to the cluster.*nobody listens on broker:9092"):
+        with pytest.raises(errors.RequestTimedOut, match=r"connect to the cluster.*nobody listens on broker:9092"):
             await producer(broker, default_api_timeout_ms=3000).start()
 
     run(work)

@@ -43,8 +43,14 @@ VERSION_MAX = 32767
 class Cluster:
     """Connections, metadata and routing of one client."""
 
-    def __init__(self, config: ClientConfig, host: Host, on_failure: Callable[[BaseException], None]) -> None:
-        self.config, self.host = config, host
+    def __init__(
+        self,
+        config: ClientConfig,
+        host: Host,
+        on_failure: Callable[[BaseException], None],
+        on_metadata: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.config, self.host, self._on_metadata = config, host, on_metadata
         self.view = ClusterView()
         self.versions = BrokerVersions()  # of the broker with the newest features
         self.tasks = Tasks(on_failure)
@@ -55,6 +61,8 @@ class Cluster:
         self._refused: dict[Node, tuple[float, Backoff]] = {}
         self._coordinators: dict[CoordinatorKey, Node] = {}
         self._refresh_task: asyncio.Task[None] | None = None
+        self._soon_task: asyncio.Task[None] | None = None
+        self._refreshed_ms = float("-inf")
         self._wanted: set[str] = set()
         self._wants_all = False
         self._tracked: set[str] = set()
@@ -288,14 +296,22 @@ class Cluster:
             topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=bool(names) and self._may_create.issuperset(names or ()),
         )
+        self._refreshed_ms = self.now_ms()
         response = await self.request(None, message, version_min=1)
         self.view.update(response, is_complete=names is None)
+        self._on_metadata()
 
     def refresh_soon(self, topics: Iterable[str] = ()) -> None:
-        """Metadata turned out to be old; do not wait for the new."""
+        """Metadata turned out to be old; do not wait for the new. Asked for at most once per back-off."""
         self._wanted.update(topics)
-        if self._refresh_task is None or self._refresh_task.done():
-            self._refresh_task = self.tasks.start(self._refresh(), name="oncelog-refresh")
+        if self._soon_task is None or self._soon_task.done():
+            self._soon_task = self.tasks.start(self._refresh_soon(), name="oncelog-refresh-soon")
+
+    async def _refresh_soon(self) -> None:
+        left_ms = self._refreshed_ms + self.config.retry_backoff_ms - self.now_ms()
+        if left_ms > 0:
+            await asyncio.sleep(left_ms / 1000)
+        await self.refresh(())
 
     async def topic(self, name: str, *, timeout_ms: int, may_create: bool = False) -> TopicView:
         """A topic's metadata, waiting until it has a leader somewhere. Raises what the broker says, or RequestTimedOut."""

@@ -60,7 +60,7 @@ class Consumer:
         if self._config.order == "transaction":
             raise NotImplementedError('order="transaction" is not built yet; use order="offset"')
         self._host = host or real_host()
-        self._cluster = Cluster(self._config, self._host, self._broken)
+        self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._fetcher.arrived.set())
         self._positions = Positions()
         self._fetcher = Fetcher(self._cluster, self._config, self._positions)
         self._membership: GroupMembership | None = None
@@ -221,8 +221,17 @@ class Consumer:
             if left <= 0:
                 return None
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(min(left, self._next_chore_s())):
                     await self._fetcher.arrived.wait()
+
+    def _next_chore_s(self) -> float:
+        """When a waiting poll has something to do besides waiting: topics to look for, offsets to commit."""
+        now_ms, chores_ms = self._cluster.now_ms(), [float(self._config.metadata_max_age_ms)]
+        if any(self._count_of(name) is None for name in self._topics):
+            chores_ms.append(self._next_look_ms - now_ms)
+        if self._config.enable_auto_commit and self._config.group_id is not None:
+            chores_ms.append(self._next_auto_commit_ms - now_ms)
+        return max(min(chores_ms), 10) / 1000
 
     def _check_running(self) -> None:
         if not self._is_started or self._is_stopped:
@@ -241,10 +250,9 @@ class Consumer:
     async def _assign_all(self) -> None:
         """Without a group: every partition of every topic, also those that are added later."""
         topics = await self._subscribed_topics()
-        self._look_for_new(topics)
+        if self._may_look_for(topics):
+            await self._partition_counts(topics)
         counts = {name: count for name in topics if (count := self._count_of(name)) is not None}
-        if not self._known_counts and len(counts) < len(topics):
-            counts = dict(await self._partition_counts(topics))
         if counts != self._known_counts:
             self._known_counts = counts
             self._cluster.track(topics, may_create=False)
@@ -271,12 +279,13 @@ class Consumer:
         view = self._cluster.view.topics.get(topic)
         return len(view.partitions) if view is not None and not view.error_code else None
 
-    def _look_for_new(self, topics: Sequence[str]) -> None:
-        """Ask again, not too often, for topics that do not exist yet (and, with a pattern, for all)."""
+    def _may_look_for(self, topics: Sequence[str]) -> bool:
+        """Whether to ask (again, not too often) for topics that do not exist yet."""
         now_ms = self._cluster.now_ms()
-        if now_ms >= self._next_look_ms and any(self._count_of(name) is None for name in topics):
-            self._next_look_ms = now_ms + self._config.retry_backoff_max_ms
-            self._cluster.refresh_soon(topics)
+        if now_ms < self._next_look_ms or all(self._count_of(name) is not None for name in topics):
+            return False
+        self._next_look_ms = now_ms + self._config.retry_backoff_max_ms
+        return True
 
     # -- the group
 
@@ -302,7 +311,8 @@ class Consumer:
 
     def _look_for_changes(self, membership: GroupMembership) -> None:
         """The leader assigns anew when a topic came, went or grew."""
-        self._look_for_new(self._topics)
+        if self._may_look_for(self._topics):
+            self._cluster.refresh_soon(self._topics)
         assigned = membership.assigned_counts
         if assigned is not None and membership.adopted is not None:
             topics = {*assigned, *self._topics}

@@ -47,7 +47,7 @@ class Producer:
     def __init__(self, *, host: Host | None = None, **config: Any) -> None:
         self._config = ProducerConfig.of(config)
         self._host = host or real_host()
-        self._cluster = Cluster(self._config, self._host, self._broken)
+        self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._sender.wake())
         self._manager = TransactionManager(
             TransactionManagerConfig(
                 transactional_id=self._config.transactional_id,

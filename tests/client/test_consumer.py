@@ -1,0 +1,313 @@
+"""The consumer's shell in virtual time: fetching ahead, errors, resets, positions, deadlines."""
+
+import asyncio
+
+import pytest
+
+from oncelog import Consumer, TopicPartition, errors
+from oncelog.errors import ErrorCode
+from oncelog.wire.api import ApiKey
+from oncelog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from oncelog.wire.record_batch import build_batch
+from tests.client.world import BOOTSTRAP, CUT, NO_ANSWER, TOPIC_ID, ScriptedBroker, run
+
+E = ErrorCode
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def consumer(broker, *topics, **config):
+    return Consumer(
+        *topics, host=broker.host(), bootstrap_servers=BOOTSTRAP, **{"auto_offset_reset": "earliest", **config}
+    )
+
+
+def fill(broker, partition=0, count=10, per_batch=2):
+    for start in range(0, count, per_batch):
+        records = [(5, None, b"%d" % n, ()) for n in range(start, start + per_batch)]
+        broker.append("t", partition, build_batch(records))
+
+
+def values(records):
+    return [int(record.value) for record in records]
+
+
+def test_all_partitions_without_a_group():
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker, 0)
+        fill(broker, 1)
+        async with consumer(broker, "t") as c:
+            found = [await anext(c) for _ in range(20)]
+            assert c.assignment() == {ZERO, ONE}
+        for partition in (0, 1):
+            assert values(r for r in found if r.partition == partition) == list(range(10))
+        assert broker.requests(ApiKey.JOIN_GROUP) == []
+
+    run(work)
+
+
+def test_poll_waits_no_longer_than_it_is_told():
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with consumer(broker, "t") as c:
+            began = loop.time()
+            assert await c.poll(700) == []
+            assert loop.time() - began == pytest.approx(0.7, abs=0.05)
+
+    run(work)
+
+
+def test_poll_returns_when_data_comes():
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with consumer(broker, "t") as c:
+            loop.call_later(1, fill, broker)
+            assert values(await c.poll(60_000)) == list(range(10))
+            assert loop.time() < 2
+
+    run(work)
+
+
+def test_prefetch_is_bounded():
+    """What was fetched is handed out before more is asked for."""
+
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker)
+        async with consumer(broker) as c:
+            c.assign([ZERO])
+            assert values(await c.poll(1000, max_records=3)) == [0, 1, 2]
+            await asyncio.sleep(5)
+            assert len(broker.requests(ApiKey.FETCH)) == 1
+            assert values(await c.poll(1000, max_records=100)) == list(range(3, 10))
+            await asyncio.sleep(0.1)
+            assert [r.topics[0].partitions[0].fetch_offset for r in broker.requests(ApiKey.FETCH)] == [0, 10]
+
+    run(work)
+
+
+@pytest.mark.parametrize("code", [E.NOT_LEADER_OR_FOLLOWER, E.UNKNOWN_TOPIC_ID, E.FENCED_LEADER_EPOCH])
+def test_moved_partitions_are_looked_for(code):
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker)
+        broker.script(ApiKey.FETCH, code, code)
+        async with consumer(broker) as c:
+            c.assign([ZERO])
+            before = len(broker.requests(ApiKey.METADATA))
+            assert values(await c.poll(5000)) == list(range(10))
+            assert len(broker.requests(ApiKey.METADATA)) > before
+
+    run(work)
+
+
+@pytest.mark.parametrize("trouble", [CUT, NO_ANSWER])
+def test_lost_fetches_are_sent_again(trouble):
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker)
+        broker.script(ApiKey.FETCH, trouble)
+        async with consumer(broker, request_timeout_ms=1000) as c:
+            c.assign([ZERO])
+            assert values(await c.poll(5000)) == list(range(10))
+
+    run(work)
+
+
+def test_errors_that_do_not_pass_are_raised():
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.FETCH, E.TOPIC_AUTHORIZATION_FAILED)
+        async with consumer(broker) as c:
+            c.assign([ZERO])
+            with pytest.raises(errors.TopicAuthorization, match="t-0"):
+                await c.poll(1000)
+
+    run(work)
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("earliest", list(range(10))), ("latest", [])])
+def test_an_offset_outside_the_log_is_reset(policy, expected):
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker)
+        async with consumer(broker, auto_offset_reset=policy) as c:
+            c.assign([ZERO])
+            c.seek(ZERO, 99)
+            broker.script(ApiKey.FETCH, E.OFFSET_OUT_OF_RANGE)
+            found = await c.poll(1000)
+            assert values(found or await c.poll(1000)) == expected
+
+    run(work)
+
+
+def test_an_offset_outside_the_log_without_policy():
+    async def work():
+        broker = ScriptedBroker()
+        async with consumer(broker, auto_offset_reset="none") as c:
+            c.assign([ZERO])
+            with pytest.raises(errors.OffsetOutOfRange, match="call seek"):
+                await c.poll(1000)
+            c.seek(ZERO, 99)
+            broker.script(ApiKey.FETCH, E.OFFSET_OUT_OF_RANGE)
+            with pytest.raises(errors.OffsetOutOfRange, match="offset 99 of t-0"):
+                await c.poll(1000)
+
+    run(work)
+
+
+def test_what_was_fetched_for_another_place_is_dropped():
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker)
+        broker.delay_s[ApiKey.FETCH] = 0.3
+        async with consumer(broker) as c:
+            c.assign([ZERO])
+            assert await c.poll(100) == []  # a fetch at 0 is on its way
+            c.seek(ZERO, 8)
+            assert values(await c.poll(2000)) == [8, 9]
+
+    run(work)
+
+
+def test_a_jump_does_not_wait_for_a_fetch_that_waits():
+    """The second lane: a partition that was just assigned is fetched although another waits for data."""
+
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with consumer(broker) as c:
+            c.assign([ZERO])
+            broker.delay_s[ApiKey.FETCH] = 30
+            assert await c.poll(100) == []
+            broker.delay_s.clear()
+            fill(broker, 1)
+            c.assign([ONE])
+            began = loop.time()
+            assert values(await c.poll(5000)) == list(range(10))
+            assert loop.time() - began < 1
+
+    run(work)
+
+
+def corrupt(message):
+    data = build_batch([(5, None, b"x", ())])
+    data[-2] ^= 1  # the value; the framing stays readable
+    partition = PartitionData(partition_index=0, high_watermark=1, last_stable_offset=1, records=bytes(data))
+    return FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])])
+
+
+def test_corruption_is_told_and_can_be_switched_off():
+    async def work():
+        for check_crcs in (True, False):
+            broker = ScriptedBroker()
+            broker.script(ApiKey.FETCH, corrupt)
+            async with consumer(broker, check_crcs=check_crcs) as c:
+                c.assign([ZERO])
+                if check_crcs:
+                    with pytest.raises(errors.CorruptRecord, match="t-0 at offset 0"):
+                        await c.poll(1000)
+                else:
+                    assert len(await c.poll(1000)) == 1
+
+    run(work)
+
+
+def test_paused_partitions_are_neither_fetched_nor_handed_out():
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker, 0)
+        fill(broker, 1)
+        async with consumer(broker) as c:
+            c.assign([ZERO, ONE])
+            c.pause(ZERO)
+            assert {r.partition for r in await c.poll(1000, max_records=100)} == {1}
+            assert await c.poll(500) == []
+            c.resume(ZERO)
+            assert {r.partition for r in await c.poll(1000, max_records=100)} == {0}
+
+    run(work)
+
+
+def test_every_partition_gets_its_turn():
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker, 0, 100)
+        fill(broker, 1, 100)
+        async with consumer(broker) as c:
+            c.assign([ZERO, ONE])
+            seen = [(await c.poll(1000, max_records=60))[-1].partition for _ in range(3)]
+            assert set(seen) == {0, 1}
+
+    run(work)
+
+
+def test_topics_that_come_later_are_read():
+    async def work(loop):
+        broker = ScriptedBroker()
+        broker.script(ApiKey.METADATA, 0, *[E.UNKNOWN_TOPIC_OR_PARTITION] * 3)
+        fill(broker)
+        async with consumer(broker, "t") as c:
+            assert await c.poll(100) == []
+            assert values(await c.poll(10_000)) == list(range(10))
+            assert loop.time() < 6
+
+    run(work)
+
+
+def test_position_passes_what_is_hidden():
+    """So that a reader that wants to reach the end does reach it, although nothing more is delivered."""
+
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker, 0, 2)
+        broker.append(
+            "t",
+            0,
+            build_batch(
+                [(5, b"\0\0\0\1", b"\0\0\0\0\0\0", ())],
+                is_control=True,
+                producer_id=1,
+                producer_epoch=0,
+                is_transactional=True,
+            ),
+        )
+        async with consumer(broker, isolation_level="read_committed") as c:
+            c.assign([ZERO])
+            assert values(await c.poll(1000)) == [0, 1]
+            assert await c.position(ZERO) == 3
+
+    run(work)
+
+
+def test_calls_outside_their_time():
+    async def work():
+        broker = ScriptedBroker()
+        c = consumer(broker, "t")
+        with pytest.raises(errors.IllegalState, match="not running"):
+            await c.poll(10)
+        async with c:
+            with pytest.raises(errors.IllegalState, match="t-7 is not assigned"):
+                c.seek(TopicPartition("t", 7), 0)
+            with pytest.raises(errors.IllegalState, match="no group_id"):
+                await c.commit()
+            with pytest.raises(errors.IllegalState, match="started before"):
+                await c.start()
+        with pytest.raises(errors.IllegalState, match="not running"):
+            await c.poll(10)
+        with pytest.raises(NotImplementedError, match="not built yet"):
+            consumer(broker, order="transaction")
+
+    run(work)
+
+
+def test_pattern_subscription():
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker)
+        async with consumer(broker) as c:
+            c.subscribe(pattern="[st]")
+            assert values(await c.poll(2000)) == list(range(10))
+            c.unsubscribe()
+            assert (await c.poll(200), c.assignment()) == ([], set())
+
+    run(work)
