@@ -13,7 +13,7 @@ from tests.cli.world import oncelog
 @pytest.fixture(autouse=True)
 def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
     """A JVM takes half a second to say its version."""
-    monkeypatch.setattr(doctor.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     monkeypatch.setattr(doctor, "_bundled_java", lambda: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from oncelog.cli.output import Column, Output, bytes_value, cell, columns, printable
 from oncelog.errors import NotCoordinator
 
-ROWS = [{"topic": "a", "blocked": 3, "duration_ms": 61_000}, {"topic": "long name", "blocked": None, "duration_ms": -1}]
+ROWS: list[dict[str, Any]] = [
+    {"topic": "a", "blocked": 3, "duration_ms": 61_000},
+    {"topic": "long name", "blocked": None, "duration_ms": -1},
+]
+    {"topic": "a", "blocked": 3, "duration_ms": 61_000},
+    {"topic": "long name", "blocked": None, "duration_ms": -1},
+]
 COLUMNS = columns("topic", "blocked", wide=["duration_ms"])
 Captured = pytest.CaptureFixture[str]
 

@@ -20,7 +20,7 @@ from oncelog.client.consumer import Consumer
 from oncelog.client.records import ConsumerRecord
 from oncelog.types import TopicPartition
 
-POLL_MS = 200
+POLL_MS = 50
 Emit = Callable[[ConsumerRecord], None]
 
 

@@ -14,9 +14,10 @@ from typing import IO, Any, NamedTuple
 import click
 
 from oncelog.cli.byte_chunks import byte_chunks
-from oncelog.cli.clients import open_producer
+from oncelog.cli.clients import open_admin, open_producer
 from oncelog.cli.command import Settings, command
 from oncelog.cli.output import Failed, columns
+from oncelog.cli.settling import settle
 from oncelog.client.producer import Producer
 from oncelog.client.records import Delivery
 
@@ -84,6 +85,9 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
         delimiter = given["delimiter"].encode().decode("unicode_escape").encode()
         lines = _lines(files or (sys.stdin.buffer,), delimiter)
         await _send_all(producer, (read(line) async for line in lines), batching, report)
+    if report.transaction_count:
+        async with open_admin(settings) as admin:
+            await settle(admin, transactional_id)
     row = {"topic": topic, "records": report.record_count, "transactions": report.transaction_count}
     row["result"] = report.result
     if settings.out.is_machine:

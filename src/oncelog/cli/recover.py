@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -47,10 +50,38 @@ def recover(
         _show_open(settings, options.client, prefix, query_id)
         return
     settings.out.note(what)
-    report: RecoveryReport = run(options, query_id, abandon=abandon)
+    with _progress(settings):
+        report: RecoveryReport = run(options, query_id, abandon=abandon)
     _print(settings, report)
     if report.lost:
         ctx.exit(EXIT_FAILURE)
+
+
+class _Notes(logging.Handler):
+    """What the recovery logs, as progress on stderr."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(logging.INFO)
+        self._out = settings.out
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line."""
+        self._out.note(record.getMessage())
+
+
+@contextmanager
+def _progress(settings: Settings) -> Iterator[None]:
+    logger, handler = logging.getLogger("oncelog.spark"), _Notes(settings)
+    level, propagates = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagates
 
 
 def _print(settings: Settings, report: Any) -> None:

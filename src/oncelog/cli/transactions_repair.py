@@ -15,6 +15,7 @@ from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import duration_text
 from oncelog.cli.output import Failed, columns
 from oncelog.cli.partitions import partitions_of
+from oncelog.cli.settling import settle
 from oncelog.cli.topics import partition_bounds
 from oncelog.cli.transactions_explain import ANY_AGE_MS
 from oncelog.client.admin import Admin
@@ -153,6 +154,7 @@ async def force_terminate(settings: Settings, transactional_id: str) -> None:
         if not settings.confirm(f"{transactional_id} ({producer}): {what}", transactional_id):
             return
         await admin.force_terminate_transaction(transactional_id)
+        await settle(admin, transactional_id)
     result = "aborted" if found.state == "Ongoing" else "fenced"
     _said(settings, {"transactional_id": transactional_id, "producer_id": found.producer_id, "result": result})
 
@@ -195,6 +197,7 @@ async def complete(settings: Settings, transactional_id: str, state_text: str, c
             raise Failed(f"{transactional_id} has no transaction {state}: {described}") from error
         except InvalidTxnState as error:
             raise Failed(f"transaction {state} of {transactional_id} is over, and not that way: {described}") from error
+        await settle(admin, transactional_id)
     result = "committed" if commit else "aborted"
     _said(settings, {"transactional_id": transactional_id, "state": str(state), "result": result})
 

@@ -1,0 +1,107 @@
+"""`oncelog consume`: from where, to where, in which form, as whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.world import Cli
+
+
+@pytest.fixture(scope="module")
+def topic(cli: Cli) -> str:
+    """Partition 0: v0..v4 at offsets 0..4, then two aborted records and a marker; partition 1: w0."""
+    cli.create("consume", 2)
+    cli("produce", "consume", "-p", 0, "-K", ":", stdin="".join(f"k{n}:v{n}\n" for n in range(5)))
+    cli("produce", "consume", "-p", 0, "--transactional-id", "consume", "--abort", stdin="x\ny\n")
+    cli("produce", "consume", "-p", 1, stdin="w0\n")
+    return "consume"
+
+
+def lines(cli: Cli, *arguments: object) -> list[str]:
+    return sorted(cli("consume", *arguments, "-e").stdout.splitlines())
+
+
+def test_values_as_lines(cli: Cli, topic: str) -> None:
+    assert lines(cli, topic) == ["v0", "v1", "v2", "v3", "v4", "w0"]
+    assert lines(cli, "consume:1") == ["w0"]
+    assert lines(cli, topic, "--isolation", "read_uncommitted") == ["v0", "v1", "v2", "v3", "v4", "w0", "x", "y"]
+
+
+def test_a_form_of_ones_own(cli: Cli, topic: str) -> None:
+    assert lines(cli, "consume:0", "-f", r"%t [%p] %o %k %s\n", "--to", 2) == [
+        "consume [0] 0 k0 v0",
+        "consume [0] 1 k1 v1",
+    ]
+    assert cli("consume", "consume:0", "-e", "-f", "%k;", "-c", 3).stdout == "k0;k1;k2;"
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("earliest", ["v0", "v1", "v2", "v3", "v4"]),
+        ("latest", []),
+        ("3", ["v3", "v4"]),
+        ("-5", ["v3", "v4"]),
+        ("-99", ["v0", "v1", "v2", "v3", "v4"]),
+        ("@2020-01-01", ["v0", "v1", "v2", "v3", "v4"]),
+        ("@2100-01-01T00:00:00Z", []),
+        ("99", []),
+    ],
+)
+def test_from_where(cli: Cli, topic: str, where: str, expected: list[str]) -> None:
+    assert lines(cli, "consume:0", "--from", where) == expected
+
+
+def test_rows_for_machines(cli: Cli, topic: str) -> None:
+    row = cli.json("consume", "consume:0", "-c", 1)[0]
+    timestamp_ms = row.pop("timestamp_ms")
+    assert timestamp_ms > 1_700_000_000_000
+    assert row == {
+        "topic": "consume",
+        "partition": 0,
+        "offset": 0,
+        "timestamp_type": "CreateTime",
+        "key": "k0",
+        "value": "v0",
+        "headers": [],
+    }
+
+
+def test_an_open_transaction_ends_what_is_committed(cli: Cli) -> None:
+    cli.create("consume-open")
+    cli("produce", "consume-open", stdin="before\n")
+    cli.leave_open("consume-open", "consume-open")
+    cli("produce", "consume-open", stdin="after\n")
+    assert lines(cli, "consume-open") == ["before"]
+
+
+def test_a_group_goes_on_where_it_stopped(cli: Cli, topic: str) -> None:
+    group = ("--group", "consume-group", "-e")
+    first = cli("consume", topic, *group, "-c", 2).stdout.splitlines()
+    second = cli("consume", topic, *group).stdout.splitlines()
+    assert sorted(first + second) == ["v0", "v1", "v2", "v3", "v4", "w0"]
+    assert len(first) == 2
+    assert cli("consume", topic, *group).stdout == ""
+    assert sum(row["lag"] for row in cli.json("groups", "describe", "consume-group")) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("consume:x",),
+        ("consume", "--from", "somewhere"),
+        ("consume", "--from", "@someday"),
+        ("consume", "-f", "%x"),
+        ("consume", "-f", "%s", "-o", "json"),
+        ("consume:0", "--group", "g"),
+        ("consume", "--group", "g", "--from", "3"),
+        ("consume", "--group", "g", "--to", 3),
+    ],
+    ids=str,
+)
+def test_wrong_usage(cli: Cli, topic: str, arguments: tuple[object, ...]) -> None:
+    assert cli("consume", *arguments, "-e", status=2).stdout == ""
+
+
+def test_a_partition_that_is_not_there(cli: Cli, topic: str) -> None:
+    assert "has partitions 0 to 1, not 5" in cli("consume", "consume:0,5", "-e", status=1).stderr

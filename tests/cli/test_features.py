@@ -1,0 +1,24 @@
+"""`oncelog features` against a broker."""
+
+from __future__ import annotations
+
+from tests.cli.world import Cli
+
+
+def test_levels_are_shown(cli: Cli) -> None:
+    levels = {row["feature"]: row for row in cli.json("features", "describe")}
+    assert levels["transaction.version"]["finalized"] == 3
+    assert (levels["transaction.version"]["supported_min"], levels["transaction.version"]["supported_max"]) == (0, 3)
+
+
+def test_a_change_is_checked_without_being_made(cli: Cli) -> None:
+    row = cli.json("features", "downgrade", "transaction.version=2", "--dry-run")[0]
+    assert row["result"] == "would be changed"
+    assert cli.json("features", "upgrade", "transaction.version=99", "--dry-run", status=1)[0]["result"] == "failed"
+    levels = {row["feature"]: row["finalized"] for row in cli.json("features", "describe")}
+    assert levels["transaction.version"] == 3
+
+
+def test_a_level_is_a_number(cli: Cli) -> None:
+    assert "a level is a number" in cli("features", "upgrade", "transaction.version=high", status=2).stderr
+    cli("features", "upgrade", "transaction.version", status=2)

@@ -1,0 +1,121 @@
+"""`oncelog groups`: three lags, positions moved, groups deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog import sync
+from tests.cli.world import Cli
+
+
+@pytest.fixture(scope="module")
+def group(cli: Cli) -> str:
+    """At offset 4 of 6 plain records, behind which a transaction is open with 3 more."""
+    cli.create("groups")
+    cli("produce", "groups", stdin="".join(f"{n}\n" for n in range(6)))
+    cli("consume", "groups", "-g", "group", "-c", 4)
+    cli.leave_open("groups", "groups-blocker")
+    return "group"
+
+
+def position(cli: Cli, name: str) -> Any:
+    return cli.json("groups", "describe", name)[0]["position"]
+
+
+def test_three_lags(cli: Cli, group: str) -> None:
+    row = cli.json("groups", "describe", group)[0]
+    assert (row["position"], row["last_stable_offset"], row["high_watermark"]) == (4, 6, 9)
+    assert (row["lag"], row["blocked"], row["raw_lag"]) == (2, 3, 5)
+    hint = cli("groups", "describe", group).stderr
+    assert "oncelog transactions explain --topic groups --partition 0" in hint
+
+
+def test_listed_with_its_state(cli: Cli, group: str) -> None:
+    rows = {row["group"]: row for row in cli.json("groups", "list")}
+    assert rows[group]["state"] == "Empty"
+    assert group in {row["group"] for row in cli.json("groups", "list", "--state", "Empty")}
+    assert group not in {row["group"] for row in cli.json("groups", "list", "--state", "Stable")}
+
+
+@pytest.mark.parametrize(
+    ("target", "to"),
+    [
+        (("--to-earliest",), 0),
+        (("--to-latest",), 6),
+        (("--to-offset", 2), 2),
+        (("--to-offset", 99), 9),
+        (("--shift-by", -1), 3),
+        (("--shift-by", -99), 0),
+        (("--to-time", "2020-01-01"), 0),
+        (("--to-time", "2100-01-01T00:00:00Z"), 6),
+    ],
+    ids=str,
+)
+def test_where_a_reset_would_go(cli: Cli, group: str, target: tuple[object, ...], to: int) -> None:
+    rows = cli.json("groups", "reset-offsets", group, *target, "--dry-run")
+    assert rows == [{"group": group, "topic": "groups", "partition": 0, "from": 4, "to": to}]
+    assert position(cli, group) == 4
+
+
+def test_a_reset_moves_named_topics(cli: Cli) -> None:
+    cli.create("groups-moved", 2)
+    cli("produce", "groups-moved", "-p", 1, stdin="1\n2\n3\n")
+    cli("groups", "reset-offsets", "moved", "--topic", "groups-moved:1", "--to-latest", "-y")
+    row = cli.json("groups", "describe", "moved")[0]
+    assert (row["partition"], row["position"]) == (1, 3)
+    cli("groups", "reset-offsets", "moved", "--shift-by", -2, "-y")
+    assert position(cli, "moved") == 1
+
+
+def test_a_group_with_members_is_left_alone(cli: Cli) -> None:
+    cli.create("groups-live")
+    cli("produce", "groups-live", stdin="1\n")
+    with sync.Consumer(
+        "groups-live", bootstrap_servers=cli.bootstrap_servers, group_id="live", auto_offset_reset="earliest"
+    ) as consumer:
+        while not consumer.poll(timeout_ms=200):
+            pass
+        consumer.commit()
+        error = cli("groups", "reset-offsets", "live", "--to-earliest", "-y", status=1).stderr
+        assert "group 'live' is Stable: it has 1 members" in error
+        members = cli.json("groups", "describe", "live", "--members")
+        assert [(row["client"], row["partitions"]) for row in members] == [("oncelog", ["groups-live-0"])]
+        assert cli.json("groups", "describe", "live")[0]["client"] == "oncelog"
+        assert cli.json("groups", "delete", "live", "-y", status=1)[0]["error"] == "NON_EMPTY_GROUP"
+
+
+def test_deleted(cli: Cli) -> None:
+    cli.create("groups-gone")
+    cli("groups", "reset-offsets", "gone", "--topic", "groups-gone", "--to-earliest", "-y")
+    assert cli.json("groups", "delete", "gone", "unknown", "-y", status=1) == [
+        {"group": "gone", "result": "deleted", "error": None, "message": None},
+        {"group": "unknown", "result": "failed", "error": "GROUP_ID_NOT_FOUND", "message": "group 'unknown'"},
+    ]
+
+
+def test_positions_of_a_deleted_topic_have_no_lag(cli: Cli) -> None:
+    cli.create("groups-lost")
+    cli.create("groups-kept")
+    for topic in ("groups-lost", "groups-kept"):
+        cli("groups", "reset-offsets", "lost", "--topic", topic, "--to-earliest", "-y")
+    cli("topics", "delete", "groups-lost", "-y")
+    rows = {row["topic"]: row["lag"] for row in cli.json("groups", "describe", "lost")}
+    assert rows["groups-kept"] == 0
+    assert rows.get("groups-lost") is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--to-earliest", "--to-latest"), ("--to-time", "someday"), ("--topic", "groups:x", "--to-latest")],
+    ids=str,
+)
+def test_wrong_usage(cli: Cli, group: str, arguments: tuple[object, ...]) -> None:
+    cli("groups", "reset-offsets", group, *arguments, status=2)
+
+
+def test_a_shift_needs_a_position(cli: Cli, group: str) -> None:
+    cli.create("groups-none")
+    error = cli("groups", "reset-offsets", group, "--topic", "groups-none", "--shift-by", 1, "-y", status=1).stderr
+    assert "no position to shift from: groups-none-0" in error

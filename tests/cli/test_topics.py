@@ -1,0 +1,75 @@
+"""`oncelog topics` against a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.world import Cli
+
+
+def test_create_list_describe_delete(cli: Cli) -> None:
+    created = cli.json("topics", "create", "topics-a", "topics-b", "-p", 2, "-c", "retention.ms=60000")
+    assert [(row["topic"], row["result"]) for row in created] == [("topics-a", "created"), ("topics-b", "created")]
+    listed = {row["topic"]: row for row in cli.json("topics", "list")}
+    assert listed["topics-a"]["partitions"] == 2
+    assert listed["topics-a"]["internal"] is False
+    cli("produce", "topics-a", "-p", 1, stdin="one\ntwo\n")
+    rows = cli.json("topics", "describe", "topics-a")
+    assert [(row["partition"], row["high_watermark"], row["blocked"]) for row in rows] == [(0, 0, 0), (1, 2, 0)]
+    cli("topics", "delete", "topics-a", "topics-b", "--yes")
+    assert "topics-a" not in {row["topic"] for row in cli.json("topics", "list")}
+
+
+def test_internal_topics_are_shown_when_asked_for(cli: Cli) -> None:
+    cli("produce", cli.create("topics-i"), "--transactional-id", "topics-i", stdin="x\n")
+    assert "__transaction_state" not in {row["topic"] for row in cli.json("topics", "list")}
+    assert "__transaction_state" in {row["topic"] for row in cli.json("topics", "list", "--internal")}
+
+
+def test_each_name_has_its_own_outcome(cli: Cli) -> None:
+    cli.create("topics-there")
+    rows = cli.json("topics", "create", "topics-there", "topics-new", "bad name", status=1)
+    assert [row["result"] for row in rows] == ["failed", "created", "failed"]
+    assert [row["error"] for row in rows] == ["TOPIC_ALREADY_EXISTS", None, "INVALID_TOPIC_EXCEPTION"]
+    assert cli.json("topics", "create", "topics-there", "--if-not-exists")[0]["result"] == "created"
+
+
+def test_a_dry_run_changes_nothing(cli: Cli) -> None:
+    assert cli.json("topics", "create", "topics-dry", "--dry-run")[0]["result"] == "would be created"
+    cli.create("topics-kept")
+    result = cli("topics", "delete", "topics-kept", "--dry-run")
+    assert (result.stdout, result.stderr) == (
+        "",
+        "dry run, would: delete topics-kept (1 partitions), with all records\n",
+    )
+    assert cli.json("topics", "add-partitions", "topics-kept", "--total", 3, "--dry-run")[0]["result"] == "would have 3"
+    names = {row["topic"]: row["partitions"] for row in cli.json("topics", "list")}
+    assert "topics-dry" not in names
+    assert names["topics-kept"] == 1
+
+
+def test_deleting_is_asked_for(cli: Cli) -> None:
+    cli.create("topics-asked")
+    assert "--yes" in cli("topics", "delete", "topics-asked", status=2).stderr
+    assert "topics-asked" in {row["topic"] for row in cli.json("topics", "list")}
+
+
+def test_add_partitions(cli: Cli) -> None:
+    cli.create("topics-grown")
+    cli("topics", "add-partitions", "topics-grown", "--total", 3)
+    assert len(cli.json("topics", "describe", "topics-grown")) == 3
+    row = cli.json("topics", "add-partitions", "topics-grown", "--total", 2, status=1)[0]
+    assert row["error"] == "INVALID_PARTITIONS"
+
+
+@pytest.mark.parametrize("config", ["retention.ms", "=5"])
+def test_settings_are_pairs(cli: Cli, config: str) -> None:
+    assert "key=value" in cli("topics", "create", "topics-c", "-c", config, status=2).stderr
+
+
+def test_what_is_blocked_by_an_open_transaction(cli: Cli) -> None:
+    cli.create("topics-blocked")
+    cli("produce", "topics-blocked", stdin="plain\n")
+    cli.leave_open("topics-blocked", "topics-blocker")
+    row = cli.json("topics", "describe", "topics-blocked")[0]
+    assert (row["last_stable_offset"], row["high_watermark"], row["blocked"]) == (1, 4, 3)
