@@ -106,3 +106,10 @@ def run(server: str, scenario: Callable[[World], Awaitable[None]], **config: str
                     await scenario(World(server, broker.bootstrap_servers, name))
 
     asyncio.run(main())
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until it holds: Apache Kafka's brokers take up what its controller decided a moment later."""
+    async with asyncio.timeout(10):
+        while not await condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)

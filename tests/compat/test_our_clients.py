@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from oncelog import OffsetAndMetadata, PreparedTxnState, TopicPartition, errors
-from tests.compat.our_clients import SERVERS, World, run
+from tests.compat.our_clients import SERVERS, World, eventually, run
 
 
 @pytest.fixture(params=SERVERS)
@@ -242,7 +242,9 @@ def test_the_older_protocol_of_transaction_version_1(server):
                         await (producer.abort_transaction() if n == 2 else producer.commit_transaction())
                     (described,) = (await admin.describe_transactions([f"{world.name}-p"])).values()
                     assert described.producer_epoch == 0  # TV1 does not bump
-                    stored = await admin.list_consumer_group_offsets(f"{world.name}-group", require_stable=True)
+                    stored = await admin.list_consumer_group_offsets(
+                        f"{world.name}-group", [TopicPartition(topic, 0)], require_stable=True
+                    )
                     assert stored == {TopicPartition(topic, 0): OffsetAndMetadata(5)}
                 values = await world.values(topic)
                 assert sorted(values) == sorted([b"0", b"1", b"3", b"4", b"5"] * 3)
@@ -259,7 +261,7 @@ def test_offsets_follow_their_transaction(server):
         async with world.producer("p") as producer, world.admin() as admin:
             async with producer.transaction():
                 await producer.send_offsets_to_transaction({where: OffsetAndMetadata(5, "note")}, group)
-            stored = await admin.list_consumer_group_offsets(group, require_stable=True)
+            stored = await admin.list_consumer_group_offsets(group, [where], require_stable=True)
             assert stored == {where: OffsetAndMetadata(5, "note")}
             producer.begin_transaction()
             await producer.send_offsets_to_transaction({where: 9}, group)
@@ -521,10 +523,17 @@ def test_admin_of_topics_configs_and_groups(server):
             with pytest.raises(errors.TopicExists):
                 await admin.create_topics([topic])
             await admin.create_partitions({topic: 3})
-            assert sorted((await admin.describe_topics([topic]))[topic].partitions) == [0, 1, 2]
+
+            async def has_three_partitions() -> bool:
+                return sorted((await admin.describe_topics([topic]))[topic].partitions) == [0, 1, 2]
+
+            async def has_new_configs() -> bool:
+                ((_, configs),) = (await admin.describe_configs([("topic", topic)])).items()
+                return (configs["cleanup.policy"].value, configs["max.message.bytes"].value) == ("delete", "5000")
+
+            await eventually(has_three_partitions)
             await admin.alter_configs({("topic", topic): {"cleanup.policy": None, "max.message.bytes": "5000"}})
-            ((_, configs),) = (await admin.describe_configs([("topic", topic)])).items()
-            assert (configs["cleanup.policy"].value, configs["max.message.bytes"].value) == ("delete", "5000")
+            await eventually(has_new_configs)
             async with world.producer() as producer:
                 with pytest.raises(errors.RecordTooLarge):
                     await producer.send_and_wait(topic, b"x" * 6000)
