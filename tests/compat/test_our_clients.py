@@ -547,6 +547,11 @@ def test_admin_of_topics_configs_and_groups(server):
             assert (await admin.describe_groups([f"{world.name}-g"]))[f"{world.name}-g"].state == "Empty"
             await admin.delete_groups([f"{world.name}-g"])
             await admin.delete_topics([topic])
+
+            async def is_gone() -> bool:
+                return topic not in await admin.list_topics()
+
+            await eventually(is_gone)
             with pytest.raises(errors.UnknownTopicOrPartition):
                 await admin.describe_topics([topic])
 
