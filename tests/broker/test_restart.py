@@ -8,6 +8,7 @@ from oncelog.broker.broker import Broker
 from oncelog.broker.config import ConfigInvalid
 from oncelog.errors import DamagedLog, ErrorCode, StorageError
 from oncelog.types import TopicPartition
+from oncelog.wire.messages.delete_topics import DeleteTopicsRequest
 from tests.broker.test_transactions import is_complete, stop_markers
 from tests.broker.world import Client, broker_and_client, eventually, run
 
@@ -203,5 +204,64 @@ def test_directories_of_no_topic_are_moved_aside(tmp_path):
             pass
         assert (tmp_path / "left-3-stray").exists()
         assert not list(tmp_path.glob("*-delete"))
+
+    run(work())
+
+
+def flip_in_first_batch(directory):
+    log = directory / "00000000000000000000.log"
+    data = bytearray(log.read_bytes())
+    data[70] ^= 1
+    log.write_bytes(data)
+
+
+def test_a_damaged_partition_stays_damaged_over_further_starts(tmp_path):
+    """Its recovery point outlives the checkpoints of a broker that could not open it; without it old data would be cut."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            for value in "abc":
+                await client.produce("t", value)
+        flip_in_first_batch(tmp_path / "t-0")
+        (tmp_path / ".kafka_cleanshutdown").unlink()
+        size_bytes = (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size
+        for _ in range(2):
+            async with broker_and_client(tmp_path) as (broker, _):
+                assert broker.partitions.is_offline(TopicPartition("t", 0))
+                broker.partitions.checkpoint()
+            assert (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size == size_bytes
+
+    run(work())
+
+
+def test_a_topic_made_anew_is_not_judged_by_the_old_ones_recovery_point(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path / "a") as (_broker, client):
+            await client.create("t")
+            for value in "abc":
+                await client.produce("t", value)
+        async with broker_and_client(tmp_path / "a") as (_, client):
+            await client.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+            await client.create("t")
+            await client.produce("t", "new")
+            killed(tmp_path / "a", tmp_path / "b")
+        log = tmp_path / "b" / "t-0" / "00000000000000000000.log"
+        log.write_bytes(log.read_bytes() + b"torn")
+        async with broker_and_client(tmp_path / "b") as (_, client):
+            assert await client.read("t") == ["new"]
+
+    run(work())
+
+
+def test_a_damaged_checkpoint_file_refuses_the_start_in_one_line(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            await client.produce("t", "a")
+        (tmp_path / "recovery-point-offset-checkpoint").write_text("0\nmany\n")
+        with pytest.raises(StorageError, match=r"recovery-point-offset-checkpoint is damaged"):
+            async with Broker(str(tmp_path)):
+                pass
 
     run(work())

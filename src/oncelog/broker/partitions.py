@@ -7,7 +7,8 @@ are written here, and a log start is in its checkpoint before any record below i
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from oncelog.broker.config import BrokerConfig
 from oncelog.broker.flusher import Flusher
@@ -20,7 +21,7 @@ from oncelog.core.topic_configs import (
     TopicSettings,
     settings,
 )
-from oncelog.errors import DamagedLog, StorageError
+from oncelog.errors import CorruptIndex, DamagedLog, StorageError
 from oncelog.log.checkpoint_files import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -116,8 +117,8 @@ class Partitions:
 
     def open_all(self, *, is_clean: bool) -> None:
         """Open every partition that has a directory; damaged ones stay offline and say so. Raises StorageError."""
-        self._recovery_points = read_offsets(self._files.files, self._directory, RECOVERY_POINTS)
-        self._log_starts = read_offsets(self._files.files, self._directory, LOG_START_OFFSETS)
+        self._recovery_points = self._read_checkpoint(RECOVERY_POINTS)
+        self._log_starts = self._read_checkpoint(LOG_START_OFFSETS)
         for directory in self._files.files.list(self._directory):
             path = f"{self._directory}/{directory}"
             if directory.endswith(DELETED_SUFFIX):
@@ -138,6 +139,15 @@ class Partitions:
             except DamagedLog as error:
                 self._damaged[name] = str(error)
                 _log.critical("partition %s is damaged and stays offline: %s", name, error)
+
+    def _read_checkpoint(self, file_name: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self._files.files, self._directory, file_name)
+        except CorruptIndex as error:
+            # Without recovery points, damage in old data would be taken for a torn tail and cut.
+            raise StorageError(
+                f"{self._directory}/{file_name} is damaged ({error}): restore it; without it, damage in old data would be cut"
+            ) from error
 
     def _create_directory(self, name: TopicPartition, topic: Topic) -> list[Syncable]:
         # Made durable together with the first batch, by the flusher: thousands of new partitions must not stop the loop.
@@ -232,6 +242,7 @@ class Partitions:
                 gone = f"{self._directory}/{name}.{topic.topic_id.hex()}{DELETED_SUFFIX}"
                 self._files.files.rename(path, gone)
                 self._files.files.remove_directory(gone)
+        self.checkpoint()  # a topic of the same name must not be judged by this one's recovery points
 
     def expire_producers(self, now_ms: int) -> None:
         """Forget producers that were silent longer than producer.id.expiration.ms."""
@@ -241,16 +252,28 @@ class Partitions:
     # checkpoints and the end
 
     def checkpoint(self) -> None:
-        """Write the checkpoint files. Raises StorageError."""
-        self._write_checkpoint(RECOVERY_POINTS, lambda each: each.log.recovery_point)
+        """Write the checkpoint files; then logs may drop what only an older recovery point needed. Raises StorageError."""
+        stored = [(each, each.log.recovery_point) for each in self]
+        self._write_checkpoint(RECOVERY_POINTS, lambda each: each.log.recovery_point, self._recovery_points)
         self._write_checkpoint(HIGH_WATERMARKS, lambda each: each.rules.high_watermark)
         self._write_checkpoint(
             LOG_START_OFFSETS,
             lambda each: each.rules.log_start_offset if each.rules.log_start_offset > 0 else None,
+            self._log_starts,
         )
+        for partition, recovery_point in stored:
+            if not partition.is_offline:
+                partition.log.recovery_point_stored(recovery_point)
 
-    def _write_checkpoint(self, file_name: str, offset_of: Callable[[LocalPartition], int | None]) -> None:
-        offsets = {each.name: offset for each in self if (offset := offset_of(each)) is not None}
+    def _write_checkpoint(
+        self,
+        file_name: str,
+        offset_of: Callable[[LocalPartition], int | None],
+        at_start: Mapping[TopicPartition, int] = MappingProxyType({}),
+    ) -> None:
+        # A damaged partition keeps what it had at the start: with its recovery point gone, the next start would cut it.
+        offsets = {name: at_start[name] for name in self._damaged if name in at_start}
+        offsets |= {each.name: offset for each in self if (offset := offset_of(each)) is not None}
         write_offsets(self._files.files, self._directory, file_name, offsets)
 
     def close(self) -> bool:
