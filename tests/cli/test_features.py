@@ -12,11 +12,20 @@ def test_levels_are_shown(cli: Cli) -> None:
 
 
 def test_a_change_is_checked_without_being_made(cli: Cli) -> None:
-    row = cli.json("features", "downgrade", "transaction.version=2", "--dry-run")[0]
+    row = cli.json("features", "upgrade", "transaction.version=3", "--dry-run")[0]
     assert row["result"] == "would be changed"
-    assert cli.json("features", "upgrade", "transaction.version=99", "--dry-run", status=1)[0]["result"] == "failed"
+    row = cli.json("features", "upgrade", "transaction.version=99", "--dry-run", status=1)[0]
+    assert (row["result"], row["error"]) == ("failed", "INVALID_UPDATE_VERSION")
+
+
+def test_a_refusal_says_why(cli: Cli) -> None:
+    state = cli.leave_open(cli.create("features"), "features-prepared", two_phase=True)
+    row = cli.json("features", "downgrade", "transaction.version=2", status=1)[0]
+    assert "features-prepared" in row["message"]
     levels = {row["feature"]: row["finalized"] for row in cli.json("features", "describe")}
     assert levels["transaction.version"] == 3
+    complete = ("transactions", "complete", "--transactional-id", "features-prepared", "--state", state)
+    cli(*complete, "--abort", "-y")
 
 
 def test_a_level_is_a_number(cli: Cli) -> None:

@@ -14,9 +14,6 @@ ROWS: list[dict[str, Any]] = [
     {"topic": "a", "blocked": 3, "duration_ms": 61_000},
     {"topic": "long name", "blocked": None, "duration_ms": -1},
 ]
-    {"topic": "a", "blocked": 3, "duration_ms": 61_000},
-    {"topic": "long name", "blocked": None, "duration_ms": -1},
-]
 COLUMNS = columns("topic", "blocked", wide=["duration_ms"])
 Captured = pytest.CaptureFixture[str]
 

@@ -25,6 +25,7 @@ STATES = [
     "PrepareEpochFence",
     "Dead",
 ]
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 @click.group(cls=Group)
@@ -62,6 +63,8 @@ async def list_transactions(
 ) -> None:
     """Transactional ids of all coordinators."""
     settings = ctx.ensure_object(Settings)
+    if open_longer_than is not None and not states:
+        states = OPEN_STATES  # the brokers' filter counts from the last start, of transactions that are over as well
     async with open_admin(settings) as admin:
         found = await admin.list_transactions(
             states=states, producer_ids=producer_ids, duration_ms=open_longer_than, pattern=pattern

@@ -1,0 +1,87 @@
+"""`oncelog transactions`: list, describe, describe-producers, find-hanging."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.world import LONG_AGO_MS, Cli
+
+
+@pytest.fixture(scope="module")
+def state(cli: Cli) -> str:
+    """A transaction left open by id list-open on topic list; `PRODUCER-ID:EPOCH`."""
+    cli.create("list")
+    cli("produce", "list", "--transactional-id", "list-done", stdin="x\n")
+    return cli.leave_open("list", "list-open")
+
+
+@pytest.fixture(scope="module")
+def ghost(cli: Cli) -> int:
+    """The producer id of a hanging transaction on topic list-hanging."""
+    return cli.leave_hanging(cli.create("list-hanging"), "list-ghost")
+
+
+def test_listed_with_filters(cli: Cli, state: str) -> None:
+    producer_id = int(state.split(":")[0])
+    rows = {row["transactional_id"]: row for row in cli.json("transactions", "list")}
+    assert rows["list-open"] == {
+        "transactional_id": "list-open",
+        "coordinator": 1,
+        "producer_id": producer_id,
+        "state": "Ongoing",
+    }
+    assert rows["list-done"]["state"] == "CompleteCommit"
+    for filters in (
+        ("--state", "ongoing", "--pattern", "list-.*"),
+        ("--producer-id", producer_id),
+        ("--open-longer-than", "1ms", "--pattern", "list-.*"),
+    ):
+        assert [row["transactional_id"] for row in cli.json("transactions", "list", *filters)] == ["list-open"]
+
+
+def test_the_exit_status_for_monitoring(cli: Cli, state: str) -> None:
+    cli("transactions", "list", "--pattern", "list-open", "--exit-code", status=3)
+    cli("transactions", "list", "--pattern", "nobody", "--exit-code", status=0)
+    cli("transactions", "list", "--pattern", "list-open", status=0)
+
+
+def test_described(cli: Cli, state: str) -> None:
+    row = cli.json("transactions", "describe", "list-open")
+    assert f"{row['producer_id']}:{row['producer_epoch']}" == state
+    assert (row["state"], row["two_phase"], row["timeout_ms"]) == ("Ongoing", False, 60_000)
+    assert row["partitions"] == ["list-0"]
+    assert row["duration_ms"] + row["remaining_ms"] == 60_000
+    rows = cli.json("transactions", "describe", "list-done", "--transactional-id", "list-open")
+    assert [(row["transactional_id"], row["partitions"]) for row in rows] == [
+        ("list-open", ["list-0"]),
+        ("list-done", []),
+    ][::-1]
+    assert rows[0]["duration_ms"] is None
+    assert "PRODUCER-EPOCH    " in cli("transactions", "describe", "list-open").stdout
+    cli("transactions", "describe", status=2)
+
+
+def test_producers_of_a_partition(cli: Cli, state: str) -> None:
+    every = cli.json("transactions", "describe-producers", "--topic", "list")
+    opened = cli.json("transactions", "describe-producers", "--topic", "list", "--partition", 0, "--open")
+    assert len(every) == 2
+    assert [f"{row['producer_id']}:{row['producer_epoch']}" for row in opened] == [state]
+    assert opened[0]["transaction_start_offset"] == 2
+
+
+def test_a_hanging_transaction_is_found_with_its_repair(cli: Cli, ghost: int, state: str) -> None:
+    row = cli.json("transactions", "find-hanging", "--topic", "list-hanging")[0]
+    assert (row["producer_id"], row["start_offset"], row["last_timestamp_ms"]) == (ghost, 0, LONG_AGO_MS)
+    assert row["transactional_id"] == "list-ghost"
+    assert row["repair"] == (
+        f"oncelog -b {cli.bootstrap_servers} transactions abort --topic list-hanging --partition 0 --start-offset 0"
+    )
+    found = cli.json("transactions", "find-hanging", "--exit-code", status=3)
+    assert "list" not in {row["topic"] for row in found}, "what a coordinator owns does not hang"
+
+
+def test_what_is_not_hanging_long_enough(cli: Cli, ghost: int) -> None:
+    command = ("transactions", "find-hanging", "--topic", "list-hanging", "--exit-code")
+    assert cli.json(*command, "--max-transaction-timeout", "9999d") == []
+    assert cli.json(*command, "--broker-id", 77) == []
+    assert "--partition needs --topic" in cli("transactions", "find-hanging", "--partition", 0, status=2).stderr

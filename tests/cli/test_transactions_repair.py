@@ -1,0 +1,127 @@
+"""`oncelog transactions abort | force-terminate | complete`: what they do, refuse, and say."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from oncelog import Producer
+from tests.cli.world import Cli
+
+
+def state_of(cli: Cli, transactional_id: str) -> str:
+    return str(cli.json("transactions", "describe", transactional_id)["state"])
+
+
+def is_open(cli: Cli, topic: str) -> bool:
+    return bool(cli.json("transactions", "describe-producers", "--topic", topic, "--open"))
+
+
+def values(cli: Cli, topic: str) -> list[str]:
+    return cli("consume", topic, "-e").stdout.splitlines()
+
+
+def test_abort_ends_a_hanging_transaction(cli: Cli) -> None:
+    ghost = cli.leave_hanging(cli.create("repair-hanging"), "repair-ghost")
+    command = ("transactions", "abort", "--topic", "repair-hanging", "--partition", 0, "--start-offset", 0)
+    said = cli(*command, "--dry-run").stderr
+    assert said.startswith(f"dry run, would: write an ABORT marker for producer {ghost}:0 on repair-hanging-0")
+    assert "it is hanging" in said
+    assert "--yes" in cli(*command, status=2).stderr
+    assert is_open(cli, "repair-hanging")
+    row = cli.json(*command, "--yes")[0]
+    assert (row["producer_id"], row["start_offset"], row["result"]) == (ghost, 0, "aborted")
+    assert not is_open(cli, "repair-hanging")
+    assert "no open transaction of repair-hanging-0 starts at offset 0" in cli(*command, "-y", status=1).stderr
+
+
+def test_abort_by_ids(cli: Cli) -> None:
+    ghost = cli.leave_hanging(cli.create("repair-ids"), "repair-ids-ghost")
+    ids = ("--producer-id", ghost, "--producer-epoch", 0, "--coordinator-epoch", 0)
+    cli("transactions", "abort", "--topic", "repair-ids", "--partition", 0, *ids, "-y")
+    assert not is_open(cli, "repair-ids")
+
+
+def test_abort_refuses_what_its_coordinator_owns(cli: Cli) -> None:
+    cli.leave_open(cli.create("repair-owned"), "repair-owned")
+    command = ("transactions", "abort", "--topic", "repair-owned", "--partition", 0, "--start-offset", 0, "-y")
+    error = cli(*command, status=1).stderr
+    assert "refused: its coordinator still owns this transaction (repair-owned)" in error
+    assert f"oncelog -b {cli.bootstrap_servers} transactions force-terminate --transactional-id repair-owned" in error
+    assert is_open(cli, "repair-owned")
+    cli(*command, "--force")
+    assert not is_open(cli, "repair-owned")
+    assert state_of(cli, "repair-owned") == "Ongoing", "the coordinator knows nothing of it: this is what force risks"
+
+
+@pytest.mark.parametrize(
+    "which",
+    [(), ("--start-offset", 0, "--producer-id", 1), ("--producer-id", 1, "--producer-epoch", 0)],
+    ids=str,
+)
+def test_abort_needs_one_way_to_say_which(cli: Cli, which: tuple[object, ...]) -> None:
+    assert "say which" in cli("transactions", "abort", "--topic", "x", "--partition", 0, *which, status=2).stderr
+
+
+def test_force_terminate(cli: Cli) -> None:
+    cli.leave_open(cli.create("repair-terminated"), "repair-terminated")
+    command = ("transactions", "force-terminate", "--transactional-id", "repair-terminated")
+    assert "abort its transaction" in cli(*command, "--dry-run").stderr
+    assert state_of(cli, "repair-terminated") == "Ongoing"
+    assert cli.json(*command, "-y")[0]["result"] == "aborted"
+    assert not is_open(cli, "repair-terminated")
+    assert values(cli, "repair-terminated") == []
+    assert cli.json(*command, "-y")[0]["result"] == "fenced"
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+@pytest.mark.parametrize("commit", [True, False])
+def test_complete_as_decided(cli: Cli, two_phase: bool, commit: bool) -> None:
+    name = f"repair-{two_phase}-{commit}"
+    state = cli.leave_open(cli.create(name), name, two_phase=two_phase)
+    command = ("transactions", "complete", "--transactional-id", name, "--state", state)
+    said, other = ("--commit", "--abort") if commit else ("--abort", "--commit")
+    assert "say what was decided" in cli(*command, "-y", status=2).stderr
+    cli(*command, said, "--dry-run")
+    assert state_of(cli, name) == "Ongoing"
+    row = cli.json(*command, said, "-y")[0]
+    assert row == {"transactional_id": name, "state": state, "result": "committed" if commit else "aborted"}
+    assert len(values(cli, name)) == (3 if commit else 0)
+    cli(*command, said, "-y")
+    assert "is over, and not that way" in cli(*command, other, "-y", status=1).stderr
+
+
+def test_complete_leaves_any_other_transaction_alone(cli: Cli) -> None:
+    state = cli.leave_open(cli.create("repair-other"), "repair-other", two_phase=True)
+    command = ("transactions", "complete", "--transactional-id", "repair-other", "--commit", "-y", "--state")
+    producer_id = int(state.split(":")[0])
+    assert "has no transaction" in cli(*command, f"{producer_id + 9}:0", status=1).stderr
+    cli(*command, "nonsense", status=2)
+    cli(*command, "", status=2)
+    assert state_of(cli, "repair-other") == "Ongoing"
+    cli(*command, state)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_complete_takes_over_what_a_new_instance_kept(cli: Cli, commit: bool) -> None:
+    """KIP-939: the application came back, kept the prepared transaction, and went away again without deciding."""
+    name = f"repair-kept-{commit}"
+    state = cli.leave_open(cli.create(name), name, two_phase=True)
+
+    async def come_and_go() -> None:
+        more: dict[str, Any] = {
+            "transactional_id": name,
+            "transaction_two_phase_commit_enable": True,
+            "keep_prepared_txn": True,
+        }
+        async with Producer(bootstrap_servers=cli.bootstrap_servers, **more) as producer:
+            assert str(producer.prepared_state) == state
+
+    asyncio.run(come_and_go())
+    command = ("transactions", "complete", "--transactional-id", name, "--state")
+    wrong = f"{state.split(':')[0]}:99"
+    assert "was initialised since" in cli(*command, wrong, "--commit", "-y", status=1).stderr
+    cli(*command, state, "--commit" if commit else "--abort", "-y")
+    assert len(values(cli, name)) == (3 if commit else 0)
