@@ -4,6 +4,7 @@ with the business rows. The primary key (query, batch) is the compare-and-set: o
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -29,9 +30,11 @@ vetoes = sa.Table(
     sa.Column("run_start", sa.String(40), primary_key=True),
 )
 
+locks = sa.Table("oncelog_queries", metadata, sa.Column("query_id", sa.String(200), primary_key=True))
+
 
 class DatabaseDecisionStore:
-    """The two tables, made when they are missing. `url` is SQLAlchemy's (sqlite:///file, postgresql+psycopg://...)."""
+    """The tables, made when they are missing. `url` is SQLAlchemy's (sqlite:///file, postgresql+psycopg://...)."""
 
     def __init__(self, url: str) -> None:
         self.engine = sa.create_engine(url, pool_pre_ping=True)
@@ -39,6 +42,20 @@ class DatabaseDecisionStore:
             sa.event.listen(self.engine, "connect", _sqlite_waits_for_writers)
             sa.event.listen(self.engine, "begin", _sqlite_locks_at_begin)
         metadata.create_all(self.engine, checkfirst=True)
+        self._lockable: set[str] = set()
+
+    def _make_lockable(self, query_id: str) -> None:
+        """One row per query, so that deciding and vetoing wait for one another: each reads what the other writes, and two
+        that overlap could both go through."""
+        if query_id not in self._lockable:
+            with contextlib.suppress(IntegrityError), self.engine.begin() as connection:
+                if connection.execute(sa.select(locks).where(locks.c.query_id == query_id)).first() is None:
+                    connection.execute(locks.insert().values(query_id=query_id))
+            self._lockable.add(query_id)
+
+    @staticmethod
+    def _lock(connection: sa.Connection, query_id: str) -> None:
+        connection.execute(sa.select(locks).where(locks.c.query_id == query_id).with_for_update()).one()
 
     def known(self, query_id: str, batch_id: str) -> sink.KnownRecords:
         """What stands of a batch."""
@@ -58,8 +75,10 @@ class DatabaseDecisionStore:
         self, decision: sink.BatchDecision, business: Callable[[sa.Connection], Any] | None = None
     ) -> sink.KnownRecords:
         """Insert the decision, and the business rows in the same transaction; another decider's row wins over both."""
+        self._make_lockable(decision.query_id)
         try:
             with self.engine.begin() as connection:
+                self._lock(connection, decision.query_id)
                 known = self._known(connection, decision.query_id, decision.batch_id)
                 if known.decision is not None or sink.run_start(decision.run_id) in known.vetoed_runs:
                     return known
@@ -82,8 +101,10 @@ class DatabaseDecisionStore:
 
     def veto(self, query_id: str, batch_id: str, run_id: str) -> sink.KnownRecords:
         """Insert a veto unless the batch is decided."""
+        self._make_lockable(query_id)
         try:
             with self.engine.begin() as connection:
+                self._lock(connection, query_id)
                 known = self._known(connection, query_id, batch_id)
                 if known.decision is not None:
                     return known

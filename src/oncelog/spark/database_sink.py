@@ -141,8 +141,8 @@ def dual_write(
 
     Args:
         query_id: a name of your own for this query, stable over restarts (letters, digits, `-`, `_`); the decision's key.
-        database_url: SQLAlchemy's URL (sqlite:///file.db, postgresql+psycopg://...). Two tables are made there:
-            oncelog_decisions and oncelog_vetoes.
+        database_url: SQLAlchemy's URL (sqlite:///file.db, postgresql+psycopg://...). Three tables are made there:
+            oncelog_decisions, oncelog_vetoes, oncelog_queries.
         to_records: DataFrame -> DataFrame with the sink's columns (value, optionally key, topic, partition, headers,
             timestamp). May be evaluated again in a retried task.
         to_database: called with a connection inside the deciding transaction, the micro-batch and its id; writes the

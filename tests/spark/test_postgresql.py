@@ -1,0 +1,133 @@
+"""Decisions and business rows in a real PostgreSQL, started for this file where its programs are installed."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from oncelog.core import exactly_once_sink as sink
+from oncelog.spark.database_decisions import DatabaseDecisionStore
+
+pytestmark = pytest.mark.compat
+
+
+def program(name: str) -> str | None:
+    """A program of PostgreSQL, on the PATH or where Debian keeps it."""
+    found = shutil.which(name)
+    if found:
+        return found
+    versions = sorted(pathlib.Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return str(versions[-1]) if versions else None
+
+
+def as_its_user(*command: str) -> list[str]:
+    """PostgreSQL refuses to run as root."""
+    return (
+        ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
+        if os.getuid() == 0
+        else list(command)
+    )
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    initdb, server = program("initdb"), program("postgres")
+    if initdb is None or server is None:
+        pytest.skip("PostgreSQL is not installed")
+    if os.getuid() == 0 and shutil.which("setpriv") is None:
+        pytest.skip("PostgreSQL does not run as root, and setpriv is missing")
+    folder = pathlib.Path("/tmp") / f"oncelog-postgresql-{os.getpid()}"  # short: it holds a socket
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    if os.getuid() == 0:
+        shutil.chown(folder, "postgres", "postgres")
+    data = str(folder / "data")
+    subprocess.run(
+        as_its_user(initdb, "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"), check=True, capture_output=True
+    )
+    command = as_its_user(server, "-D", data, "-k", str(folder), "-c", "listen_addresses=")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "ready to accept connections" in line:
+            break
+    drain = threading.Thread(target=process.stderr.read, daemon=True)
+    drain.start()
+    yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
+    process.terminate()
+    process.wait(30)
+    drain.join(5)
+    process.stderr.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_of_two_deciders_one_gets_the_row_and_only_its_business_rows_stay(url: str) -> None:
+    stores = [DatabaseDecisionStore(url) for _ in range(2)]
+    with stores[0].engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE business (run text)"))
+    together = threading.Barrier(2)
+    found: dict[int, sink.KnownRecords] = {}
+
+    def decide(i: int) -> None:
+        def business(connection: sa.Connection) -> None:
+            connection.execute(sa.text("INSERT INTO business VALUES (:run)"), {"run": f"run-{i}"})
+
+        together.wait(10)
+        found[i] = stores[i].decide(sink.BatchDecision("q", "0", f"run-{i}", ()), business)
+
+    threads = [threading.Thread(target=decide, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    decision = found[0].decision
+    assert decision is not None
+    assert found[1].decision == decision
+    with stores[0].engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT run FROM business")).scalars().all() == [decision.run_id]
+    for store in stores:
+        store.close()
+
+
+def test_a_veto_keeps_a_run_from_deciding(url: str) -> None:
+    store = DatabaseDecisionStore(url)
+    assert store.veto("q", "1", "run-1").vetoed_runs == {"run-1"}
+    assert store.decide(sink.BatchDecision("q", "1", "run-1", ())).decision is None
+    decision = sink.BatchDecision("q", "1", "run-2", ())
+    assert store.decide(decision).decision == decision
+    store.done(decision)
+    assert (decision, True) in store.decided("q")
+    store.close()
+
+
+def test_a_veto_waits_for_a_decision_that_is_being_made(url: str) -> None:
+    """Otherwise it would not see it, and end transactions that are about to win."""
+    deciding, vetoing = DatabaseDecisionStore(url), DatabaseDecisionStore(url)
+    inside, seen = threading.Event(), []
+
+    def business(_: sa.Connection) -> None:
+        inside.set()
+        waiting = sa.text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+        with deciding.engine.connect() as other:
+            while other.execute(waiting).scalar_one() == 0:
+                other.rollback()
+
+    def veto() -> None:
+        inside.wait(10)
+        seen.append(vetoing.veto("q", "2", "run-1"))
+
+    thread = threading.Thread(target=veto)
+    thread.start()
+    decision = sink.BatchDecision("q", "2", "run-1", ())
+    assert deciding.decide(decision, business).decision == decision
+    thread.join(30)
+    assert [known.decision for known in seen] == [decision]
+    for store in (deciding, vetoing):
+        store.close()
