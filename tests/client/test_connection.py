@@ -128,6 +128,20 @@ def test_who_stops_waiting_disturbs_nobody():
     run(work)
 
 
+def test_silence_ends_the_connection_although_nobody_waits_any_more():
+    async def work():
+        broker = ScriptedBroker()
+        connection = await opened(broker)
+        broker.script(ApiKey.METADATA, NO_ANSWER)
+        connection.start_request(MetadataRequest(topics=None), timeout_ms=2000)[0].cancel()
+        await asyncio.sleep(1)
+        assert not connection.is_closed
+        await asyncio.sleep(2)
+        assert connection.is_closed
+
+    run(work)
+
+
 def test_nobody_there():
     async def work():
         broker = ScriptedBroker()

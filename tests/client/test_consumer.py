@@ -57,6 +57,23 @@ def test_poll_waits_no_longer_than_it_is_told():
     run(work)
 
 
+def test_poll_on_a_dead_cluster_waits_no_longer_either():
+    async def work(loop):
+        broker = ScriptedBroker()
+        fill(broker)
+        async with consumer(broker) as c:
+            c.assign([ZERO])
+            broker.script(ApiKey.LIST_OFFSETS, *[E.NOT_LEADER_OR_FOLLOWER] * 3, *[NO_ANSWER] * 50)
+            began = loop.time()
+            for n in range(1, 6):
+                assert await c.poll(500) == []
+                assert loop.time() - began < 0.5 * n + 0.3
+            broker.scripts.clear()
+            assert values(await c.poll(60_000)) == list(range(10))
+
+    run(work)
+
+
 def test_poll_returns_when_data_comes():
     async def work(loop):
         broker = ScriptedBroker()

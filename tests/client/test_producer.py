@@ -361,6 +361,24 @@ def test_calls_outside_their_time():
     run(work)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"value": "text"}, "value must be bytes"),
+        ({"key": 5}, "key must be"),
+        ({"headers": {"h": "x"}}, "header 'h' must"),
+    ],
+)
+def test_what_is_no_bytes_is_refused_at_once(wrong, says):
+    async def work():
+        async with producer(ScriptedBroker()) as p:
+            with pytest.raises(TypeError, match=says):
+                await p.send("t", **wrong)
+            await p.send_and_wait("t", bytearray(b"v"), headers=[("h", memoryview(b"x"))])
+
+    run(work)
+
+
 def test_stop_sends_what_is_buffered():
     async def work():
         broker = ScriptedBroker()

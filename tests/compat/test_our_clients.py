@@ -283,7 +283,7 @@ def test_consume_transform_produce_is_exactly_once_over_a_crash(server):
             group = {"group_id": f"{world.name}-g", "enable_auto_commit": False, "max_poll_records": 20}
             async with world.producer("p") as producer, world.consumer(source, **group) as consumer:
                 for n in range(transactions):
-                    records = await consumer.poll(5000)
+                    records = await consumer.poll(500)
                     if not records:
                         continue
                     producer.begin_transaction()

@@ -64,6 +64,7 @@ class Cluster:
         self._soon_task: asyncio.Task[None] | None = None
         self._refreshed_ms = float("-inf")
         self._wanted: set[str] = set()
+        self._wanted_soon: set[str] = set()
         self._wants_all = False
         self._tracked: set[str] = set()
         self._may_create: set[str] = set()
@@ -105,9 +106,13 @@ class Cluster:
         """Call `attempt` until it succeeds, fails with an error that is not retriable, or the time is over."""
         deadline = Deadline(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms, what)
         backoff = self.new_backoff()
+        last_error: KafkaError | None = None
         while True:
             try:
-                return await attempt(deadline)
+                async with asyncio.timeout(max(deadline.left_ms, 1) / 1000):
+                    return await attempt(deadline)
+            except TimeoutError:
+                raise deadline.passed(last_error) from last_error
             except KafkaError as error:
                 if not error.retriable or self.is_closed:
                     raise
@@ -298,12 +303,17 @@ class Cluster:
         )
         self._refreshed_ms = self.now_ms()
         response = await self.request(None, message, version_min=1)
+        if response.error_code:
+            if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:  # KIP-1102
+                self.view.nodes.clear()
+                raise LeaderNotAvailable("the broker asks to begin at the bootstrap servers again")
+            raise error_for(response.error_code, "Metadata")
         self.view.update(response, is_complete=names is None)
         self._on_metadata()
 
     def refresh_soon(self, topics: Iterable[str] = ()) -> None:
         """Metadata turned out to be old; do not wait for the new. Asked for at most once per back-off."""
-        self._wanted.update(topics)
+        self._wanted_soon.update(topics)
         if self._soon_task is None or self._soon_task.done():
             self._soon_task = self.tasks.start(self._refresh_soon(), name="oncelog-refresh-soon")
 
@@ -311,7 +321,8 @@ class Cluster:
         left_ms = self._refreshed_ms + self.config.retry_backoff_ms - self.now_ms()
         if left_ms > 0:
             await asyncio.sleep(left_ms / 1000)
-        await self.refresh(())
+        wanted, self._wanted_soon = self._wanted_soon, set()
+        await self.refresh(wanted)
 
     async def topic(self, name: str, *, timeout_ms: int, may_create: bool = False) -> TopicView:
         """A topic's metadata, waiting until it has a leader somewhere. Raises what the broker says, or RequestTimedOut."""

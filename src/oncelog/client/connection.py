@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._frames = FrameReader()
         self._next_correlation_id = 0
-        self._waiting: dict[int, tuple[int, int, asyncio.Future[Any]]] = {}
+        self._waiting: dict[int, tuple[int, int, asyncio.Future[Any], asyncio.TimerHandle]] = {}
         self._may_write = asyncio.Event()
         self._may_write.set()
 
@@ -149,9 +149,10 @@ class Connection(asyncio.Protocol):
     def _start(self, message: Struct, api_key: int, version: int, timeout_ms: int) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
-        self._waiting[self._write(message, api_key, version)] = (api_key, version, answer)
+        correlation_id = self._write(message, api_key, version)
+        # The timer outlives a caller that stops waiting: a connection that is silent must be given up all the same.
         timer = loop.call_later(timeout_ms / 1000, self._timed_out, answer, api_key, timeout_ms)
-        answer.add_done_callback(lambda _: timer.cancel())
+        self._waiting[correlation_id] = (api_key, version, answer, timer)
         return answer
 
     def _timed_out(self, answer: asyncio.Future[Any], api_key: int, timeout_ms: int) -> None:
@@ -169,7 +170,8 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
         waiting, self._waiting = self._waiting, {}
-        for _, _, answer in waiting.values():
+        for _, _, answer, timer in waiting.values():
+            timer.cancel()
             if not answer.done():
                 answer.set_exception(reason or Network(f"the connection to {self.name} was closed"))
 
@@ -207,7 +209,8 @@ class Connection(asyncio.Protocol):
         found = self._waiting.pop(correlation_id, None)
         if found is None:
             raise MalformedMessage(f"an answer to request {correlation_id}, which was never sent")
-        api_key, version, answer = found
+        api_key, version, answer, timer = found
+        timer.cancel()
         if answer.done():  # whoever asked is gone
             return
         if api_key == ApiKey.API_VERSIONS and bytes(frame[4:6]) == b"\x00\x23":

@@ -22,7 +22,7 @@ from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, list_off
 from oncelog.client.positions import RESET_TIMESTAMPS, Positions
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.transaction_requests import GroupMetadata
-from oncelog.errors import IllegalState, KafkaError, OffsetOutOfRange, UnknownServer
+from oncelog.errors import IllegalState, KafkaError, OffsetOutOfRange, RequestTimedOut, UnknownServer
 from oncelog.host.host import Host, real_host
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
@@ -72,6 +72,7 @@ class Consumer:
         self._is_started = self._is_stopped = False
         self._next_auto_commit_ms = self._next_look_ms = 0.0
         self._failure: KafkaError | None = None
+        self._auto_committing: asyncio.Task[None] | None = None
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *topics: str, host: Host | None = None, **more: Any) -> Self:
@@ -109,19 +110,25 @@ class Consumer:
         self._membership.polled()
         self._cluster.tasks.start(self._membership.heartbeats(), name="oncelog-heartbeats")
 
-    async def stop(self) -> None:
-        """Commit (with enable_auto_commit), leave the group, close."""
+    async def stop(self, timeout_ms: int | None = None) -> None:
+        """Commit (with enable_auto_commit), leave the group, close; at most `timeout_ms` (default: request_timeout_ms)."""
         if self._is_stopped:
             return
         self._is_stopped = True
         try:
-            if self._is_started and self._config.group_id is not None:
-                if self._config.enable_auto_commit:
-                    await self._commit_quietly()
-                if self._membership is not None:
-                    await self._membership.leave("the consumer was stopped")
+            async with asyncio.timeout((self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
+                await self._say_goodbye()
+        except TimeoutError:
+            log.warning("group %r: no answer while the consumer stopped", self._config.group_id)
         finally:
             await self._cluster.close()
+
+    async def _say_goodbye(self) -> None:
+        if self._is_started and self._config.group_id is not None:
+            if self._config.enable_auto_commit:
+                await self._commit_quietly()
+            if self._membership is not None:
+                await self._membership.leave("the consumer was stopped")
 
     def _broken(self, error: BaseException) -> None:
         if isinstance(error, KafkaError):
@@ -243,9 +250,13 @@ class Consumer:
         elif not self._assigned_by_hand and (self._topics or self._pattern):
             await self._assign_all()
         if self._positions.without_offset():
-            await self._find_positions(self._positions.without_offset())
+            left_ms = int((ends - asyncio.get_running_loop().time()) * 1000)
+            try:
+                await self._find_positions(self._positions.without_offset(), timeout_ms=max(left_ms, 1))
+            except RequestTimedOut as error:
+                log.debug("%s", error)  # the next poll goes on with it
         if self._config.enable_auto_commit and self._config.group_id is not None:
-            await self._auto_commit()
+            self._auto_commit()
 
     async def _assign_all(self) -> None:
         """Without a group: every partition of every topic, also those that are added later."""
@@ -361,11 +372,11 @@ class Consumer:
 
     # -- positions
 
-    async def _find_positions(self, partitions: Sequence[TopicPartition]) -> None:
+    async def _find_positions(self, partitions: Sequence[TopicPartition], *, timeout_ms: int | None = None) -> None:
         unknown = [tp for tp in partitions if self._positions.of(tp).reset_to is None]
         committed: Mapping[TopicPartition, OffsetAndMetadata] = {}
         if unknown and self._config.group_id is not None:
-            committed = await self.committed(unknown)
+            committed = await self.committed(unknown, timeout_ms=timeout_ms)
         resets: dict[TopicPartition, int] = {}
         for topic_partition in partitions:
             position = self._positions.of(topic_partition)
@@ -378,14 +389,17 @@ class Consumer:
             else:
                 resets[topic_partition] = RESET_TIMESTAMPS[self._config.auto_offset_reset]
         versions = {tp: self._positions.of(tp).version for tp in resets}
-        for topic_partition, found in (await self._lookup(resets)).items():
+        for topic_partition, found in (await self._lookup(resets, timeout_ms=timeout_ms)).items():
             later = self._positions.by_partition.get(topic_partition)
             if later is not None and later.version == versions[topic_partition] and later.offset is None:
                 later.jump(found.offset)
         self._fetcher.wake()
 
-    async def _lookup(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
-        return await list_offsets(self._cluster, wanted, is_read_committed=self._config.is_read_committed)
+    async def _lookup(
+        self, wanted: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, FoundOffset]:
+        is_read_committed = self._config.is_read_committed
+        return await list_offsets(self._cluster, wanted, is_read_committed=is_read_committed, timeout_ms=timeout_ms)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go to `offset` of an assigned partition. Raises IllegalState."""
@@ -448,24 +462,39 @@ class Consumer:
         }
         await commit_offsets(self._cluster, self.group_metadata(), positions)
 
-    async def _auto_commit(self) -> None:
-        if self._cluster.now_ms() >= self._next_auto_commit_ms:
+    def _auto_commit(self) -> None:
+        """Store the present positions, without waiting for the answer."""
+        is_free = self._auto_committing is None or self._auto_committing.done()
+        if is_free and self._cluster.now_ms() >= self._next_auto_commit_ms:
             self._next_auto_commit_ms = self._cluster.now_ms() + self._config.auto_commit_interval_ms
-            await self._commit_quietly()
+            work = self._commit_quietly(self.current_positions(), self.group_metadata())
+            self._auto_committing = self._cluster.tasks.start(work, name="oncelog-commit")
 
-    async def _commit_quietly(self) -> None:
+    async def _commit_quietly(
+        self,
+        positions: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        group: GroupMetadata | None = None,
+    ) -> None:
         try:
-            await self.commit()
+            await commit_offsets(
+                self._cluster,
+                group or self.group_metadata(),
+                self.current_positions() if positions is None else positions,
+                timeout_ms=self._config.request_timeout_ms,
+            )
         except KafkaError as error:
             log.warning("group %r: offsets were not committed: %s", self._config.group_id, error)
 
-    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def committed(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         """The group's stored positions; partitions without one are left out."""
         return await fetch_committed(
             self._cluster,
             self.group_metadata().group_id,
             [TopicPartition(*tp) for tp in partitions],
             require_stable=self._config.is_read_committed,
+            timeout_ms=timeout_ms,
         )
 
     # -- the log's bounds

@@ -150,7 +150,8 @@ class Producer:
         RecordTooLarge, RequestTimedOut, the error of the transaction, IllegalState.
         """
         self._check_may_send()
-        pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers) if headers else ()
+        key, value = _as_bytes("key", key), _as_bytes("value", value)
+        pairs = _header_pairs(headers) if headers else ()
         size_bytes = record_size_bytes(key, value, pairs)
         if size_bytes > self._config.max_request_size:
             limit = self._config.max_request_size
@@ -397,6 +398,20 @@ class Producer:
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic."""
         return sorted((await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms)).partitions)
+
+
+def _as_bytes(what: str, content: Any) -> bytes | None:
+    """Keys and values are bytes; told here, where the caller is, not when the batch is written."""
+    if content is None or isinstance(content, bytes):
+        return content
+    if isinstance(content, bytearray | memoryview):
+        return bytes(content)
+    raise TypeError(f"{what} must be bytes or None, not {type(content).__name__}")
+
+
+def _header_pairs(headers: Headers | Mapping[str, bytes | None]) -> tuple[tuple[str, bytes | None], ...]:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return tuple((str(name), _as_bytes(f"header {name!r}", content)) for name, content in pairs)
 
 
 async def _all_ended(batches: Sequence[ProducerBatch]) -> None:

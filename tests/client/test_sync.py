@@ -1,0 +1,175 @@
+"""The clients without async: threads, notebooks, forks, and the same behaviour as the async ones."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+
+import pytest
+
+from oncelog import Broker, PreparedTxnState, TopicPartition, errors, sync
+from oncelog.sync import _loop_thread
+
+
+@pytest.fixture(scope="module")
+def bootstrap():
+    async def start() -> Broker:
+        broker = Broker(config={"num.partitions": "2", "transaction.two.phase.commit.enable": "true"})
+        await broker.start()
+        return broker
+
+    broker = _loop_thread().call(start())
+    yield broker.bootstrap_servers
+    _loop_thread().call(broker.stop())
+
+
+def read_all(bootstrap, topic):
+    """Everything, once no transaction is open on the topic (EndTxn is answered before its markers are written)."""
+    config = {"bootstrap_servers": bootstrap}
+    with sync.Consumer(**config, isolation_level="read_committed") as consumer, sync.Consumer(**config) as whole:
+        partitions = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic)]
+        while consumer.end_offsets(partitions) != whole.end_offsets(partitions):
+            pass
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        found = []
+        ends = consumer.end_offsets(partitions)
+        while any(consumer.position(tp) < end for tp, end in ends.items()):
+            found += consumer.poll(timeout_ms=200)
+        return found
+
+
+def test_transactions(bootstrap):
+    with sync.Producer(bootstrap_servers=bootstrap, transactional_id="a") as producer:
+        with producer.transaction():
+            sent = [producer.send("tx", b"%d" % n, partition=0) for n in range(3)]
+        assert [record.result().offset for record in sent] == [0, 1, 2]
+        with pytest.raises(ZeroDivisionError), producer.transaction():
+            producer.send_and_wait("tx", b"no")
+            raise ZeroDivisionError
+        with producer.transaction():
+            producer.send_many("tx", [(b"k", b"4"), (b"k", b"5")], partition=0)
+    assert [r.value for r in read_all(bootstrap, "tx")] == [b"0", b"1", b"2", b"4", b"5"]
+
+
+def test_errors_are_the_same(bootstrap):
+    with sync.Producer(bootstrap_servers=bootstrap, transactional_id="e") as producer:
+        with pytest.raises(errors.IllegalState, match="needs an open transaction"):
+            producer.send("tx", b"v")
+        with sync.Producer(bootstrap_servers=bootstrap, transactional_id="e"):
+            producer.begin_transaction()
+            with pytest.raises(errors.KafkaError):
+                producer.send("tx", b"v").result()
+    with pytest.raises(errors.ConfigurationError, match="did you mean 'linger_ms'"):
+        sync.Producer(linger=1)
+
+
+def test_a_loop_that_runs_here_does_not_matter(bootstrap):
+    """A notebook cell."""
+
+    async def cell() -> int:
+        with sync.Producer(bootstrap_servers=bootstrap) as producer:
+            return producer.send_and_wait("cell", b"v").offset
+
+    assert asyncio.run(cell()) == 0
+
+
+def test_many_threads_share_a_producer(bootstrap):
+    with sync.Producer(bootstrap_servers=bootstrap) as producer:
+        work = [
+            threading.Thread(target=lambda n=n: [producer.send("threads", b"%d" % n) for _ in range(50)])
+            for n in range(4)
+        ]
+        for thread in work:
+            thread.start()
+        for thread in work:
+            thread.join()
+        producer.flush()
+    assert len(read_all(bootstrap, "threads")) == 200
+
+
+def test_iteration_and_groups(bootstrap):
+    with sync.Producer(bootstrap_servers=bootstrap) as producer:
+        for n in range(5):
+            producer.send_and_wait("it", b"%d" % n, partition=0)
+    config = {"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
+    with sync.Consumer.from_config(config, "it") as consumer:
+        seen = []
+        for record in consumer:
+            seen.append(record.value)
+            if len(seen) == 5:
+                break
+        consumer.commit()
+        assert consumer.committed([TopicPartition("it", 0)])[TopicPartition("it", 0)].offset == 5
+        assert consumer.group_metadata().group_id == "g"
+    assert seen == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_two_phase_commit(bootstrap):
+    config = {"bootstrap_servers": bootstrap, "transactional_id": "2pc", "transaction_two_phase_commit_enable": True}
+    with sync.Producer(**config) as producer:
+        producer.begin_transaction()
+        producer.send("2pc", b"kept")
+        state = str(producer.prepare_transaction())
+    with sync.Producer(**config) as producer:
+        assert str(producer.prepared_state) == state
+        producer.complete_transaction(PreparedTxnState(state))
+    assert [r.value for r in read_all(bootstrap, "2pc")] == [b"kept"]
+
+
+def test_admin(bootstrap):
+    with sync.Admin.from_config({"bootstrap.servers": bootstrap}) as admin:
+        admin.create_topics({"made": {"partitions": 3}})
+        assert "made" in admin.list_topics()
+        assert admin.describe_features().finalized["transaction.version"] == 3
+        assert admin.describe_broker_configs()["transaction.two.phase.commit.enable"] == "true"
+        assert admin.list_transactions(states=["Ongoing"], pattern="nobody") == []
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_must_make_its_own_clients(bootstrap):
+    with sync.Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send_and_wait("fork", b"parent")
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            said = b"nothing"
+            try:
+                producer.flush()
+            except errors.IllegalState as error:
+                said = str(error).encode()
+            with sync.Producer(bootstrap_servers=bootstrap) as own:
+                said += b" / %d" % (own.send_and_wait("fork", b"child", partition=0).offset >= 0)
+            producer.stop()  # leaves the parent's connections alone
+            os.write(writing, said)
+            os._exit(0)
+        os.close(writing)
+        said = os.read(reading, 1000)
+        os.close(reading)
+        os.wait()
+        producer.send_and_wait("fork", b"parent again")
+    assert said == b"this client was made before a fork: make a new one in this process / 1"
+
+
+def test_callbacks_cannot_wait_for_themselves(bootstrap):
+    said = []
+
+    class Listener:
+        async def on_partitions_assigned(self, assigned):
+            try:
+                consumer.poll()
+            except errors.IllegalState as error:
+                said.append(str(error))
+
+        async def on_partitions_revoked(self, revoked):
+            pass
+
+        on_partitions_lost = on_partitions_revoked
+
+    with sync.Consumer(bootstrap_servers=bootstrap, group_id="cb") as consumer:
+        consumer.subscribe(["made2"], listener=Listener())
+        for _ in range(50):
+            consumer.poll(timeout_ms=100)
+            if said:
+                break
+    assert "would wait for itself" in said[0]
