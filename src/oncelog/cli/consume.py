@@ -34,7 +34,6 @@ class Wanted:
     exits_at_end: bool
     count_max: int | None
     isolation: str
-    order: str
     format_text: str | None
 
 
@@ -70,13 +69,6 @@ class Progress:
     default="read_committed",
     show_default=True,
     help="read_uncommitted also shows aborted and undecided records.",
-)
-@click.option(
-    "--order",
-    type=click.Choice(["offset", "transaction"]),
-    default="offset",
-    show_default=True,
-    help="transaction: whole transactions, in the order they ended.",
 )
 @click.option("-g", "--group", help="Read as a member of this group, and store positions.")
 @click.option(
@@ -139,9 +131,7 @@ async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> No
         partitions = await partitions_of(admin, wanted.topics)
         starts = await _starts(admin, partitions, wanted)
         progress = Progress(await _ends(admin, partitions, wanted), wanted.count_max)
-    async with open_consumer(
-        settings, isolation_level=wanted.isolation, order=wanted.order, auto_offset_reset="earliest"
-    ) as consumer:
+    async with open_consumer(settings, isolation_level=wanted.isolation, auto_offset_reset="earliest") as consumer:
         left = {where for where in partitions if starts[where] < progress.ends.get(where, 2**63)}
         consumer.assign(left)
         for where in left:
@@ -172,7 +162,6 @@ async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: 
         *(topic for topic, _ in named),
         group_id=group,
         isolation_level=wanted.isolation,
-        order=wanted.order,
         auto_offset_reset=wanted.start,
         enable_auto_commit=False,
     ) as consumer:
