@@ -7,6 +7,13 @@ import asyncio
 import pytest
 
 from oncelog import OffsetAndMetadata, PreparedTxnState, TopicPartition, errors
+from oncelog.client.cluster import Cluster
+from oncelog.client.config import AdminConfig
+from oncelog.core.transaction_requests import CoordinatorKey
+from oncelog.host.host import real_host
+from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
+from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.wire.record_batch import build_batch
 from tests.compat.our_clients import SERVERS, World, eventually, run
 
 
@@ -512,6 +519,91 @@ def test_the_tools_do_not_tear_what_its_coordinator_owns(server):
                 await admin.abort_transaction(where, start_offset=sent.offset + 1)
             await producer.commit_transaction()
         assert await world.values(topic) == [b"yes"]
+
+    run(server, scenario)
+
+
+async def hang(world: World, topic: str) -> TopicPartition:
+    """Leave a transaction on the partition that no coordinator knows, as old clients could (before KIP-890)."""
+    cluster = Cluster(AdminConfig.of({"bootstrap_servers": world.bootstrap}), real_host(), lambda _: None)
+    await cluster.start()
+    try:
+        key = CoordinatorKey(1, f"{world.name}-hung")
+        init = InitProducerIdRequest(transactional_id=key.key, transaction_timeout_ms=60000)
+        got = await cluster.retry("init", lambda _: cluster.ask_coordinator(key, init))
+        while got.error_code:
+            got = await cluster.retry("init", lambda _: cluster.ask_coordinator(key, init))
+        batch = build_batch(
+            [(real_host().clock.now_ms() - 3_600_000, None, b"hung", ())],
+            producer_id=got.producer_id,
+            producer_epoch=got.producer_epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])]
+        request = ProduceRequest(transactional_id=key.key, acks=-1, timeout_ms=5000, topic_data=data)
+        await cluster.refresh((topic,))
+        response = await cluster.request(await cluster.leader(TopicPartition(topic, 0)), request, version_max=11)
+        assert response.responses[0].partition_responses[0].error_code == 0
+    finally:
+        await cluster.close()
+    return TopicPartition(topic, 0)
+
+
+def test_hanging_transactions_are_found_and_aborted(server):
+    """KIP-664, from the frozen reader to the marker that frees it."""
+
+    async def scenario(world: World) -> None:
+        topic = await world.topic()
+        async with world.admin() as admin:
+            await admin.alter_configs({("broker", ""): {"transaction.partition.verification.enable": "false"}})
+            try:
+                await asyncio.sleep(0.3)
+                where = await hang(world, topic)
+            finally:
+                await admin.alter_configs({("broker", ""): {"transaction.partition.verification.enable": None}})
+            async with world.producer() as plain:
+                await plain.send_and_wait(topic, b"behind")
+            assert await world.values(topic, settled=False) == []
+            (found,) = await admin.find_hanging_transactions(topic=topic)
+            assert (found.topic_partition, found.start_offset, found.transactional_id) == (
+                where,
+                0,
+                f"{world.name}-hung",
+            )
+            assert "does not include this partition" in found.reason
+            with pytest.raises(errors.InvalidTxnState):
+                await admin.abort_transaction(where, start_offset=1)
+            await admin.abort_transaction(where, start_offset=found.start_offset)
+            assert await world.values(topic) == [b"behind"]
+            assert await admin.find_hanging_transactions(topic=topic) == []
+
+    run(server, scenario)
+
+
+def test_a_producer_moves_to_the_newer_protocol_between_transactions(server):
+    """KAFKA-18227: the epoch that the old protocol used is fenced when a reconnected producer sees level 2."""
+
+    async def scenario(world: World) -> None:
+        topic = await world.topic()
+        async with world.admin() as admin, world.producer("p") as producer:
+            before = (await admin.describe_features()).finalized["transaction.version"]
+            await admin.update_features({"transaction.version": 1}, upgrade_type="safe_downgrade")
+            async with world.producer("q") as old:
+                async with old.transaction():
+                    await old.send(topic, b"old")
+                await admin.update_features({"transaction.version": before})
+                for connection in list(old._cluster._connections.values()):
+                    (await connection).close()
+                await old._cluster.refresh((topic,))
+                for n in range(3):
+                    async with old.transaction():
+                        await old.send(topic, b"%d" % n)
+            (described,) = (await admin.describe_transactions([f"{world.name}-q"])).values()
+            assert described.producer_epoch >= 3
+            async with producer.transaction():
+                await producer.send(topic, b"new")
+        assert await world.values(topic) == [b"old", b"0", b"1", b"2", b"new"]
 
     run(server, scenario)
 
