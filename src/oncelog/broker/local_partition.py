@@ -59,7 +59,7 @@ class LocalPartition:
         self._flusher = flusher
         self._created = created  # the names and files of a new partition, to be synced with its first batch
         self._commits: deque[tuple[int, Committed]] = deque()
-        self._watchers: set[Watcher] = set()
+        self._watchers: dict[Watcher, None] = {}  # woken in the order they came
         self.is_offline = False
 
     @property
@@ -145,11 +145,11 @@ class LocalPartition:
 
     def watch(self, watcher: Watcher) -> None:
         """Tell `watcher` of every change until `unwatch`."""
-        self._watchers.add(watcher)
+        self._watchers[watcher] = None
 
     def unwatch(self, watcher: Watcher) -> None:
         """Tell it no more."""
-        self._watchers.discard(watcher)
+        self._watchers.pop(watcher, None)
 
     def wake_watchers(self) -> None:
         """Something that readers wait for has changed."""

@@ -41,7 +41,7 @@ class Server:
         self.handle = handle
         self.tasks = Tasks(self._handler_failed)
         self.listeners: list[Listener] = []
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # in the order of their arrival
         self._per_host: Counter[str] = Counter()
         self._next_connection_id = 0
         self._is_draining = False
@@ -65,7 +65,7 @@ class Server:
         if is_too_many or self._per_host[connection.client_host] >= config.max_connections_per_ip or self._is_draining:
             self.metrics.add("connections_refused")
             return False
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._per_host[connection.client_host] += 1
         self.metrics.add("connections_accepted")
         return True
@@ -73,7 +73,7 @@ class Server:
     def lost(self, connection: Connection) -> None:
         """Forget a closed connection."""
         if connection in self._connections:
-            self._connections.remove(connection)
+            del self._connections[connection]
             self._per_host[connection.client_host] -= 1
             if not self._per_host[connection.client_host]:
                 del self._per_host[connection.client_host]

@@ -32,7 +32,7 @@ class RecordAccumulator:
     def __init__(self, config: AccumulatorConfig) -> None:
         self._config = config
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
-        self._incomplete: set[ProducerBatch] = set()
+        self._incomplete: dict[ProducerBatch, None] = {}  # in the order of their beginning
         self._flushing_count = 0
         self.is_starved = False  # somebody waits for room: nothing lingers
         self.used_bytes = 0
@@ -75,7 +75,7 @@ class RecordAccumulator:
     def _open(self, topic_partition: TopicPartition, now_ms: float) -> ProducerBatch:
         batch = ProducerBatch(topic_partition, now_ms)
         self._queues[topic_partition].append(batch)
-        self._incomplete.add(batch)
+        self._incomplete[batch] = None
         return batch
 
     # -- emptying
@@ -153,7 +153,7 @@ class RecordAccumulator:
     def completed(self, batch: ProducerBatch) -> None:
         """A batch ended: its room is free."""
         if batch in self._incomplete:
-            self._incomplete.discard(batch)
+            del self._incomplete[batch]
             self.used_bytes -= batch.size_bytes - (0 if batch.source is not None else BATCH_OVERHEAD_BYTES)
             assert self.used_bytes >= 0
 

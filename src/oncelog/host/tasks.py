@@ -17,7 +17,7 @@ class Tasks:
     """A set of running tasks with one owner; `on_failure` hears of each unhandled error (once, on the loop)."""
 
     def __init__(self, on_failure: Callable[[BaseException], None] | None = None) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order of their start: a run can be repeated
         self._on_failure = on_failure
         self.is_closed = False
 
@@ -30,12 +30,12 @@ class Tasks:
             work.close()
             raise RuntimeError("this owner's tasks are closed")
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if task.cancelled():
             return
         error = task.exception()
