@@ -255,7 +255,7 @@ class TraceHandler(logging.Handler):
         if isinstance(error, PowerCut):
             return
         text = f"{record.name}: {record.getMessage()}"
-        if error is not None:
+        if error is not None and not isinstance(error, StorageError):
             where = traceback.extract_tb(error.__traceback__)[-1]
             self._cluster.found("internal", f"{text} ({error!r} at {where.filename.rpartition('/')[2]}:{where.lineno})")
         else:

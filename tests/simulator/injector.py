@@ -73,7 +73,10 @@ class Injector:
 
     def _is_offline(self) -> bool:
         broker = self.cluster.broker
-        return broker is not None and any(each.is_offline for each in broker.partitions)
+        if broker is None:
+            return False
+        has_failed = broker.failure is not None and broker.failure.done()
+        return has_failed or any(each.is_offline for each in broker.partitions)
 
     async def _look_after_broker(self) -> None:
         while True:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,8 @@ class SimTransport(asyncio.Transport):
         self.protocol: asyncio.BaseProtocol
         self._closing = False
         self._reading = True
-        self._arrived: list[bytes | None] = []  # None is the end of the stream
+        self.under_way: deque[bytes | None] = deque()  # to this end, in order; None is the end of the stream
+        self._arrived: deque[bytes | None] = deque()
         self._deliver_at = 0.0
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
@@ -96,15 +98,16 @@ class SimTransport(asyncio.Transport):
             self._network.connections.pop(self.serial, None)
             self._network.loop.call_soon(self.protocol.connection_lost, error, context=self.owner.context)
 
-    def receive(self, data: bytes | None) -> None:
-        """A chunk, or the end of the stream, arrived."""
+    def receive(self) -> None:
+        """The next chunk, or the end of the stream, arrived: in order, whatever the order of callbacks."""
+        data = self.under_way.popleft()
         if not self._closing:
             self._arrived.append(data)
             self._drain()
 
     def _drain(self) -> None:
         while self._arrived and self._reading and not self._closing:
-            data = self._arrived.pop(0)
+            data = self._arrived.popleft()
             if data is None:
                 self.lose()
             elif isinstance(self.protocol, asyncio.BufferedProtocol):
@@ -194,7 +197,8 @@ class SimNetwork:
         if blocked is not None:
             arrives = max(arrives, blocked + delay)
         sender._deliver_at = arrives
-        self.loop.call_at(arrives, peer.receive, data, context=peer.owner.context)
+        peer.under_way.append(data)
+        self.loop.call_at(arrives, peer.receive, context=peer.owner.context)
 
     def block(self, sender: str, receiver: str, seconds: float) -> None:
         """Let nothing new pass from one process to another for a while; it arrives afterwards (one way only)."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from oncelog.broker.broker import Broker
+from oncelog.wire.log_records.transaction_state import TransactionRecord, record_from_key_value, record_to_key_value
 
 State = Mapping[str, Any]
 
@@ -15,6 +16,8 @@ def state_of(broker: Broker) -> dict[str, Any]:
     state: dict[str, Any] = {}
     for partition in broker.partitions:
         rules, name = partition.rules, partition.name
+        if rules.log_end_offset == 0:
+            continue  # opened and never written
         state[f"{name} offsets"] = (
             rules.log_start_offset,
             rules.last_stable_offset,
@@ -28,7 +31,7 @@ def state_of(broker: Broker) -> dict[str, Any]:
     for holder in broker.transactions.loaded():
         table = holder.machine.table
         for name, transaction in table.transactions.items():
-            state[f"transactional id {name}"] = transaction
+            state[f"transactional id {name}"] = _as_stored(transaction)
         state[f"coordinator {holder.machine.partition_index} on its way"] = (
             sorted(table.pending),
             sorted(name for name, left in table.unwritten.items() if left),
@@ -40,6 +43,11 @@ def state_of(broker: Broker) -> dict[str, Any]:
                 state[f"{group_id} {partition_name}"] = (commit.offset, commit.metadata)
                 state[f"{group_id} {partition_name} is unstable"] = offsets.is_unstable(group_id, partition_name)
     return state
+
+
+def _as_stored(transaction: TransactionRecord) -> Any:
+    """Value version 0 has no room for what KIP-360 and KIP-890 remember."""
+    return record_from_key_value(*record_to_key_value(transaction))
 
 
 def check_recovery(live: State, recovered: State) -> Iterator[str]:
