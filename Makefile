@@ -55,3 +55,6 @@ crash: $(STAMP)
 spark-kills: $(STAMP)
 	@$(BIN)/python -m tests.spark.kills --kills $(if $(filter-out 20,$(KILLS)),$(KILLS),20) --fail-tasks --zombie
 	@$(BIN)/python -m tests.spark.kills --kills 10 --against kafka
+
+conformance: $(STAMP)
+	@$(BIN)/python -m tests.compat.conformance
