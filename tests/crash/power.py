@@ -7,13 +7,14 @@ from typing import Any
 
 from oncelog.broker import startup
 from oncelog.broker.broker import Broker
+from oncelog.errors import StorageError
 from tests.crash.direct import Client, DirectNetwork, direct_host
 from tests.crash.ledger import Ledger
 from tests.crash.log_oracle import examine_files
 from tests.crash.power_check import Checker
 from tests.crash.power_disk import PowerDisk, Survival
 from tests.crash.power_workload import CONFIG, Script
-from tests.crash.requests import Session
+from tests.crash.requests import Refused, Session
 from tests.simulator.files import Keep
 from tests.simulator.loop import run_simulated
 
@@ -111,7 +112,10 @@ def verify_on(disk: PowerDisk, ledger: Ledger, seed: int | str) -> None:
         await broker.flusher.sync_all()
         files.update(disk.snapshot(DATA))
 
-    run_simulated(seed, main)
+    try:
+        run_simulated(seed, main)
+    except (StorageError, Refused) as error:
+        raise AssertionError(f"after the restart: {error}") from error
     relative = {path.removeprefix(f"{DATA}/"): data for path, data in files.items()}
     problems = examine_files(relative).problems
     assert not problems, "\n".join(problems[:5])

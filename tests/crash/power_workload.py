@@ -31,6 +31,7 @@ class Script:
         self._network = network
         self.ledger = ledger
         self.refusals: list[Refused] = []
+        self.closed_count = 0
         self._sequences: dict[tuple[Identity, str, int], int] = {}
         self._value = 0
 
@@ -127,7 +128,7 @@ class Script:
         except Refused as error:
             self.refusals.append(error)
         except ConnectionClosed:
-            pass
+            self.closed_count += 1
 
     # the scripts
 
@@ -218,9 +219,6 @@ class Script:
 
     async def run(self, checkpoint: Callable[[], None]) -> None:
         """Everything, side by side."""
-        await self.guarded(self.topics)
-        if len(self.ledger.topics) < len(TOPICS):
-            return
         scripts: list[Callable[[], Awaitable[None]]] = [
             lambda: self.transactional("a", 2),
             lambda: self.transactional("b", 1),
@@ -231,6 +229,17 @@ class Script:
             self.fenced,
             self.two_phase,
         ]
+        await self.side_by_side(scripts, checkpoint)
+
+    async def run_small(self) -> None:
+        """Two clients: transactions with positions, and records outside them."""
+        await self.side_by_side([lambda: self.positions("c", 2, "readers"), self.plain], lambda: None)
+
+    async def side_by_side(self, scripts: list[Callable[[], Awaitable[None]]], checkpoint: Callable[[], None]) -> None:
+        """The topics first; at the end wait, within reason, for the markers."""
+        await self.guarded(self.topics)
+        if len(self.ledger.topics) < len(TOPICS):
+            return
         async with asyncio.TaskGroup() as group:
             for script in scripts:
                 group.create_task(self.guarded(script))
@@ -238,7 +247,7 @@ class Script:
             checkpoint()
         session = await self.session()
         for name in sorted(self.ledger.identities):
-            for _ in range(200):
+            for _ in range(50):
                 if not (await session.state(name)).startswith("Prepare"):
                     break
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.02)

@@ -37,11 +37,13 @@ def silent():
 
 
 def survivals_to_try(cut: Cut, seed: int):
-    """All of them in the long form; in the short one nothing unsynced, and two others."""
+    """All of them in the long form; in the short one nothing unsynced and any one of them, in turn."""
     found = list(survivals(cut.disk, f"{seed} {cut.number}", random_count=3))
     if LONG or len(found) <= 2:
         return found
-    return [("nothing unsynced", lambda disk: disk.crash(Keep.NONE)), *random.Random(cut.number).sample(found, 1)]
+    if cut.number % 3 == 0:
+        return [("nothing unsynced", lambda disk: disk.crash(Keep.NONE))]
+    return random.Random(cut.number).sample(found, 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

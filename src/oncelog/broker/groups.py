@@ -87,7 +87,10 @@ class Groups:
 
     async def coordinator_of(self, group_id: str) -> GroupShell:
         """The coordinator of a group. Raises CoordinatorFailed."""
-        topic = self._metadata.topics.get(CONSUMER_OFFSETS_TOPIC) or await self._topics.internal(CONSUMER_OFFSETS_TOPIC)
+        try:
+            topic = await self._topics.internal(CONSUMER_OFFSETS_TOPIC)
+        except StorageError as error:
+            raise CoordinatorFailed(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         return self.coordinator(coordinator_partition(group_id, topic.partition_count))
 
     def coordinator(self, index: int) -> GroupShell:

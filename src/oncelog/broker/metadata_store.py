@@ -15,7 +15,8 @@ from itertools import takewhile
 
 from oncelog.core.cluster_metadata import ClusterMetadata
 from oncelog.core.partition import Partition
-from oncelog.errors import CorruptBatch, DamagedLog, StorageError
+from oncelog.core.topic_admin import Refusal
+from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.files import Syncer
 from oncelog.host.tasks import Tasks
@@ -46,7 +47,7 @@ class MetadataStore:
         self._clock = clock
         self._tasks = tasks
         self._lock = asyncio.Lock()
-        self._appending: asyncio.Task[None] | None = None
+        self._appending: asyncio.Task[StorageError | None] | None = None
         self._log: PartitionLog | None = None
 
     def open(self, *, is_clean: bool) -> None:
@@ -93,36 +94,51 @@ class MetadataStore:
         """
         assert self._lock.locked(), "decide and append under changing()"
         self._appending = self._tasks.start(self._append(records))
-        await asyncio.shield(self._appending)
+        error = await asyncio.shield(self._appending)
+        if error is not None:
+            raise error
 
-    async def _append(self, records: Sequence[MetadataRecord]) -> None:
+    async def append_or_refuse(self, records: Sequence[MetadataRecord]) -> Refusal | None:
+        """`append`; where the disk refuses, what a client is told. No change is taken any more after that."""
+        try:
+            await self.append(records)
+        except StorageError as error:
+            _log.critical("the cluster's metadata takes no changes until a restart: %s", error)
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "The change could not be stored.")
+        return None
+
+    async def _append(self, records: Sequence[MetadataRecord]) -> StorageError | None:
+        # The error is a result: this task's failure would be the broker's end.
         log = self._log
         assert log is not None
         now_ms = self._clock.now_ms()
         batch = RecordBatch(build_batch([(now_ms, None, record_to_value(record), ()) for record in records]))
         batch.set_offsets(log.log_end_offset, 0)
-        log.append(
-            batch.data,
-            base_offset=batch.base_offset,
-            last_offset=batch.last_offset,
-            max_timestamp=batch.max_timestamp,
-        )
-        end_offset = log.log_end_offset
         try:
+            log.append(
+                batch.data,
+                base_offset=batch.base_offset,
+                last_offset=batch.last_offset,
+                max_timestamp=batch.max_timestamp,
+            )
+            end_offset = log.log_end_offset
             await self._syncer.sync(log.files_to_sync())
         except StorageError as error:
             log.fail(error)
-            raise
+            return error
         log.mark_synced(end_offset)
         for record in records:
             self.metadata.apply(record)
         if self.on_change is not None:
             self.on_change(records)
+        return None
 
-    def close(self) -> None:
-        """Close the log cleanly. Raises StorageError."""
-        if self._log is not None:
-            self._log.close()
+    def close(self) -> bool:
+        """Close the log cleanly; whether that could be (a failed one may end in half a batch). Raises StorageError."""
+        if self._log is None:
+            return False
+        self._log.close()
+        return self._log.failure is None
 
 
 def whole_size_bytes(data: bytes) -> int:

@@ -59,6 +59,28 @@ class _Unsynced:
             file.close()
 
 
+class _NewNames:
+    """The data directory's names, for partitions that were just made; one object, so that many syncs of it become one.
+
+    A failed sync may have dropped any name that waited for it, and the next one would say all is well: so none of those
+    partitions is ever committed, whichever of them asked. Partitions made later get another object.
+    """
+
+    def __init__(self, names: DirectoryNames) -> None:
+        self._names = names
+        self.failure: StorageError | None = None
+
+    def sync(self) -> None:
+        """Sync, unless that failed before."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            self._names.sync()
+        except StorageError as error:
+            self.failure = error
+            raise
+
+
 class Partitions:
     """The partitions of one node's data directory."""
 
@@ -79,7 +101,7 @@ class Partitions:
         self._damaged: dict[TopicPartition, str] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
-        self._names = DirectoryNames(files.files, data_directory)  # one object, so that many syncs of it become one
+        self._new_names = _NewNames(DirectoryNames(files.files, data_directory))
 
     def __iter__(self) -> Iterator[LocalPartition]:
         return iter(tuple(self._partitions.values()))
@@ -102,7 +124,12 @@ class Partitions:
             return None
         if name in self._damaged:
             raise StorageError(f"{name} is offline: {self._damaged[name]}")
-        return self._open(name, topic, is_clean=False, created=self._create_directory(name, topic))
+        try:
+            return self._open(name, topic, is_clean=False, created=self._create_directory(name, topic))
+        except StorageError as error:
+            # A name whose sync failed may be gone for good: trying again in this process would not bring it back.
+            self._damaged[name] = str(error)
+            raise
 
     def existing(self, name: TopicPartition) -> LocalPartition | None:
         """The partition if it has been written or read before."""
@@ -156,7 +183,9 @@ class Partitions:
         file = files.open(f"{path}/{PARTITION_METADATA}")
         file.write_at(0, partition_metadata_to_bytes(topic.topic_id))
         file.close()
-        return [_Unsynced(files, f"{path}/{PARTITION_METADATA}"), self._names]
+        if self._new_names.failure is not None:
+            self._new_names = _NewNames(DirectoryNames(files, self._directory))
+        return [_Unsynced(files, f"{path}/{PARTITION_METADATA}"), self._new_names]
 
     def _open(
         self, name: TopicPartition, topic: Topic, *, is_clean: bool, created: Sequence[Syncable] = ()
@@ -274,7 +303,11 @@ class Partitions:
         # A damaged partition keeps what it had at the start: with its recovery point gone, the next start would cut it.
         offsets = {name: at_start[name] for name in self._damaged if name in at_start}
         offsets |= {each.name: offset for each in self if (offset := offset_of(each)) is not None}
-        write_offsets(self._files.files, self._directory, file_name, offsets)
+        try:
+            write_offsets(self._files.files, self._directory, file_name, offsets)
+        except StorageError as error:
+            self._new_names.failure = error  # it may have been the sync of the same directory
+            raise
 
     def close(self) -> bool:
         """Close every log cleanly, with snapshots; whether all of them could be."""

@@ -172,8 +172,7 @@ STEPS: tuple[tuple[str, Callable[[Broker], Awaitable[None]]], ...] = (
 def close_directory(broker: Broker) -> None:
     """After everything was synced: close the logs with snapshots, and say so. Raises StorageError."""
     is_clean = broker.partitions.close()
-    broker.store.close()
-    if is_clean:
+    if broker.store.close() and is_clean:
         write_clean_shutdown(broker.host.files, broker.data_directory)
 
 

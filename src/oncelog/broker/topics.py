@@ -47,7 +47,7 @@ class Topics:
         return Defaults(counts.get(name, config.num_partitions), self._node_id, lambda: random_uuid(self._random))
 
     async def create_automatically(self, name: str) -> Topic | None:
-        """Create `name` with the defaults unless it exists; None where that is refused."""
+        """Create `name` with the defaults unless it exists; None where that is refused. Raises StorageError."""
         topic = self._store.metadata.topics.get(name)
         if topic is not None:
             return topic
@@ -63,7 +63,7 @@ class Topics:
             return outcome.topic
 
     async def internal(self, name: str) -> Topic:
-        """An internal topic, created on its first use."""
+        """An internal topic, created on its first use. Raises StorageError."""
         topic = await self.create_automatically(name)
         assert topic is not None, f"{name} can always be created"
         return topic

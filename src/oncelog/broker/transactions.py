@@ -122,9 +122,10 @@ class Transactions:
 
     async def coordinator_of(self, transactional_id: str) -> TransactionShell:
         """The coordinator of an id. Raises CoordinatorFailed."""
-        topic = self._metadata.topics.get(TRANSACTION_STATE_TOPIC) or await self._topics.internal(
-            TRANSACTION_STATE_TOPIC
-        )
+        try:
+            topic = await self._topics.internal(TRANSACTION_STATE_TOPIC)
+        except StorageError as error:
+            raise CoordinatorFailed(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         return self.coordinator(coordinator_partition(transactional_id, topic.partition_count))
 
     def coordinator(self, index: int) -> TransactionShell:

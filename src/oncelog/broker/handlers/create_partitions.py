@@ -33,7 +33,6 @@ async def _handle(broker: Broker, message: CreatePartitionsRequest) -> CreatePar
             if isinstance(outcome, Refusal):
                 results.append(partitions_result(asked, outcome))
                 continue
-            if not message.validate_only:
-                await broker.store.append(outcome.records)
-            results.append(partitions_result(asked, None))
+            refused = None if message.validate_only else await broker.store.append_or_refuse(outcome.records)
+            results.append(partitions_result(asked, refused))
     return CreatePartitionsResponse(results=results)

@@ -45,7 +45,9 @@ async def _create(broker: Broker, asked: CreatableTopic, *, is_only_checked: boo
     if isinstance(outcome, Refusal):
         return _refused(asked.name, outcome)
     if not is_only_checked:
-        await broker.store.append(outcome.records)
+        refusal = await broker.store.append_or_refuse(outcome.records)
+        if refusal is not None:
+            return _refused(asked.name, refusal)
     return _created(broker, outcome)
 
 

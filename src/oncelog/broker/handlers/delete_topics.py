@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.request import Request
 from oncelog.core.topic_admin import delete_topics
+from oncelog.errors import ErrorCode
 from oncelog.wire.messages.delete_topics import DeleteTopicsResponse
 
 if TYPE_CHECKING:
@@ -23,8 +24,12 @@ async def _handle(broker: Broker, request: Request) -> DeleteTopicsResponse:
         found, results = delete_topics(
             broker.metadata, request.message, request.api_version, is_enabled=broker.config.delete_topic_enable
         )
-        if found:
-            await broker.store.append([record for _, record in found])
+        refusal = await broker.store.append_or_refuse([record for _, record in found]) if found else None
+    if refusal is not None:
+        for result in results:
+            if result.error_code == ErrorCode.NONE:
+                result.error_code, result.error_message = refusal.error_code, refusal.message
+        return DeleteTopicsResponse(responses=results)
     for topic, _ in found:
         broker.topics.deleted(topic)
     return DeleteTopicsResponse(responses=results)

@@ -40,7 +40,9 @@ async def _handle(broker: Broker, message: IncrementalAlterConfigsRequest) -> In
             if isinstance(outcome, Refusal):
                 response.error_code, response.error_message = outcome.error_code, outcome.message
             elif isinstance(outcome, list) and outcome and not message.validate_only:
-                await broker.store.append(outcome)
+                refusal = await broker.store.append_or_refuse(outcome)
+                if refusal is not None:
+                    response.error_code, response.error_message = refusal.error_code, refusal.message
                 broker.configs_changed()
             responses.append(response)
     return IncrementalAlterConfigsResponse(responses=responses)

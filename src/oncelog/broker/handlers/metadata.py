@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.request import Request
 from oncelog.core.cluster_metadata import Topic
 from oncelog.core.topic_configs import INTERNAL_TOPICS, topic_name_fault
-from oncelog.errors import ErrorCode
+from oncelog.errors import ErrorCode, StorageError
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.metadata import (
     MetadataRequest,
@@ -21,6 +22,8 @@ from oncelog.wire.messages.metadata import (
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
+
+_log = logging.getLogger("oncelog.metadata")
 
 # All operations that Kafka grants on a topic or cluster where no authorizer is configured (bits of AclOperation).
 TOPIC_OPERATIONS = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
@@ -50,7 +53,10 @@ async def _created(
     broker: Broker, request: Request, wanted: list[MetadataRequestTopic], missing: list[str]
 ) -> MetadataResponse:
     for name in missing:
-        await broker.topics.create_automatically(name)
+        try:
+            await broker.topics.create_automatically(name)
+        except StorageError as error:
+            _log.error("topic %s could not be created: %s", name, error)
     return _response(broker, request, [_answer(broker, asked, request) for asked in wanted])
 
 

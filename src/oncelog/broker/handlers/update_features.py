@@ -26,10 +26,12 @@ async def _handle(broker: Broker, request: Request) -> UpdateFeaturesResponse:
         )
         if update.changes:
             features_epoch = metadata.features_epoch + 1
-            await broker.store.append(
+            refusal = await broker.store.append_or_refuse(
                 [
                     FeatureLevelRecord(name=name, level=level, features_epoch=features_epoch)
                     for name, level in update.changes.items()
                 ]
             )
+            if refusal is not None:
+                return UpdateFeaturesResponse(error_code=refusal.error_code, error_message=refusal.message)
     return update.reply
