@@ -37,6 +37,7 @@ async def fail(how: str) -> None:
         "config": ConfigurationError("no such key"),
         "group": ExceptionGroup("several", [ProducerFenced("somebody newer")]),
         "interrupt": KeyboardInterrupt(),
+        "abort": click.Abort(),
         "os": FileNotFoundError(2, "No such file or directory", "x"),
         "bug": ZeroDivisionError("ours"),
     }
@@ -76,6 +77,7 @@ def test_a_setting_wins_over_the_file_and_an_option_over_both(tmp_path: pathlib.
         ("group", 1, "error: PRODUCER_FENCED: somebody newer"),
         ("config", 2, "error: no such key"),
         ("interrupt", 130, ""),
+        ("abort", 130, ""),
         ("os", 1, "error: [Errno 2] No such file or directory: 'x'"),
     ],
 )

@@ -194,7 +194,7 @@ def reported(ctx: click.Context, settings: Settings) -> Iterator[None]:
     """Errors a user can meet become one line and an exit status; our own bugs stay tracebacks."""
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):  # Abort: Ctrl-C or an end of input at a question
         ctx.exit(EXIT_INTERRUPTED)
     except (OncelogError, OSError, ExceptionGroup) as error:
         _report(ctx, settings, error)
