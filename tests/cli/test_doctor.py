@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
@@ -42,6 +43,12 @@ def test_every_check_says_something(tmp_path: pathlib.Path) -> None:
     assert all(one.found for one in findings)
     assert all(one.advice for one in findings if one.status != doctor.OK)
     assert "Java 17" in finding(findings, "java").advice
+
+
+def test_rows_for_machines(tmp_path: pathlib.Path) -> None:
+    found = json.loads(oncelog("doctor", "--data-dir", tmp_path, "-o", "json").stdout)
+    assert {"check", "status", "found", "advice"} == set(found[0])
+    assert {row["status"] for row in found} <= {doctor.OK, doctor.WARNING, doctor.FAILURE}
 
 
 def test_nothing_is_left_in_the_directory(tmp_path: pathlib.Path) -> None:

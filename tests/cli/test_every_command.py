@@ -55,7 +55,6 @@ READING = [
     ("transactions", "explain", "--topic", "every"),
     ("consume", "every", "-e"),
     ("recover", "--prefix", "nobody", "--dry-run"),
-    ("doctor",),
 ]
 
 
