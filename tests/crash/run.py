@@ -114,7 +114,7 @@ class Run:
         if self.between is not None:
             self.between(self.broker.data)
         self.broker.launch()
-        while self.outcome.kills < self.kills and self.random.random() < KILLED_WHILE_STARTING:
+        while self.outcome.kills < self.kills - 1 and self.random.random() < KILLED_WHILE_STARTING:
             time.sleep(self.random.uniform(0, 0.4))
             self.broker.kill()
             self.outcome.kills += 1

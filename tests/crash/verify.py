@@ -7,6 +7,7 @@ stands twice in the log. Aborted visible, torn: as they say. Every value is sent
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import pathlib
 import sqlite3
@@ -20,7 +21,7 @@ from confluent_kafka import TopicPartition as PeerPartition
 from oncelog import Admin, Consumer, PreparedTxnState, Producer, TopicPartition
 from oncelog.checker.anomalies import check
 from oncelog.checker.history import Operation, read_history
-from tests.crash.workers import ATTEMPTS, GROUP, TOPICS
+from tests.crash.workers import ATTEMPTS, DECISIONS, GROUP, TOPICS
 
 View = dict[str, list[tuple[int, int]]]  # key: (offset, value) in the order of offsets
 PLACES = [TopicPartition(topic, partition) for topic, count in TOPICS.items() for partition in range(count)]
@@ -102,7 +103,8 @@ def read_all_by_peer(bootstrap: str) -> View:
 
 async def settle(bootstrap: str, folder: pathlib.Path, verdict: Verdict) -> None:
     """Only prepared transactions may be left open; then complete those as the database says, and nothing is left."""
-    with sqlite3.connect(folder / "decisions.sqlite3", isolation_level=None) as database:
+    with contextlib.closing(sqlite3.connect(folder / "decisions.sqlite3", isolation_level=None)) as database:
+        database.execute(DECISIONS)
         query = "SELECT transactional_id, state, commits FROM decision WHERE is_done = 0"
         decisions = {name: (state, commits) for name, state, commits in database.execute(query)}
         async with Admin(bootstrap_servers=bootstrap) as admin:

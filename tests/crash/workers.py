@@ -8,6 +8,7 @@ Each line of a journal is written when the worker is told: acknowledged, aborted
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import pathlib
 import random
@@ -25,6 +26,7 @@ TOPICS = {"crash.txn": 4, "crash.plain": 2, "crash.in": 2, "crash.out": 2, "cras
 GROUP = "crash-copier"
 VALUES_PER_WORKER = 100_000_000
 ATTEMPTS = 10_000  # a copied value is its original * ATTEMPTS + the number of the attempt
+DECISIONS = "CREATE TABLE IF NOT EXISTS decision (transactional_id TEXT, state TEXT, commits INT, is_done INT)"
 log = logging.getLogger("crash")
 
 
@@ -221,9 +223,9 @@ async def two_phase(worker: Worker) -> None:
 
     Now and then the client "dies" between the two; at the end it leaves two transactions prepared, one of each decision.
     """
-    with sqlite3.connect(worker.folder / "decisions.sqlite3", isolation_level=None) as database:
+    with contextlib.closing(sqlite3.connect(worker.folder / "decisions.sqlite3", isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode=WAL")
-        database.execute("CREATE TABLE decision (transactional_id TEXT, state TEXT, commits INT, is_done INT)")
+        database.execute(DECISIONS)
         while not worker.is_stopped:
             await two_phase_life(worker, database, "crash-two")
         for commits in (True, False):
