@@ -14,7 +14,12 @@ from oncelog.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from oncelog.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from oncelog.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+)
 
 FIND_AGAIN = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT)
 BY_NAME_VERSION_MAX = 9  # from 10 on topics go by id
@@ -104,20 +109,23 @@ async def fetch_committed(
     async def attempt(_: Deadline) -> dict[TopicPartition, OffsetAndMetadata]:
         key = group_key(group_id)
         response = await cluster.ask_coordinator(key, message, version_min=8, version_max=BY_NAME_VERSION_MAX)
-        group = response.groups[0]
-        if group.error_code:
-            raise group_error(cluster, group_id, group.error_code, "its positions cannot be read")
-        found: dict[TopicPartition, OffsetAndMetadata] = {}
-        for topic in group.topics:
-            for each in topic.partitions:
-                topic_partition = TopicPartition(topic.name, each.partition_index)
-                if each.error_code:
-                    text = f"the position in {topic_partition} cannot be read"
-                    raise group_error(cluster, group_id, each.error_code, text)
-                if each.committed_offset >= 0:
-                    found[topic_partition] = OffsetAndMetadata(
-                        each.committed_offset, each.metadata or "", each.committed_leader_epoch
-                    )
-        return found
+        return _positions(cluster, response.groups[0])
 
     return await cluster.retry(f"committed offsets of group {group_id!r}", attempt, timeout_ms=timeout_ms)
+
+
+def _positions(cluster: Cluster, group: OffsetFetchResponseGroup) -> dict[TopicPartition, OffsetAndMetadata]:
+    if group.error_code:
+        raise group_error(cluster, group.group_id, group.error_code, "its positions cannot be read")
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for topic in group.topics:
+        for each in topic.partitions:
+            topic_partition = TopicPartition(topic.name, each.partition_index)
+            if each.error_code:
+                text = f"the position in {topic_partition} cannot be read"
+                raise group_error(cluster, group.group_id, each.error_code, text)
+            if each.committed_offset >= 0:
+                found[topic_partition] = OffsetAndMetadata(
+                    each.committed_offset, each.metadata or "", each.committed_leader_epoch
+                )
+    return found
