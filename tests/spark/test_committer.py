@@ -146,9 +146,18 @@ def test_recover_completes_what_was_decided_and_names_what_was_not(world: World)
     assert (world.visible(), world.open_transactions()) == ([b"decided"], [])
 
 
+def test_recover_on_a_cluster_without_decisions_finds_nothing_and_makes_nothing() -> None:
+    with TestBroker() as fresh:
+        options = sink_options({"bootstrap.servers": fresh.bootstrap_servers, "topic": "x"})
+        assert recovery.recover(options) == RecoveryReport()
+        with sync.Admin(bootstrap_servers=fresh.bootstrap_servers) as admin:
+            assert admin.list_topics(include_internal=True) == {}
+
+
 def recovered(world: World, *, abandon: bool = False) -> RecoveryReport:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recovery, "decision_store", lambda _: world.store)
+        patch.setattr(recovery, "has_decisions", lambda _: True)
         return recovery.recover(world.options, world.query_id, abandon=abandon)
 
 

@@ -138,6 +138,14 @@ def _create_topic(client: Mapping[str, str], topic: str) -> None:
 _stores: dict[tuple[Any, ...], DecisionStore] = {}
 
 
+def has_decisions(options: SinkOptions) -> bool:
+    """Whether the decision topic is there: a cluster that no sink ever wrote to has none, and looking makes none."""
+    if options.decision_url is not None:
+        return True
+    with sync.Admin.from_config(client_arguments(options.client)) as admin:
+        return options.decision_topic in admin.list_topics(include_internal=True)
+
+
 def decision_store(options: SinkOptions) -> DecisionStore:
     """The store of these options; kept open, as Spark's commit process serves one batch after the other."""
     key = (tuple(sorted(options.client.items())), options.decision_topic, options.decision_url)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from oncelog.core import exactly_once_sink as sink
 from oncelog.spark.backend import LostTransaction
 from oncelog.spark.committer import Committer
-from oncelog.spark.decision_store import decision_store
+from oncelog.spark.decision_store import decision_store, has_decisions
 from oncelog.spark.options import SinkOptions
 
 
@@ -30,6 +30,8 @@ def recover(options: SinkOptions, query_id: str | None = None, *, abandon: bool 
         abandon: also end transactions that no decision covers (the query is never started again). A run that is still
             alive is kept from winning by a veto first.
     """
+    if not has_decisions(options):
+        return RecoveryReport()
     store = decision_store(options)
     committer = Committer(options, store)
     report = RecoveryReport()
