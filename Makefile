@@ -39,6 +39,9 @@ fix: $(STAMP)
 demo: $(STAMP)
 	@$(BIN)/python -m oncelog.demo $(if $(ROWS),--rows $(ROWS))
 
+sim: $(STAMP)
+	@$(BIN)/python -m tests.simulator $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(PROFILE),--profile $(PROFILE))
+
 lock:
 	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/dev.txt requirements/dev.in
 	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/java.txt requirements/java.in

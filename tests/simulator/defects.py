@@ -1,0 +1,200 @@
+"""Planted defects: one for each promise that a checker watches. Each shows that the alarm of its checker works.
+
+A defect is a context manager that breaks the broker's or the client's code while it lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from oncelog.broker.coordinator_shell import CoordinatorShell
+from oncelog.broker.local_partition import LocalPartition
+from oncelog.broker.transactions import Transactions
+from oncelog.core import end_transaction, partition
+from oncelog.core.aborted_filter import AbortedFilter
+from oncelog.core.committed_offsets import CommittedOffsets
+from oncelog.core.open_transactions import OpenTransactions
+from oncelog.core.partition import Partition
+from oncelog.core.producer_state import ProducerState
+from oncelog.core.transaction import completed
+from oncelog.core.transaction_table import TransactionTable
+from oncelog.log.partition_log import PartitionLog
+from oncelog.types import ProducerIdAndEpoch
+from tests.simulator import disk
+
+Defect = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    original = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def acknowledges_before_the_sync() -> AbstractContextManager[None]:
+    """A commit is acknowledged, and readable, as soon as it is in the page cache."""
+    original = LocalPartition.when_committed
+
+    def when_committed(self: LocalPartition, end_offset: int, then: Any) -> None:
+        if not self.is_offline:
+            self.rules.synced(self.rules.log_end_offset)
+            self.wake_watchers()
+        original(self, end_offset, then)
+
+    return _replaced(LocalPartition, "when_committed", when_committed)
+
+
+def forgets_to_bump_the_epoch() -> AbstractContextManager[None]:
+    """Every transaction goes on with the epoch of the one before it."""
+
+    def bumped(self: TransactionTable, identity: ProducerIdAndEpoch) -> ProducerIdAndEpoch:
+        return identity
+
+    return _replaced(TransactionTable, "bumped", bumped)
+
+
+def drops_the_transaction_index() -> AbstractContextManager[None]:
+    """Aborted transactions are not named to readers."""
+    return _replaced(PartitionLog, "add_aborted", lambda self, entry: None)
+
+
+def sends_markers_before_prepare_is_synced() -> AbstractContextManager[None]:
+    """A power cut can undo a decision of which a marker is already there."""
+    original = CoordinatorShell.perform
+
+    def perform(self: CoordinatorShell, decision: Any, **more: Any) -> Any:
+        if decision.markers and decision.records:
+            more["waits"] = False
+        return original(self, decision, **more)
+
+    return _replaced(CoordinatorShell, "perform", perform)
+
+
+def forgets_a_partition() -> AbstractContextManager[None]:
+    """One partition of a transaction gets no marker."""
+    original = end_transaction.prepared
+
+    def prepared(transaction: Any, **more: Any) -> Any:
+        record = original(transaction, **more)
+        left = sorted(record.partitions)[1:] if len(record.partitions) > 2 else record.partitions
+        return type(record)(
+            **{name: getattr(record, name) for name in record.__slots__ if name != "partitions"},
+            partitions=frozenset(left),
+        )
+
+    return _replaced(end_transaction, "prepared", prepared)
+
+
+def lets_readers_see_one_too_many() -> AbstractContextManager[None]:
+    """The last stable offset is one too high."""
+    original = Partition.last_stable_offset
+
+    def last_stable_offset(self: Partition) -> int:
+        assert original.fget is not None
+        return min(int(original.fget(self)) + 1, self.high_watermark)
+
+    return _replaced(Partition, "last_stable_offset", property(last_stable_offset))
+
+
+def ignores_aborts_when_reading() -> AbstractContextManager[None]:
+    """The client shows every batch of data."""
+    return _replaced(AbortedFilter, "is_visible", lambda self, batch: not batch.is_control)
+
+
+def skips_markers_at_recovery() -> AbstractContextManager[None]:
+    """After a restart decided transactions are not carried out."""
+    return _replaced(Transactions, "resume", lambda self: None)
+
+
+def forgets_producers_at_recovery() -> AbstractContextManager[None]:
+    """The transactions that a restart finds open are not open any more."""
+    original = Partition.recovered
+
+    def recovered(self: Partition, **more: Any) -> None:
+        original(self, **more)
+        self._open = OpenTransactions()
+        self._producers.clear()
+
+    return _replaced(Partition, "recovered", recovered)
+
+
+def appends_duplicates() -> AbstractContextManager[None]:
+    """A batch that is sent again is stored again."""
+
+    @contextmanager
+    def both() -> Iterator[None]:
+        with (
+            _replaced(ProducerState, "duplicate_of", lambda self, batch: None),
+            _replaced(partition, "check_sequence", lambda *_, **__: None),
+        ):
+            yield
+
+    return both()
+
+
+def commits_offsets_of_aborts() -> AbstractContextManager[None]:
+    """The positions of an aborted transaction count."""
+    original = CommittedOffsets.apply_marker
+
+    def apply_marker(self: CommittedOffsets, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
+        del commit
+        original(self, producer_id, producer_epoch, commit=True)
+
+    return _replaced(CommittedOffsets, "apply_marker", apply_marker)
+
+
+def reads_an_abort_as_a_commit_at_recovery() -> AbstractContextManager[None]:
+    """What a restart reads of the coordinator's log is not what lived."""
+    original = Transactions._load
+
+    def load(self: Transactions, index: int) -> Any:
+        holder = original(self, index)
+        for name, transaction in holder.machine.table.transactions.items():
+            if transaction.state.name == "COMPLETE_COMMIT":
+                changed = completed(transaction, now_ms=0, value_version=1)
+                holder.machine.table.transactions[name] = changed
+        return holder
+
+    return _replaced(Transactions, "_load", load)
+
+
+def never_times_out() -> AbstractContextManager[None]:
+    """Transactions of clients that died stay open."""
+    return _replaced(Transactions, "abort_timed_out", lambda self: None)
+
+
+def syncs_nothing() -> AbstractContextManager[None]:
+    """The syncer says that all is durable, and does nothing."""
+
+    async def sync(self: disk.DelayedSyncer, files: Any) -> None:
+        del files
+
+    return _replaced(disk.DelayedSyncer, "sync", sync)
+
+
+# name -> (defect, profile in which it shows, checker that must see it)
+DEFECTS: dict[str, tuple[Defect, str, str]] = {
+    defect.__name__: (defect, profile, checker)
+    for defect, profile, checker in (
+        (acknowledges_before_the_sync, "disk", "watermarks"),
+        (syncs_nothing, "disk", "exactly_once"),
+        (forgets_to_bump_the_epoch, "network", "log"),
+        (drops_the_transaction_index, "default", "exactly_once"),
+        (sends_markers_before_prepare_is_synced, "coordinator", "log"),
+        (forgets_a_partition, "default", "hanging"),
+        (lets_readers_see_one_too_many, "default", "watermarks"),
+        (ignores_aborts_when_reading, "default", "history"),
+        (skips_markers_at_recovery, "coordinator", "hanging"),
+        (forgets_producers_at_recovery, "coordinator", "recovery"),
+        (appends_duplicates, "network", "history"),
+        (commits_offsets_of_aborts, "default", "group_offsets"),
+        (reads_an_abort_as_a_commit_at_recovery, "coordinator", "recovery"),
+        (never_times_out, "default", "hanging"),
+    )
+}
