@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from oncelog import Consumer, TopicPartition, errors
-from oncelog.errors import ErrorCode
+from oncelog.errors import ConfigurationError, ErrorCode
 from oncelog.wire.api import ApiKey
 from oncelog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from oncelog.wire.record_batch import build_batch
@@ -311,7 +311,7 @@ def test_calls_outside_their_time():
                 await c.start()
         with pytest.raises(errors.IllegalState, match="not running"):
             await c.poll(10)
-        with pytest.raises(NotImplementedError, match="not built yet"):
+        with pytest.raises(ConfigurationError, match="not built yet"):
             consumer(broker, order="transaction")
 
     run(work)

@@ -22,7 +22,14 @@ from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, list_off
 from oncelog.client.positions import RESET_TIMESTAMPS, Positions
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.transaction_requests import GroupMetadata
-from oncelog.errors import IllegalState, KafkaError, OffsetOutOfRange, RequestTimedOut, UnknownServer
+from oncelog.errors import (
+    ConfigurationError,
+    IllegalState,
+    KafkaError,
+    OffsetOutOfRange,
+    RequestTimedOut,
+    UnknownServer,
+)
 from oncelog.host.host import Host, real_host
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
@@ -58,7 +65,7 @@ class Consumer:
     def __init__(self, *topics: str, host: Host | None = None, **config: Any) -> None:
         self._config = ConsumerConfig.of(config)
         if self._config.order == "transaction":
-            raise NotImplementedError('order="transaction" is not built yet; use order="offset"')
+            raise ConfigurationError('order="transaction" is not built yet; use order="offset"')
         self._host = host or real_host()
         self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._fetcher.arrived.set())
         self._positions = Positions()
