@@ -13,7 +13,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Protocol
 
 from oncelog.errors import StorageError
@@ -196,37 +196,77 @@ class Syncer(Protocol):
 
 
 class RealSyncer:
-    """Syncs in worker threads: the files of one call side by side, which lets the disk merge their flushes."""
+    """Syncs in worker threads: the files of one call side by side, which lets the disk merge their flushes.
+
+    A queue and threads of its own: an executor's hand-over costs a third of a small transaction (docs/performance.md).
+    """
 
     def __init__(self, threads_max: int = 4) -> None:
         self._threads_max = threads_max
-        self._pool: ThreadPoolExecutor | None = None
+        self._threads: list[threading.Thread] = []
+        self._shares: SimpleQueue[tuple[_Call, Sequence[Syncable]] | None] = SimpleQueue()
 
     async def sync(self, files: Sequence[Syncable]) -> None:
         """Sync `files`. Once called it runs to its end even when the caller is cancelled."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads_max, thread_name_prefix="oncelog-sync")
-        loop = asyncio.get_running_loop()
+        count = min(self._threads_max, len(files))
+        if not count:
+            return
+        while len(self._threads) < count:
+            thread = threading.Thread(target=_work, args=(self._shares,), name="oncelog-sync", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        call = _Call(count)
         # One job per share of the files: a hand-over to a thread costs more than a sync of a clean file.
-        shares = [files[first :: self._threads_max] for first in range(min(self._threads_max, len(files)))]
-        jobs = [loop.run_in_executor(self._pool, _sync_each, share) for share in shares]
-        results = [await jobs[0]] if len(jobs) == 1 else await asyncio.gather(*jobs)
-        for error in results:
-            if error is not None:
-                raise error
+        for first in range(count):
+            self._shares.put((call, files[first :: self._threads_max]))
+        await call.done
 
     def close(self) -> None:
         """End the threads; what they began is finished first."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        for _ in self._threads:
+            self._shares.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
 
 
-def _sync_each(files: Sequence[Syncable]) -> StorageError | None:
-    failed = None
-    for file in files:
-        try:
-            file.sync()
-        except StorageError as error:
-            failed = failed or error
-    return failed
+class _Call:
+    """One call of the syncer: `done` when the last of its shares is, so that the loop is woken once."""
+
+    def __init__(self, count: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[None] = self._loop.create_future()
+        self._left = count
+        self._failed: BaseException | None = None
+        self._lock = threading.Lock()
+
+    def share_ended(self, failed: BaseException | None) -> None:
+        """From a worker thread."""
+        with self._lock:
+            self._left -= 1
+            self._failed = self._failed or failed
+            is_last = not self._left
+        if is_last:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        if self.done.done():
+            return
+        if self._failed is not None:
+            self.done.set_exception(self._failed)
+        else:
+            self.done.set_result(None)
+
+
+def _work(shares: SimpleQueue[tuple[_Call, Sequence[Syncable]] | None]) -> None:
+    while (share := shares.get()) is not None:
+        call, files = share
+        failed: BaseException | None = None
+        for file in files:
+            try:
+                file.sync()
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the sync is awaited
+                failed = failed or error
+        call.share_ended(failed)
+        del share, call, files
