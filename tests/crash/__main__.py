@@ -36,7 +36,9 @@ def main() -> int:
         f"{verdict.committed_transactions} committed, {verdict.aborted_transactions} aborted, {verdict.unknown} unknown; "
         f"ready min {min(outcome.ready_s):.2f} median {statistics.median(outcome.ready_s):.2f} "
         f"max {max(outcome.ready_s):.2f} s; first produce min {min(outcome.produce_s):.2f} "
-        f"median {statistics.median(outcome.produce_s):.2f} max {max(outcome.produce_s):.2f} s"
+        f"median {statistics.median(outcome.produce_s):.2f} max {max(outcome.produce_s):.2f} s; without waits for a "
+        f"processor min {min(outcome.recovery_s):.2f} median {statistics.median(outcome.recovery_s):.2f} "
+        f"max {max(outcome.recovery_s):.2f} s"
     )
     print(outcome.summary() + ("" if outcome.is_good else " FAILED"))
     return 0 if outcome.is_good else 1

@@ -69,6 +69,14 @@ class BrokerProcess:
             raise BrokerFailed(f"a record was refused with {error_code.name}: {self.last_words()}")
         raise BrokerFailed(f"no record taken in {START_TIMEOUT_S} s: {self.last_words()}")
 
+    def waited_s(self) -> float:
+        """Seconds in which the broker could run and had no processor: what the machine's other load costs it."""
+        try:
+            text = pathlib.Path(f"/proc/{self.process.pid}/schedstat").read_text(encoding="ascii")
+        except OSError:
+            return 0.0
+        return int(text.split()[1]) / 1e9
+
     def kill(self) -> None:
         """SIGKILL."""
         self.process.kill()
