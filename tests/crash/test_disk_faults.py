@@ -7,6 +7,7 @@ also when the disk is well again; and that restart brings everything that was ev
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from oncelog.errors import ErrorCode, StorageError
 from oncelog.log.partition_log import PartitionLog
 from tests.crash.direct import Client, DirectNetwork
 from tests.crash.ledger import Ledger
-from tests.crash.power import new_broker, verify_on
+from tests.crash.power import new_broker, record, verify_on
 from tests.crash.power_disk import PowerDisk
 from tests.crash.power_workload import PARTITIONS, Script
 from tests.crash.requests import Refused, Session
@@ -147,6 +148,51 @@ def test_every_operation_fails(fault, is_sticky):
         offline_count += bool(run.offline)
     assert refused_count > count // (8 * step)
     assert offline_count > count // (8 * step)
+
+
+@pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name.lower())
+def test_every_operation_of_a_restart_fails(fault):
+    """The start says so, or goes on without what failed; the next one, on a disk that is well, has everything."""
+    cut = record(5).cuts[-120]
+    failed_count = 0
+    for operation in range(1, 500, 1 if LONG else 5):
+        disk = cut.disk.copy(operation)
+        disk.crash(Keep.RANDOM)
+        disk.fail_at(operation, fault, is_sticky=operation % 2 == 0)
+        before = disk.operation_count
+        failed_count += not start_only(disk, operation)
+        if disk.operation_count - before < operation:
+            break
+        disk.heal()
+        if operation % 3:
+            disk.crash(Keep.RANDOM)
+        else:
+            disk.kill()
+        try:
+            verify_on(disk, cut.ledger.snapshot(), operation)
+        except AssertionError as error:
+            raise AssertionError(f"{fault.name} at operation {operation} of the restart: {error!r}") from error
+    else:
+        pytest.fail("the restart never ended")
+    assert failed_count > 2
+
+
+def start_only(disk: PowerDisk, seed: int) -> bool:
+    """Start and go on for a while; False where the start says that the storage failed."""
+
+    async def main(_: Any) -> bool:
+        broker = new_broker(disk, DirectNetwork(), seed)
+        try:
+            await broker.start()
+        except StorageError:
+            return False
+        await asyncio.sleep(0.5)
+        assert broker.failure is not None
+        assert not broker.failure.done(), f"a part of the broker died: {broker.failure.result()!r}"
+        return True
+
+    started: bool = run_simulated(seed, main)
+    return started
 
 
 # Every check can fail.
