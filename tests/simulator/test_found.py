@@ -53,3 +53,20 @@ def test_a_torn_transaction_index_above_the_recovery_point_is_rebuilt() -> None:
     world.files.kill()
     world.open()
     assert [entry.first_offset for entry in world.log.aborted_between(0, 6)] == [0, 2, 4]
+
+
+def test_zeros_in_a_transaction_index_are_no_entry() -> None:
+    """disk 1073: a first entry that never reached the disk read as "producer 0 aborted at offset 0", and hid commits."""
+    world = World()
+    world.append(producer_id=0)
+    world.mark(0, commit=True)
+    world.sync()
+    world.log.close()
+    write_offsets(world.files, DATA, RECOVERY_POINTS, {TopicPartition("t", 0): 2})
+    world.open()
+    world.append(producer_id=7)
+    world.mark(7, commit=False)
+    world.files.open(f"{DIRECTORY}/{0:020d}.txnindex").write_at(0, bytes(34))
+    world.files.kill()
+    world.open()
+    assert [(entry.producer_id, entry.first_offset) for entry in world.log.aborted_between(0, 4)] == [(7, 2)]

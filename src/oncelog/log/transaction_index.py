@@ -37,8 +37,11 @@ def aborted_from_bytes(data: bytes, base_offset: int) -> list[AbortedTransaction
     for version, producer_id, first_offset, last_offset, last_stable_offset in _ENTRY.iter_unpack(data):
         if version != 0:
             raise CorruptIndex(f"transaction index of {base_offset}: version {version} is unknown")
-        if last_offset <= before or first_offset > last_offset:
+        if last_offset <= before:
             raise CorruptIndex(f"transaction index of {base_offset}: last offset {last_offset} does not ascend")
+        if first_offset >= last_offset:
+            # The marker lies behind the data. Zeros, where a write did not reach the disk, are no entry either.
+            raise CorruptIndex(f"transaction index of {base_offset}: offsets {first_offset} to {last_offset} are none")
         entries.append(AbortedTransaction(producer_id, first_offset, last_offset, last_stable_offset))
         before = last_offset
     return entries
