@@ -32,7 +32,7 @@ _HOME = {
 }
 _MODULES = ("errors", "sync")
 
-__all__ = [*_HOME, *_MODULES]  # noqa: PLE0604
+__all__ = [*_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
