@@ -9,6 +9,7 @@ from tests.simulator.client_life import ClientLife
 from tests.simulator.cluster import Cluster
 from tests.simulator.history import History
 from tests.simulator.loop import Process
+from tests.simulator.old_client import OldLife
 from tests.simulator.two_phase import Database, TwoPhaseLife
 
 LIVES_MAX = 40
@@ -74,7 +75,9 @@ class Workload:
         process = Process(self.cluster.loop, f"client-{slot}.{number}")
         self.cluster.clients[process.name] = process
         arguments = (self.cluster, self.history, process, slot, transactional_id, operations)
-        return TwoPhaseLife(self.database, *arguments) if is_two_phase else ClientLife(*arguments)
+        if is_two_phase:
+            return TwoPhaseLife(self.database, *arguments)
+        return OldLife(*arguments) if slot < self.cluster.options.old_clients else ClientLife(*arguments)
 
     async def _see_to_the_end(self, life: ClientLife) -> None:
         self._lives[life.slot] = life
