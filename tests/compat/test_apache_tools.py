@@ -146,7 +146,7 @@ def test_transactions_command(tools, bootstrap_servers, topic):
         tools("TransactionsCommand", "abort", *partition, "--start-offset", 0)
         (row,) = columns(tools("TransactionsCommand", "describe-producers", *partition))
         assert row["CurrentTransactionStartOffset"] == "None"
-        tools("TransactionsCommand", "forceTerminateTransaction", "--transactional-id", topic)
+        tools("TransactionsCommand", "forceTerminateTransaction", "--transactionalId", topic)
     assert read(tools, topic, 0) == []
 
 

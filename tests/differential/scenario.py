@@ -14,6 +14,7 @@ RESTART = "restart"
 RESTART_TIMEOUT_MS = 600_000
 MODULES = (
     "administration",
+    "defects",
     "groups",
     "identities",
     "malformed",
