@@ -30,6 +30,7 @@ TOPICS = ("a", "b")
 PARTITIONS = 2
 KEYS = tuple(TopicPartition(topic, partition) for topic in TOPICS for partition in range(PARTITIONS))
 SWEEP_MS = 1000
+NOTES_MAX = 3
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class Cluster:
     is_stopping: bool = False
     clock_offset_ms: int = 0  # of the broker's machine: it outlives processes
     clock_offset_max_ms: int = 0
+    _noted: str = ""
+    _repeated: int = 0
 
     def __post_init__(self) -> None:
         self.random = random.Random(f"cluster {self.seed}")
@@ -95,7 +98,11 @@ class Cluster:
     # what happened
 
     def note(self, text: str) -> None:
-        """One line of the trace."""
+        """One line of the trace; what repeats itself is noted three times."""
+        self._repeated = self._repeated + 1 if text == self._noted else 0
+        self._noted = text
+        if self._repeated >= NOTES_MAX:
+            return
         self.trace.append(f"{self.loop.time():9.4f} {text}")
 
     def count(self, kind: str) -> None:

@@ -22,6 +22,7 @@ class Disk(SimFiles):
     def __init__(self, seed: int | str) -> None:
         super().__init__(seed)
         self.on_power_cut: Callable[[], None] | None = None
+        self.has_failed = False  # an operation failed in this life of the broker
         self.has_failed_sync = False  # the page cache holds bytes that it takes for saved
 
     def operation(self, what: str, path: str) -> Fault | None:
@@ -29,13 +30,17 @@ class Disk(SimFiles):
         fault = super().operation(what, path)
         if self.is_off and not was_off and self.on_power_cut is not None:
             self.on_power_cut()
-        if fault is not None and what in ("sync", "sync_directory"):
-            self.has_failed_sync = True
+        self.has_failed |= fault is not None
+        self.has_failed_sync |= fault is not None and what in ("sync", "sync_directory")
         return fault
 
     def crash(self, keep: Keep = Keep.RANDOM) -> None:
         super().crash(keep)
         self.has_failed_sync = False
+
+    def kill(self) -> None:
+        super().kill()
+        self.has_failed = False
 
     def copy_of_synced(self, seed: int | str) -> Disk:
         """What would be left if the power went now and nothing that was not synced survived."""

@@ -64,7 +64,7 @@ class Injector:
                 process.resume()
         # A transaction that began while the clock was ahead times out by that clock, as in Apache Kafka.
         cluster.set_broker_clock(cluster.clock_offset_max_ms)
-        if not cluster.is_serving or cluster.is_stopping or cluster.disk.has_failed_sync or self._is_offline():
+        if not cluster.is_serving or cluster.is_stopping or cluster.disk.has_failed or self._is_offline():
             cluster.end_broker(Keep.RANDOM if cluster.disk.is_off else None)
             for _ in range(5):
                 if await cluster.start_broker():
