@@ -25,6 +25,7 @@ PROBE_WORKER = 50
 LOAD_MS_MAX = 1500
 WORKER_TIMEOUT_S = 60.0
 RECOVERY_LIMIT_S = 2.0
+SLOW_CLIENTS_AWAITED = 0.25  # of the kills
 KILLED_WHILE_STARTING = 0.15  # of the kills: recovery itself is interrupted
 
 
@@ -86,6 +87,8 @@ class Run:
             asyncio.run(create_topics(self.broker.bootstrap))
             self.start_workers()
             while self.outcome.kills < self.kills - 1:
+                if self.random.random() < SLOW_CLIENTS_AWAITED:
+                    self.wait_for_everybody()
                 self.kill_and_restart(self.random.uniform(0, LOAD_MS_MAX) / 1000)
             time.sleep(self.random.uniform(0, LOAD_MS_MAX) / 1000)
             self.stop_workers()
@@ -135,6 +138,15 @@ class Run:
         self.outcome.ready_s.append(ready_s)
         self.outcome.produce_s.append(produce_s)
         say(f"kill {self.outcome.kills}/{self.kills}: ready {ready_s:.2f} s, first produce {produce_s:.2f} s")
+
+    def wait_for_everybody(self) -> None:
+        """librdkafka takes two seconds to find a restarted coordinator: now and then, kill only what it is back at."""
+        before = {kind: self.journal_of(kind).count('"ok"') for kind in self.kinds}
+        deadline = time.monotonic() + 5.0
+        while time.monotonic() < deadline:
+            if all(self.journal_of(kind).count('"ok"') > before[kind] + 3 for kind in self.kinds):
+                return
+            time.sleep(0.1)
 
     def stop_workers(self) -> None:
         """Let each finish what it is at."""
