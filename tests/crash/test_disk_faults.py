@@ -138,7 +138,7 @@ def test_every_operation_fails(fault, is_sticky):
     count = run_with(None).operation_count
     assert count > 60
     refused_count = offline_count = 0
-    step = 1 if LONG else 2
+    step = 1 if LONG else 3
     for operation in range(1 + is_sticky * (step - 1), count + 1, step):
         try:
             run = check_fault(fault, operation, is_sticky=is_sticky)
