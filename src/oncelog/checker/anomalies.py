@@ -6,6 +6,7 @@ Rule: a poll may never return bad data, even inside a transaction that fails, so
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -53,6 +54,7 @@ class Versions:
                 if operation.type == "ok":
                     for _, value in records:
                         self.ok_readers.setdefault((key, value), []).append(operation)
+        self.several_sends = self._several_sends()
         self.committed = {id(o) for o in operations if self._is_committed(o)}
         self.values_at: dict[str, dict[int, set[int]]] = {}
         for _, key, records in self.polls:
@@ -71,6 +73,16 @@ class Versions:
             for offset in sorted(at):
                 for value in at[offset]:
                     self.offsets.setdefault((key, value), []).append(offset)
+
+    def _several_sends(self) -> dict[str, dict[int, Operation]]:
+        """Per key and value the writer, where that sent more than this one value to the key."""
+        found: dict[str, dict[int, Operation]] = {}
+        for operation in self.operations:
+            counts = Counter(send.key for send in operation.sends)
+            for send in operation.sends:
+                if counts[send.key] > 1 and self.writer[send.key, send.value] is operation:
+                    found.setdefault(send.key, {})[send.value] = operation
+        return found
 
     def _is_committed(self, operation: Operation) -> bool:
         if operation.type == "ok":
@@ -133,7 +145,10 @@ def intermediate_reads(versions: Versions) -> Iterator[Anomaly]:
             continue
         values, last_offset = {value for _, value in records}, max(offset for offset, _ in records)
         first_offset = min(offset for offset, _ in records)
-        for writer in _distinct(versions.writer.get((key, value)) for value in values):
+        several = versions.several_sends.get(key)
+        if several is None:
+            continue
+        for writer in _distinct(several.get(value) for value in values):
             if id(writer) not in versions.committed:
                 continue
             for send in writer.sends:

@@ -48,10 +48,14 @@ class Operation:
     steps: list[Send | Poll] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     rebalanced: set[str] = field(default_factory=set)
+    _sends: list[Send] | None = field(default=None, repr=False, compare=False)
 
     @property
     def sends(self) -> list[Send]:
-        return [step for step in self.steps if isinstance(step, Send)]
+        """The records it sent; `steps` no longer changes when this is asked for."""
+        if self._sends is None:
+            self._sends = [step for step in self.steps if isinstance(step, Send)]
+        return self._sends
 
     def polled(self) -> dict[str, list[tuple[int, int]]]:
         """Everything the operation polled, per key, in order."""

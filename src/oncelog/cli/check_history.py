@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from typing import IO
 
@@ -22,6 +23,7 @@ def check_history(ctx: click.Context, file: IO[str]) -> None:
     One line per class of anomaly with a minimal witness. Exit status: 0 valid, 1 anomalies, 2 unreadable.
     """
     out = ctx.ensure_object(Settings).out
+    gc.disable()  # millions of small objects that all stay until the end: collections would look at them again and again
     try:
         report = check(read_history(file))
     except (UnreadableHistory, UnicodeDecodeError) as error:
@@ -29,6 +31,8 @@ def check_history(ctx: click.Context, file: IO[str]) -> None:
         if out.is_machine:
             out.data(json_text({**error_row(error), "error": "UNREADABLE_HISTORY"}) + "\n")
         ctx.exit(EXIT_USAGE)
+    finally:
+        gc.enable()
     _print(out, report)
     if not report.is_valid:
         ctx.exit(EXIT_FAILURE)
