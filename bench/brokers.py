@@ -8,7 +8,7 @@ import threading
 import time
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.pairs import KAFKA, ROUNDS, both, in_turn, median, merged, percentile
 from bench.servers import Server, apache_kafka, oncelog

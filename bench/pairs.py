@@ -13,14 +13,14 @@ from bench.servers import Server, apache_kafka, oncelog
 Figure = TypeVar("Figure")
 
 ROUNDS = 3
-KAFKA = "Apache Kafka 4.3"
+OURS, KAFKA = "oncelog", "Apache Kafka 4.3"
 
 
 @contextlib.contextmanager
-def both(with_kafka: bool, **config: object) -> Iterator[list[Server]]:
+def both(with_kafka: bool, **config: str) -> Iterator[list[Server]]:
     """oncelog with `config`, and Apache Kafka (as it comes) where it can be had, both running."""
     with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(oncelog(**config))]
+        servers = [stack.enter_context(oncelog(name=OURS, **config))]
         if with_kafka:
             servers.append(stack.enter_context(apache_kafka(KAFKA)))
         yield servers
