@@ -183,9 +183,9 @@ class Cluster:
         if process is not None:
             process.kill()
             self.network.cut_process(process)
-        if keep is not None or self.disk.is_off or self.disk.has_failed_sync:
-            # After a failed sync the machine is switched off and on: what the page cache still shows is not on the disk,
-            # and no later sync would put it there (docs/simulator.md, "What is not simulated").
+        if keep is not None or self.disk.is_off or self.disk.has_lost_names:
+            # After a failed sync of the data directory the machine is switched off and on: its names in the page cache
+            # are not on the disk, and no later sync would put them there (docs/simulator.md, "What is not simulated").
             self.disk.crash(keep or Keep.RANDOM)
         else:
             self.disk.kill()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from oncelog.errors import StorageError
+from oncelog.log.failed_sync import MARKER
 from tests.simulator.files import Fault, Keep, PowerCut, SimFiles
 from tests.simulator.loop import Process
 
@@ -23,7 +24,7 @@ class Disk(SimFiles):
         super().__init__(seed)
         self.on_power_cut: Callable[[], None] | None = None
         self.has_failed = False  # an operation failed in this life of the broker
-        self.has_failed_sync = False  # the page cache holds bytes that it takes for saved
+        self.has_lost_names = False  # the page cache holds what is not on the disk, and nothing says so
 
     def operation(self, what: str, path: str) -> Fault | None:
         was_off = self.is_off
@@ -31,12 +32,13 @@ class Disk(SimFiles):
         if self.is_off and not was_off and self.on_power_cut is not None:
             self.on_power_cut()
         self.has_failed |= fault is not None
-        self.has_failed_sync |= fault is not None and what in ("sync", "sync_directory")
+        is_data_directory = what == "sync_directory" and "/" not in path
+        self.has_lost_names |= fault is not None and (is_data_directory or path.endswith(f"/{MARKER}"))
         return fault
 
     def crash(self, keep: Keep = Keep.RANDOM) -> None:
         super().crash(keep)
-        self.has_failed_sync = False
+        self.has_lost_names = False
 
     def kill(self) -> None:
         super().kill()

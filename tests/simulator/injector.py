@@ -85,8 +85,7 @@ class Injector:
                 await self._restart(None)
             elif self._is_offline() and not self._repair.locked():
                 await asyncio.sleep(self.random.uniform(0, OFFLINE_REPAIR_SECONDS))
-                # What a failed sync has lost is only in the page cache: the machine is switched off and on.
-                await self._restart(Keep.RANDOM)
+                await self._restart(self.random.choice((None, Keep.RANDOM)))
 
     async def _restart(self, keep: Keep | None) -> None:
         async with self._repair:

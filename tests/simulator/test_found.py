@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from oncelog.client.producer import Producer
+from oncelog.errors import StorageError
 from oncelog.log.checkpoint_files import RECOVERY_POINTS, write_offsets
 from oncelog.types import TopicPartition
 from tests.log.world import DATA, DIRECTORY, World
@@ -10,7 +13,7 @@ from tests.simulator.cluster import ADDRESS, Cluster
 from tests.simulator.disk import Disk
 from tests.simulator.doors import sim_host
 from tests.simulator.faults import FaultOptions
-from tests.simulator.files import Keep
+from tests.simulator.files import Fault, Keep
 from tests.simulator.loop import Process, SimLoop, run_simulated
 
 
@@ -53,6 +56,22 @@ def test_a_torn_transaction_index_above_the_recovery_point_is_rebuilt() -> None:
     world.files.kill()
     world.open()
     assert [entry.first_offset for entry in world.log.aborted_between(0, 6)] == [0, 2, 4]
+
+
+def test_what_a_failed_sync_left_in_the_page_cache_is_written_anew() -> None:
+    """default 41: a restarted process read it, let others read it, and the next power cut took it back."""
+    world = World()
+    world.append()
+    world.files.fail_at(1, Fault.SYNC_ERROR)
+    with pytest.raises(StorageError):
+        world.sync()
+    world.files.kill()
+    world.open()
+    assert world.log.log_end_offset == 1
+    world.files.crash(Keep.NONE)
+    world.open()
+    assert world.log.log_end_offset == 1
+    assert "sync-failed" not in world.files.list(DIRECTORY)
 
 
 def test_zeros_in_a_transaction_index_are_no_entry() -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from oncelog.errors import DamagedLog, OffsetOutOfRange, StorageError
 from oncelog.log import producer_snapshot
 from oncelog.log.config import LogConfig
+from oncelog.log.failed_sync import note_failed_sync
 from oncelog.log.files import Buffer, DirectoryNames, Syncable, sync_all
 from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
 from oncelog.log.leader_epoch_file import LeaderEpochs
@@ -193,6 +194,8 @@ class PartitionLog:
     def fail(self, error: StorageError) -> None:
         """A write or sync of this log failed: nothing more is appended until recovery opens it again."""
         self.failure = self.failure or error
+        if self._syncing is not None:  # handed out and not marked: it may have been the sync
+            note_failed_sync(self._files, self.directory)
 
     def _mark_unsynced(self, path: str, *, is_new: bool = False) -> None:
         self._open_files.pin(path)
@@ -269,6 +272,17 @@ class PartitionLog:
             self._files.replace_whole(path, data)
         self._leader_epochs_changed = False
 
+    def sync_now(self, *, checkpoint: bool = False) -> None:
+        """Sync in this thread: recovery and clean shutdown have nobody to overlap with. Raises StorageError."""
+        end_offset = self.log_end_offset
+        files = self.files_to_sync(checkpoint=checkpoint)
+        try:
+            sync_all(files)
+        except StorageError as error:
+            self.fail(error)
+            raise
+        self.mark_synced(end_offset)
+
     def mark_synced(self, end_offset: int) -> None:
         """Everything below `end_offset`, and all that `files_to_sync` gave, is durable. May move `recovery_point`."""
         assert self._syncing is not None, "nothing was handed out"
@@ -304,8 +318,7 @@ class PartitionLog:
         end_offset = self.log_end_offset
         is_stored = self.recovery_point == end_offset and (end_offset in self._snapshot_offsets or end_offset == 0)
         if clean and self.failure is None and (self.has_unsynced or not is_stored):
-            sync_all(self.files_to_sync(checkpoint=True))
-            self.mark_synced(end_offset)
+            self.sync_now(checkpoint=True)
         for segment in self.segments:
             segment.release()
         self._open_files.forget(f"{self.directory}/{LEADER_EPOCH_FILE}")

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
-from oncelog.errors import CorruptBatch, CorruptIndex, DamagedLog
+from oncelog.errors import CorruptBatch, CorruptIndex, DamagedLog, StorageError
 from oncelog.log import producer_snapshot
 from oncelog.log.batch_scan import Scan
 from oncelog.log.config import INT32_MAX, LogConfig
-from oncelog.log.files import Files, sync_all
+from oncelog.log.failed_sync import note_failed_sync, rewrite_after_failed_sync
+from oncelog.log.files import Files
 from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
 from oncelog.log.leader_epoch_file import LeaderEpochs
 from oncelog.log.leftovers import base_offset_of, put_right
@@ -79,7 +80,7 @@ def recover(
     served. Pass the broker's `OpenFiles` to share its bound on open files. Raises DamagedLog and StorageError.
     """
     open_files = files if isinstance(files, OpenFiles) else OpenFiles(files)
-    report = _Opening(
+    opening = _Opening(
         open_files,
         directory,
         config,
@@ -87,14 +88,19 @@ def recover(
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
         is_clean=is_clean,
-    ).run()
+    )
+    try:
+        report = opening.run()
+    except DamagedLog:
+        raise
+    except StorageError:
+        note_failed_sync(open_files.files, directory)
+        raise
     log = report.log
     if sync and log.has_unsynced:
-        sync_all(log.files_to_sync(checkpoint=True))
-        log.mark_synced(log.log_end_offset)
+        log.sync_now(checkpoint=True)
     if sync and log.delete_records_before(log.log_start_offset):
-        sync_all(log.files_to_sync())
-        log.mark_synced(log.log_end_offset)
+        log.sync_now()
     return report
 
 
@@ -128,6 +134,8 @@ class _Opening:
         self.batch_count = self.size_bytes = 0
 
     def run(self) -> RecoveryReport:
+        if rewrite_after_failed_sync(self.files, self.directory, self.known_synced_offset):
+            self.notes.append(f"{self.directory}: a sync failed before; what may not be on the disk was written anew")
         self.names_are_unsynced = put_right(self.files, self.directory)
         names = self.files.list(self.directory)
         segments = self._segments(names)
