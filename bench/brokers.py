@@ -16,6 +16,7 @@ from bench.table import Row
 
 TRANSACTIONS = 300
 LAUNCHES = 3
+TOTAL_MB = {100: 60, 1_000: 200, 10_000: 200}  # record size in bytes: how much is sent and read in a round
 SYNCED = f"{KAFKA}, log.flush.interval.messages=1"
 
 
@@ -217,12 +218,12 @@ def transactions(with_kafka: bool) -> list[Row]:
 def throughput(with_kafka: bool) -> list[Row]:
     rows = []
     with both(with_kafka, flush_policy="os") as servers:
-        for size in (100, 1_000, 10_000):
+        for size, total_mb in TOTAL_MB.items():
             for server in servers:
                 produce_rate(server, size, f"warm-{size}", 20)
                 consume_rate(server, size, f"warm-{size}", 20)
-            written = in_turn(servers, lambda server, i: produce_rate(server, size, f"mb-{size}-{i}"))  # noqa: B023
-            read = in_turn(servers, lambda server, i: consume_rate(server, size, f"mb-{size}-{i}"))  # noqa: B023
+            written = in_turn(servers, lambda server, i: produce_rate(server, size, f"mb-{size}-{i}", total_mb))  # noqa: B023
+            read = in_turn(servers, lambda server, i: consume_rate(server, size, f"mb-{size}-{i}", total_mb))  # noqa: B023
             for kind, figures in (("produce", written), ("consume", read)):
                 rows.append(
                     Row(
