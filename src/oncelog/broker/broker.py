@@ -223,8 +223,8 @@ class Broker:
     def _metadata_changed(self, _records: Sequence[MetadataRecord]) -> None:
         self.metrics.add("metadata_changes")
 
-    def _topic_deleted(self, topic: Topic) -> None:
-        self.groups.topic_deleted(topic)
+    async def _topic_deleted(self, topic: Topic) -> None:
+        await self.groups.topic_deleted(topic)
 
     def _task_failed(self, error: BaseException) -> None:
         _log.critical("a part of the broker failed: %r", error, exc_info=error)

@@ -6,6 +6,7 @@ Requests that wait (JoinGroup, SyncGroup) are futures by token; a coordinator's 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -213,7 +214,10 @@ class Groups:
         holder.machine.apply_marker(producer_id, producer_epoch, commit)
         holder.arm()
 
-    def topic_deleted(self, topic: Topic) -> None:
-        """Committed offsets of a deleted topic go with it."""
-        for holder in self.loaded():
-            holder.shell.perform(holder.machine.partitions_deleted(list(topic.partitions())))
+    async def topic_deleted(self, topic: Topic) -> None:
+        """Committed offsets of a deleted topic go with it, before anybody is told that it is gone."""
+        gone = list(topic.partitions())
+        removed = [holder.shell.perform(holder.machine.partitions_deleted(gone)) for holder in self.loaded()]
+        for each in removed:
+            with contextlib.suppress(CoordinatorFailed):  # its partition is offline; a restart looks again
+                await each

@@ -130,12 +130,20 @@ class LocalPartition:
         self.wake_watchers()
 
     def go_offline(self, reason: str) -> None:
-        """Serve nothing more until a restart has recovered the log."""
+        """Take and commit nothing more until a restart has recovered the log; what was committed stays readable."""
         if self.is_offline:
             return
         self.is_offline = True
         self.log.fail(StorageError(reason))
-        _log.critical("partition %s is offline: %s", self.name, reason)
+        _log.critical("partition %s takes nothing more: %s", self.name, reason)
+        self._give_up()
+
+    def go_away(self) -> None:
+        """The topic was deleted."""
+        self.is_offline = True
+        self._give_up()
+
+    def _give_up(self) -> None:
         commits, self._commits = self._commits, deque()
         for _, then in commits:
             then(ErrorCode.KAFKA_STORAGE_ERROR)

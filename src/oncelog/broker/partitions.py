@@ -264,7 +264,7 @@ class Partitions:
             self._recovery_points.pop(name, None)
             partition = self._partitions.pop(name, None)
             if partition is not None:
-                partition.go_offline("the topic was deleted")
+                partition.go_away()
                 partition.log.close(clean=False)
             path = f"{self._directory}/{name}"
             if self._files.files.exists(path):

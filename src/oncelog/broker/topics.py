@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from oncelog.broker.config import BrokerConfig
 from oncelog.broker.metadata_store import MetadataStore
@@ -28,7 +28,7 @@ class Topics:
         config: Callable[[], BrokerConfig],
         random: Random,
         node_id: int,
-        on_deleted: Callable[[Topic], None],
+        on_deleted: Callable[[Topic], Awaitable[None]],
     ) -> None:
         self._store = store
         self._partitions = partitions
@@ -68,10 +68,10 @@ class Topics:
         assert topic is not None, f"{name} can always be created"
         return topic
 
-    def deleted(self, topic: Topic) -> None:
+    async def deleted(self, topic: Topic) -> None:
         """The metadata has forgotten `topic`: its partitions and everything that refers to them go."""
         try:
             self._partitions.remove(topic)
         except StorageError as error:
             _log.error("the files of deleted topic %s could not be removed: %s", topic.name, error)
-        self._on_deleted(topic)
+        await self._on_deleted(topic)

@@ -31,5 +31,5 @@ async def _handle(broker: Broker, request: Request) -> DeleteTopicsResponse:
                 result.error_code, result.error_message = refusal.error_code, refusal.message
         return DeleteTopicsResponse(responses=results)
     for topic, _ in found:
-        broker.topics.deleted(topic)
+        await broker.topics.deleted(topic)
     return DeleteTopicsResponse(responses=results)

@@ -56,7 +56,7 @@ class _Fetch:
             return E.KAFKA_STORAGE_ERROR
         if partition is None:
             return E.UNKNOWN_TOPIC_OR_PARTITION
-        return E.KAFKA_STORAGE_ERROR if partition.is_offline else partition
+        return partition  # also when its disk refused a write: what was committed before is still to be read
 
     def is_enough(self) -> bool:
         """Whether an answer now would be worth it: min_bytes, or an error to tell."""

@@ -78,8 +78,6 @@ def _find(
         return ErrorCode.KAFKA_STORAGE_ERROR
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if partition.is_offline:
-        return ErrorCode.KAFKA_STORAGE_ERROR
     rules = partition.rules
     outcome = look_up(
         rules,
