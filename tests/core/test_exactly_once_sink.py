@@ -23,6 +23,7 @@ from oncelog.core.exactly_once_sink import (
     Veto,
     attempt_name,
     decision_value,
+    may_be_forgotten,
     on_abort,
     on_commit,
     orphans_after_decision,
@@ -116,6 +117,29 @@ def test_the_first_decision_in_the_log_stands_and_a_tombstone_forgets_it() -> No
 def test_a_decision_of_another_format_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown format"):
         DecisionLog().apply(record_key("q", "0", DECISION, "r"), b'{"v": 9}')
+
+
+def test_a_driver_that_slept_may_not_decide_a_batch_that_was_forgotten() -> None:
+    """Found by `make spark-kills`: after the tombstone its decision would have been the first in the log again."""
+    log = DecisionLog()
+    log.apply(record_key("q", "0", DECISION, "run1"), decision_value(DECIDED))
+    log.apply(record_key("q", "1", DECISION, "run1"), decision_value(BatchDecision("q", "1", "run1", (B,))))
+    log.apply(record_key("q", "0", DECISION, "run1"), None)
+    assert log.known("q", "0").is_superseded
+    assert isinstance(on_commit(log.known("q", "0"), "q", "0", "slept", [B]), Refuse)
+    log.apply(record_key("q", "0", DECISION, "slept"), decision_value(BatchDecision("q", "0", "slept", (B,))))
+    assert log.known("q", "0").decision is None
+    assert not log.known("q", "2").is_superseded
+
+
+def test_only_done_batches_of_a_stream_that_are_not_its_newest_are_forgotten() -> None:
+    newer = BatchDecision("q", "1", "run1", ())
+    assert may_be_forgotten(DECIDED, True, newer)
+    assert not may_be_forgotten(DECIDED, False, newer)
+    assert not may_be_forgotten(newer, True, newer)
+    assert not may_be_forgotten(
+        BatchDecision("app-report", "1", "r", ()), True, BatchDecision("app-report", "2", "r", ())
+    )
 
 
 # --- the model
@@ -225,6 +249,10 @@ class ModelRun:
                 return False
         for orphan in orphans_after_decision("p", decision, self.log.open_ids()):
             self.log.init(orphan)
+        self.log.decisions.apply(record_key("q", decision.batch_id, DONE, decision.run_id), b"{}")
+        for older, is_done in self.log.decisions.decided("q"):
+            if may_be_forgotten(older, is_done, decision):
+                self.log.decisions.apply(record_key("q", older.batch_id, DECISION, older.run_id), None)
         return True
 
     def abort(self, batch: int, run: str, attempts: list[Attempt]) -> None:
@@ -272,6 +300,8 @@ class ModelRun:
             for _ in range(300):
                 if self.run_batch(batch):
                     break
+                if batch and self.chance(0.3):
+                    self.run_batch(self.random.randrange(batch))  # a driver that slept through what came since
             else:
                 raise AssertionError("the batch never ends")
         for _ in range(200):

@@ -120,6 +120,16 @@ def test_an_abort_after_the_decision_rolls_forward(world: World) -> None:
     assert (world.visible(), world.open_transactions()) == ([b"decided"], [])
 
 
+def test_a_driver_that_slept_through_later_batches_is_refused(world: World) -> None:
+    for batch in "012":
+        world.commit(batch, "run-1", world.attempt(batch, "run-1", f"batch {batch}".encode()))
+    late = world.attempt("0", "slept", b"batch 0 again")
+    with pytest.raises(CommitRefused, match="another driver of this query is ahead"):
+        world.commit("0", "slept", late)
+    world.committer.abort(world.query_id, "0", "slept")
+    assert (world.visible(), world.open_transactions()) == ([b"batch 0", b"batch 1", b"batch 2"], [])
+
+
 def test_a_decided_transaction_that_is_gone_is_reported_loudly(world: World) -> None:
     attempt = world.attempt("0", "run-1", b"gone")
     world.store.decide(sink.BatchDecision(world.query_id, "0", "run-1", (attempt,)))

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 DECISION, VETO, DONE = "decision", "veto", "done"
+BATCH_WRITE_PREFIX = "app-"  # query ids of batch writes with txnAppId
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class KnownRecords:
     decision: BatchDecision | None = None
     vetoed_runs: frozenset[str] = frozenset()
     is_done: bool = False
+    # A later batch of the query is decided, and this one's record was forgotten: nobody may decide it anew.
+    is_superseded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,8 @@ def on_commit(
     """What `commit(batch)` does: the first decision stands; a run that was vetoed may not make one."""
     if known.decision is not None:
         return RollForward(known.decision)
+    if known.is_superseded:
+        return Refuse(f"batch {batch_id} was decided and forgotten long ago: another driver of this query is ahead")
     if run_start(run_id) in known.vetoed_runs:
         return Refuse(f"run {run_id} was vetoed for batch {batch_id}: its attempts may have been ended")
     winners = tuple(attempt for attempt in attempts if not attempt.is_empty)
@@ -151,8 +156,20 @@ def _is_at_or_before(prefix: str, transactional_id: str, decision: BatchDecision
         return False
     if name.batch_id == decision.batch_id:
         return True
-    # Batches of one streaming query are numbers that grow, and one is decided only after all before it.
-    return name.batch_id.isdigit() and decision.batch_id.isdigit() and int(name.batch_id) < int(decision.batch_id)
+    return precedes(name.batch_id, decision.batch_id)
+
+
+def precedes(batch_id: str, later_batch_id: str) -> bool:
+    """Batches of one streaming query are numbers that grow, and one is decided only after all before it. Versions of a
+    batch write need not be numbers; then neither precedes the other."""
+    return batch_id.isdigit() and later_batch_id.isdigit() and int(batch_id) < int(later_batch_id)
+
+
+def may_be_forgotten(older: BatchDecision, is_done: bool, newer: BatchDecision) -> bool:
+    """Whether the record of `older` may go. The newest decision of a query always stays: it is what tells a driver that
+    slept through many batches that its own is over. Batch writes keep theirs, for a re-submission of any version."""
+    is_stream = not older.query_id.startswith(BATCH_WRITE_PREFIX)
+    return is_stream and is_done and older.query_id == newer.query_id and precedes(older.batch_id, newer.batch_id)
 
 
 def orphans_after_veto(prefix: str, query_id: str, batch_id: str, run_id: str, open_ids: Iterable[str]) -> list[str]:
@@ -160,7 +177,11 @@ def orphans_after_veto(prefix: str, query_id: str, batch_id: str, run_id: str, o
     orphans = []
     for transactional_id in open_ids:
         name = attempt_name(prefix, transactional_id)
-        if name is not None and (name.query_id, name.batch_id, name.run_start) == (query_id, batch_id, run_start(run_id)):
+        if name is not None and (name.query_id, name.batch_id, name.run_start) == (
+            query_id,
+            batch_id,
+            run_start(run_id),
+        ):
             orphans.append(transactional_id)
     return orphans
 
@@ -207,6 +228,7 @@ class DecisionLog:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], KnownRecords] = {}
+        self._newest: dict[str, str] = {}  # query -> its newest decided batch
 
     def apply(self, key: bytes, value: bytes | None) -> None:
         """Take one record of the topic. Records of other writers (keys that are not ours) are passed over."""
@@ -221,8 +243,11 @@ class DecisionLog:
                 self._known.pop(where, None)
         elif kind == DECISION and before.decision is None:
             decision = decision_from_value(*where, value)
-            if run_start(decision.run_id) not in before.vetoed_runs:
+            newest = self._newest.get(decision.query_id, "")
+            # In the log behind a later batch's decision this one comes from a driver that slept: it counts for nothing.
+            if run_start(decision.run_id) not in before.vetoed_runs and not precedes(decision.batch_id, newest):
                 self._known[where] = KnownRecords(decision, before.vetoed_runs, before.is_done)
+                self._newest[decision.query_id] = decision.batch_id
         elif kind == VETO and before.decision is None:
             self._known[where] = KnownRecords(None, before.vetoed_runs | {run_start(str(run_id))}, before.is_done)
         elif kind == DONE:
@@ -230,7 +255,9 @@ class DecisionLog:
 
     def known(self, query_id: str, batch_id: str) -> KnownRecords:
         """What stands of one batch."""
-        return self._known.get((query_id, batch_id), KnownRecords())
+        known = self._known.get((query_id, batch_id), KnownRecords())
+        is_superseded = known.decision is None and precedes(batch_id, self._newest.get(query_id, ""))
+        return replace(known, is_superseded=is_superseded)
 
     def decided(self, query_id: str | None = None) -> list[tuple[BatchDecision, bool]]:
         """All decisions (of one query), each with whether it is marked done, in the order of their records."""

@@ -69,7 +69,9 @@ class DatabaseDecisionStore:
             sa.select(vetoes.c.run_start).where((vetoes.c.query_id == query_id) & (vetoes.c.batch_id == batch_id))
         ).scalars()
         decision = None if row is None else sink.decision_from_value(query_id, batch_id, row.decision.encode())
-        return sink.KnownRecords(decision, frozenset(vetoed), row is not None and bool(row.is_done))
+        others = connection.execute(sa.select(decisions.c.batch_id).where(decisions.c.query_id == query_id)).scalars()
+        is_superseded = row is None and any(sink.precedes(batch_id, other) for other in others)
+        return sink.KnownRecords(decision, frozenset(vetoed), row is not None and bool(row.is_done), is_superseded)
 
     def decide(
         self, decision: sink.BatchDecision, business: Callable[[sa.Connection], Any] | None = None
@@ -80,7 +82,8 @@ class DatabaseDecisionStore:
             with self.engine.begin() as connection:
                 self._lock(connection, decision.query_id)
                 known = self._known(connection, decision.query_id, decision.batch_id)
-                if known.decision is not None or sink.run_start(decision.run_id) in known.vetoed_runs:
+                is_vetoed = sink.run_start(decision.run_id) in known.vetoed_runs
+                if known.decision is not None or known.is_superseded or is_vetoed:
                     return known
                 connection.execute(
                     decisions.insert().values(
@@ -116,19 +119,23 @@ class DatabaseDecisionStore:
 
     def done(self, decision: sink.BatchDecision) -> None:
         """Mark done and drop older batches of the query that are done; the newest decision stays, so that a batch that
-        Spark runs again after its last crash is recognised."""
+        is run again after a crash, or by a driver that slept, is recognised."""
         mine = decisions.c.query_id == decision.query_id
         with self.engine.begin() as connection:
-            connection.execute(
-                decisions.update().where(mine & (decisions.c.batch_id == decision.batch_id)).values(is_done=True)
-            )
-            older = mine & decisions.c.is_done & (decisions.c.batch_id != decision.batch_id)
-            connection.execute(decisions.delete().where(older))
-            connection.execute(
-                vetoes.delete().where(
-                    (vetoes.c.query_id == decision.query_id) & (vetoes.c.batch_id == decision.batch_id)
-                )
-            )
+            self._make_done(connection, decision)
+            for row in connection.execute(sa.select(decisions).where(mine)).all():
+                older = sink.BatchDecision(row.query_id, row.batch_id, "", ())
+                if sink.may_be_forgotten(older, bool(row.is_done), decision):
+                    connection.execute(decisions.delete().where(mine & (decisions.c.batch_id == row.batch_id)))
+
+    @staticmethod
+    def _make_done(connection: sa.Connection, decision: sink.BatchDecision) -> None:
+        for table in (decisions, vetoes):
+            where = (table.c.query_id == decision.query_id) & (table.c.batch_id == decision.batch_id)
+            if table is decisions:
+                connection.execute(table.update().where(where).values(is_done=True))
+            else:
+                connection.execute(table.delete().where(where))
 
     def decided(self, query_id: str | None = None) -> list[tuple[sink.BatchDecision, bool]]:
         """All decisions that are kept."""

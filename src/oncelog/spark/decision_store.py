@@ -101,12 +101,12 @@ class TopicDecisionStore:
         return self.known(query_id, batch_id)
 
     def done(self, decision: sink.BatchDecision) -> None:
-        """Mark done, and drop the query's older batches that were done before (compaction then forgets them)."""
+        """Mark done, and drop the query's older batches that were done before; the newest stays."""
         records: list[tuple[bytes, bytes | None]] = [
             (sink.record_key(decision.query_id, decision.batch_id, sink.DONE, decision.run_id), b"{}")
         ]
         for older, is_done in self._log.decided(decision.query_id):
-            if is_done and older.batch_id != decision.batch_id:
+            if sink.may_be_forgotten(older, is_done, decision):
                 for kind in (sink.DECISION, sink.DONE):
                     records.append((sink.record_key(older.query_id, older.batch_id, kind, older.run_id), None))
         self._append(decision.query_id, records)

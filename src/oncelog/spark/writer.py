@@ -151,7 +151,9 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, backend: Backend, run_id: str) -> None:
         self._options, self._backend, self._run_id = options, backend, run_id
-        self._query_id = f"app-{options.application_id}" if options.application_id else f"job-{run_id}"
+        self._query_id = (
+            f"{sink.BATCH_WRITE_PREFIX}{options.application_id}" if options.application_id else f"job-{run_id}"
+        )
         self._batch_id = options.application_version or "0"
         if any("." in name for name in (self._query_id, self._batch_id)):
             raise ConfigurationError("txnAppId and txnVersion have no dots")
