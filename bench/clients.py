@@ -112,7 +112,14 @@ def poll_each(server: Server, topic: str, count: int) -> None:
 
 def their_consume(server: Server, topic: str, count: int) -> None:
     """Read `count` rows with librdkafka, looking at each value."""
-    consumer = TheirConsumer({"bootstrap.servers": server.bootstrap, "group.id": "bench", "enable.auto.commit": False})
+    consumer = TheirConsumer(
+        {
+            "bootstrap.servers": server.bootstrap,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "fetch.queue.backoff.ms": 5,  # its own pause when enough waits for the application: a second as it comes
+        }
+    )
     consumer.assign([TheirTopicPartition(topic, 0, 0)])
     got = 0
     while got < count:
