@@ -23,7 +23,7 @@ from bench.servers import Server, build_directory
 from bench.table import Row
 from oncelog import Consumer, Producer, TopicPartition
 
-ROWS = 1_000_000
+ROWS = 3_000_000
 SIZE_BYTES = 100
 ROWS_PER_BATCH = 50_000
 TRANSACTIONS_CHECKED = 180_000
@@ -138,9 +138,9 @@ def arrow(with_kafka: bool) -> list[Row]:
             send_arrow(server, "read", ROWS)
         work: list[tuple[str, Callable[[Server, str, int], None], str, int, str]] = [
             ("poll_arrow", poll_arrow, "consume", ROWS, ">= 3x"),
-            ("poll, a record at a time", poll_each, "consume", ROWS // 4, ""),
+            ("poll, a record at a time", poll_each, "consume", ROWS // 6, ""),
             ("send_arrow", send_arrow, "produce", ROWS, ""),
-            ("send, a record at a time", send_each, "produce", ROWS // 10, ""),
+            ("send, a record at a time", send_each, "produce", ROWS // 15, ""),
         ]
         theirs = {"consume": (their_consume, "read"), "produce": (their_produce, "sent")}
         for what, ours, kind, count, aim in work:
