@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import sqlalchemy as sa
@@ -60,16 +62,27 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             break
     drain = threading.Thread(target=process.stderr.read, daemon=True)
     drain.start()
-    yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
-    process.terminate()
-    process.wait(30)
-    drain.join(5)
-    process.stderr.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
+    finally:
+        process.send_signal(signal.SIGINT)  # a fast shutdown: sessions of a failed test must not hold it up
+        process.wait(30)
+        drain.join(5)
+        process.stderr.close()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_of_two_deciders_one_gets_the_row_and_only_its_business_rows_stay(url: str) -> None:
-    stores = [DatabaseDecisionStore(url) for _ in range(2)]
+@pytest.fixture
+def open_store(url: str) -> Iterator[Callable[[], DatabaseDecisionStore]]:
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(contextlib.closing(DatabaseDecisionStore(url)))
+
+
+Open = Callable[[], DatabaseDecisionStore]
+
+
+def test_of_two_deciders_one_gets_the_row_and_only_its_business_rows_stay(open_store: Open) -> None:
+    stores = [open_store() for _ in range(2)]
     with stores[0].engine.begin() as connection:
         connection.execute(sa.text("CREATE TABLE business (run text)"))
     together = threading.Barrier(2)
@@ -80,7 +93,7 @@ def test_of_two_deciders_one_gets_the_row_and_only_its_business_rows_stay(url: s
             connection.execute(sa.text("INSERT INTO business VALUES (:run)"), {"run": f"run-{i}"})
 
         together.wait(10)
-        found[i] = stores[i].decide(sink.BatchDecision("q", "0", f"run-{i}", ()), business)
+        found[i] = stores[i].decide(sink.BatchDecision("two-deciders", "0", f"run-{i}", ()), business)
 
     threads = [threading.Thread(target=decide, args=(i,)) for i in range(2)]
     for thread in threads:
@@ -92,24 +105,21 @@ def test_of_two_deciders_one_gets_the_row_and_only_its_business_rows_stay(url: s
     assert found[1].decision == decision
     with stores[0].engine.connect() as connection:
         assert connection.execute(sa.text("SELECT run FROM business")).scalars().all() == [decision.run_id]
-    for store in stores:
-        store.close()
 
 
-def test_a_veto_keeps_a_run_from_deciding(url: str) -> None:
-    store = DatabaseDecisionStore(url)
-    assert store.veto("q", "1", "run-1").vetoed_runs == {"run-1"}
-    assert store.decide(sink.BatchDecision("q", "1", "run-1", ())).decision is None
-    decision = sink.BatchDecision("q", "1", "run-2", ())
+def test_a_veto_keeps_a_run_from_deciding(open_store: Open) -> None:
+    store = open_store()
+    assert store.veto("vetoed", "1", "run-1").vetoed_runs == {"run-1"}
+    assert store.decide(sink.BatchDecision("vetoed", "1", "run-1", ())).decision is None
+    decision = sink.BatchDecision("vetoed", "1", "run-2", ())
     assert store.decide(decision).decision == decision
     store.done(decision)
-    assert (decision, True) in store.decided("q")
-    store.close()
+    assert (decision, True) in store.decided("vetoed")
 
 
-def test_a_veto_waits_for_a_decision_that_is_being_made(url: str) -> None:
+def test_a_veto_waits_for_a_decision_that_is_being_made(open_store: Open) -> None:
     """Otherwise it would not see it, and end transactions that are about to win."""
-    deciding, vetoing = DatabaseDecisionStore(url), DatabaseDecisionStore(url)
+    deciding, vetoing = open_store(), open_store()
     inside, seen = threading.Event(), []
 
     def business(_: sa.Connection) -> None:
@@ -121,13 +131,11 @@ def test_a_veto_waits_for_a_decision_that_is_being_made(url: str) -> None:
 
     def veto() -> None:
         inside.wait(10)
-        seen.append(vetoing.veto("q", "2", "run-1"))
+        seen.append(vetoing.veto("veto-waits", "2", "run-1"))
 
     thread = threading.Thread(target=veto)
     thread.start()
-    decision = sink.BatchDecision("q", "2", "run-1", ())
+    decision = sink.BatchDecision("veto-waits", "2", "run-1", ())
     assert deciding.decide(decision, business).decision == decision
     thread.join(30)
     assert [known.decision for known in seen] == [decision]
-    for store in (deciding, vetoing):
-        store.close()
