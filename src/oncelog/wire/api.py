@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from oncelog.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from oncelog.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from oncelog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from oncelog.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -24,6 +25,7 @@ from oncelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 from oncelog.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from oncelog.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from oncelog.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from oncelog.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from oncelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from oncelog.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from oncelog.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
@@ -34,6 +36,10 @@ from oncelog.wire.messages.describe_acls import DescribeAclsRequest, DescribeAcl
 from oncelog.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from oncelog.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from oncelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from oncelog.wire.messages.describe_delegation_token import (
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
 from oncelog.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from oncelog.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from oncelog.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
@@ -49,6 +55,7 @@ from oncelog.wire.messages.describe_user_scram_credentials import (
 )
 from oncelog.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from oncelog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from oncelog.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from oncelog.wire.messages.fetch import FetchRequest, FetchResponse
 from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from oncelog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -73,10 +80,13 @@ from oncelog.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDelet
 from oncelog.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from oncelog.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from oncelog.wire.messages.produce import ProduceRequest, ProduceResponse
+from oncelog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from oncelog.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from oncelog.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from oncelog.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from oncelog.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from oncelog.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from oncelog.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from oncelog.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from oncelog.wire.schema import Struct
@@ -119,6 +129,10 @@ class ApiKey(IntEnum):
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
@@ -133,6 +147,7 @@ class ApiKey(IntEnum):
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    UNREGISTER_BROKER = 64
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     ALLOCATE_PRODUCER_IDS = 67
@@ -140,6 +155,8 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +242,10 @@ _ALL = (
     _api(DescribeLogDirsRequest, DescribeLogDirsResponse),
     _api(SaslAuthenticateRequest, SaslAuthenticateResponse),
     _api(CreatePartitionsRequest, CreatePartitionsResponse),
+    _api(CreateDelegationTokenRequest, CreateDelegationTokenResponse),
+    _api(RenewDelegationTokenRequest, RenewDelegationTokenResponse),
+    _api(ExpireDelegationTokenRequest, ExpireDelegationTokenResponse),
+    _api(DescribeDelegationTokenRequest, DescribeDelegationTokenResponse),
     _api(DeleteGroupsRequest, DeleteGroupsResponse),
     _api(ElectLeadersRequest, ElectLeadersResponse),
     _api(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
@@ -239,6 +260,7 @@ _ALL = (
     _api(UpdateFeaturesRequest, UpdateFeaturesResponse),
     _api(DescribeClusterRequest, DescribeClusterResponse),
     _api(DescribeProducersRequest, DescribeProducersResponse),
+    _api(UnregisterBrokerRequest, UnregisterBrokerResponse),
     _api(DescribeTransactionsRequest, DescribeTransactionsResponse),
     _api(ListTransactionsRequest, ListTransactionsResponse),
     _api(AllocateProducerIdsRequest, AllocateProducerIdsResponse),
@@ -246,5 +268,7 @@ _ALL = (
     _api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
     _api(ListConfigResourcesRequest, ListConfigResourcesResponse),
     _api(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
+    _api(AddRaftVoterRequest, AddRaftVoterResponse),
+    _api(RemoveRaftVoterRequest, RemoveRaftVoterResponse),
 )
 APIS: dict[int, Api] = {api.key: api for api in _ALL}
