@@ -186,7 +186,12 @@ async def _watch(settings: Settings, body: Callable[[], Awaitable[Any]]) -> None
             await body()
         except click.exceptions.Exit as end:
             settings.out.note(f"exit status {end.exit_code}")
-        await asyncio.sleep(settings.interval_ms / 1000)
+        await pause(settings.interval_ms / 1000)
+
+
+async def pause(seconds: float) -> None:
+    """Between two looks of --watch."""
+    await asyncio.sleep(seconds)
 
 
 @contextmanager
