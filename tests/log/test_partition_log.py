@@ -205,7 +205,7 @@ def test_offset_for_timestamp_is_a_linear_scan(
     assert (best and best[:2]) == max(kept, key=lambda r: (r[0], -r[1]), default=None)
 
 
-def test_retention_by_time_and_size_spares_the_active_and_the_unstable() -> None:
+def test_retention_by_time_and_size_spares_what_is_above_the_high_watermark() -> None:
     world = World(config=replace(SMALL, segment_bytes=500, retention_ms=1000, retention_bytes=-1))
     for _ in range(6):
         world.append(value_bytes=400)
@@ -214,7 +214,8 @@ def test_retention_by_time_and_size_spares_the_active_and_the_unstable() -> None
     past = log.segments_past_retention(last[2] + 1001, 6)
     assert [segment.base_offset for segment in past] == [0, 1, 2]
     assert [s.base_offset for s in log.segments_past_retention(last[2] + 1001, 2)] == [0, 1]
-    assert len(log.segments_past_retention(last[5] + 5000, 6)) == 5
+    assert len(log.segments_past_retention(last[5] + 5000, 5)) == 5
+    assert len(log.segments_past_retention(last[5] + 5000, 6)) == 6, "the active one as well, once it is rolled"
     log.config = replace(log.config, retention_ms=-1, retention_bytes=log.segments[0].size_bytes * 4)
     assert [s.base_offset for s in log.segments_past_retention(0, 6)] == [0, 1]
     world.sync()
@@ -222,7 +223,10 @@ def test_retention_by_time_and_size_spares_the_active_and_the_unstable() -> None
     world.check()
     gone = tuple(f"{offset:020d}" for offset in range(3))
     left = [name for name in world.files.list(DIRECTORY) if name.startswith(gone)]
-    assert all(name.endswith(".snapshot") for name in left), left
+    assert all(name.endswith((".snapshot", ".deleted")) for name in left), left
+    deleted = sorted(path.rpartition("/")[2] for path in log.take_deleted())
+    assert deleted == [name for name in left if name.endswith(".deleted")]
+    assert not log.take_deleted()
 
 
 def test_a_failed_log_refuses_appends_and_serves_what_was_acknowledged() -> None:

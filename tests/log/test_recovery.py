@@ -151,7 +151,7 @@ def test_compaction_may_leave_gaps_below_the_recovery_point() -> None:
     overwrite(world.files, path, world.files.read_whole(path)[: last // 473 * 473])
     producers = NaiveProducers()
     end_offset = world.log.log_end_offset
-    config = replace(SMALL, is_compacted=True)
+    config = replace(SMALL, may_have_gaps=True)
     for name in world.files.list(DIRECTORY):
         if name.endswith((".snapshot", "index")):
             world.files.remove(f"{DIRECTORY}/{name}")

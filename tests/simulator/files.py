@@ -313,6 +313,10 @@ class SimFiles:
     def size_of(self, path: str) -> int:
         return len(self._require(path).content)
 
+    def modified_ms(self, path: str) -> int:
+        self._require(path)
+        return 0  # this disk has no clock
+
     def list(self, directory: str) -> list[str]:
         if self._names.get(directory, directory) is not None:
             raise StorageError(f"cannot list {directory}: No such directory")

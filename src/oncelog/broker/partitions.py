@@ -332,7 +332,7 @@ def log_config(chosen: TopicSettings) -> LogConfig:
         index_bytes_max=chosen.index_size_bytes_max,
         retention_ms=chosen.retention_ms,
         retention_bytes=chosen.retention_size_bytes,
-        is_compacted=chosen.is_compacted,
+        may_have_gaps=chosen.is_compacted,
     )
 
 

@@ -132,6 +132,11 @@ class RealFiles:
         with _translated("look at", path):
             return os.stat(path).st_size
 
+    def modified_ms(self, path: str) -> int:
+        """When it was last written."""
+        with _translated("look at", path):
+            return os.stat(path).st_mtime_ns // 1_000_000
+
     def list(self, directory: str) -> list[str]:
         """The sorted names."""
         with _translated("list", directory):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from oncelog.host.clock import Clock, RealClock
 from oncelog.host.network import Network, RealNetwork
 from oncelog.host.randomness import Random, RealRandom
+from oncelog.host.worker import InlineWorker, ThreadWorker, Worker
 
 if TYPE_CHECKING:
     from oncelog.host.files import Syncer
@@ -31,10 +32,11 @@ class Host:
     syncer: Syncer
     random: Random
     new_temporary_directory: Callable[[], str] = field(default=_temporary_directory)
+    worker: Worker = field(default_factory=InlineWorker)
 
 
 def real_host() -> Host:
     """The doors to this machine."""
     from oncelog.host.files import RealFiles, RealSyncer
 
-    return Host(RealClock(), RealNetwork(), RealFiles(), RealSyncer(), RealRandom())
+    return Host(RealClock(), RealNetwork(), RealFiles(), RealSyncer(), RealRandom(), worker=ThreadWorker())

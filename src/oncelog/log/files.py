@@ -77,6 +77,10 @@ class Files(Protocol):
         """A file's length in bytes."""
         ...
 
+    def modified_ms(self, path: str) -> int:
+        """When a file was last written, in ms since 1970."""
+        ...
+
     def list(self, directory: str) -> list[str]:
         """The names in a directory, sorted."""
         ...

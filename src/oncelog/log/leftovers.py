@@ -6,6 +6,8 @@ on; other `.swap` files are finished and take the place of what they replace; in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from oncelog.log.batch_scan import Scan
 from oncelog.log.files import Files
 
@@ -20,21 +22,24 @@ def base_offset_of(name: str) -> int | None:
 
 
 def put_right(files: Files, directory: str) -> bool:
-    """Remove or finish what was left over; True when anything changed (the names are not synced yet)."""
+    """Remove or finish what was left over; True when anything changed (not all names are synced yet).
+
+    A start may itself be interrupted by a power cut, which keeps any of its changes that were not synced; so what decides
+    is synced before what follows from it (see `segment_swap`).
+    """
     names = files.list(directory)
-    doomed = [name for name in names if name.endswith((".deleted", ".cleaned", ".tmp"))]
     cleaned = [base for name in names if name.endswith(".cleaned") and (base := base_offset_of(name)) is not None]
     swaps = [name for name in names if name.endswith(".swap")]
+    unfinished = []
     if cleaned:
-        # The cleaner renames .cleaned to .swap from the last segment to the first: these were not all renamed.
+        # All .cleaned files of a segment become .swap before anything is replaced: these were not all renamed.
         unfinished = [name for name in swaps if (base_offset_of(name) or 0) >= min(cleaned)]
-        doomed += unfinished
         swaps = [name for name in swaps if name not in unfinished]
+    _remove_all(files, directory, unfinished)
+    doomed = [name for name in names if name.endswith((".deleted", ".cleaned", ".tmp"))]
     for name in doomed:
         files.remove(f"{directory}/{name}")
-    for name in swaps:
-        if name.endswith(".log.swap"):
-            _remove_replaced(files, directory, name)
+    _remove_all(files, directory, [old for name in swaps for old in _replaced_by(files, directory, name)])
     for name in swaps:
         files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix('.swap')}")
     left = set(files.list(directory))
@@ -47,10 +52,20 @@ def put_right(files: Files, directory: str) -> bool:
     ]
     for name in sorted(orphans):
         files.remove(f"{directory}/{name}")
-    return bool(doomed or swaps or orphans)
+    return bool(doomed or unfinished or swaps or orphans)
 
 
-def _remove_replaced(files: Files, directory: str, swap_name: str) -> None:
+def _remove_all(files: Files, directory: str, names: Sequence[str]) -> None:
+    for name in names:
+        files.remove(f"{directory}/{name}")
+    if names:
+        files.sync_directory(directory)
+
+
+def _replaced_by(files: Files, directory: str, swap_name: str) -> list[str]:
+    """The files whose place a finished segment takes."""
+    if not swap_name.endswith(".log.swap"):
+        return []
     first = base_offset_of(swap_name)
     assert first is not None, swap_name
     file = files.open(f"{directory}/{swap_name}", create=False)
@@ -58,7 +73,10 @@ def _remove_replaced(files: Files, directory: str, swap_name: str) -> None:
     for batch in Scan(file, 0, file.size(), check_crc=False):
         end_offset = batch.end_offset
     file.close()
-    for name in files.list(directory):
-        base = base_offset_of(name)
-        if base is not None and first <= base < end_offset and name.endswith(_SWAPPED_SUFFIXES):
-            files.remove(f"{directory}/{name}")
+    return [
+        name
+        for name in files.list(directory)
+        if (base := base_offset_of(name)) is not None
+        and first <= base < end_offset
+        and name.endswith(_SWAPPED_SUFFIXES)
+    ]

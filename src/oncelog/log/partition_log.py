@@ -21,6 +21,7 @@ from oncelog.log.files import Buffer, DirectoryNames, Syncable, sync_all
 from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
 from oncelog.log.leader_epoch_file import LeaderEpochs
 from oncelog.log.open_files import OpenFiles
+from oncelog.log.retention import count_past_retention
 from oncelog.log.segment import Segment
 from oncelog.log.time_lookup import TimestampAndOffset, first_at_or_after, of_max_timestamp
 from oncelog.log.transaction_index import collect_aborted
@@ -28,6 +29,7 @@ from oncelog.types import AbortedTransaction, ProducerSnapshotEntry
 
 SNAPSHOTS_KEPT = 2  # at or below the recovery point: should the newest be unreadable, the one before it serves
 SECTOR_SIZE_BYTES = 512
+DELETED_SUFFIX = ".deleted"
 _base_offset = attrgetter("base_offset")
 
 
@@ -89,6 +91,8 @@ class PartitionLog:
         self._leader_epochs_changed = False
         self._bytes_since_recovery_point = 0
         self._stored_recovery_point = 0
+        self._deleted: list[str] = []
+        self._is_being_cleaned = False
 
     def adopt_recovered(self, unsynced: list[str], *, names_are_unsynced: bool, leader_epochs_changed: bool) -> None:
         """What recovery has written, or found written but perhaps not synced; only recovery calls this."""
@@ -451,38 +455,71 @@ class PartitionLog:
         snapshot_offset = max((offset for offset in self._snapshot_offsets if offset <= covered), default=0)
         removable = max(snapshot_offset, min(self._stored_recovery_point, self.log_start_offset))
         count = sum(segment.end_offset <= removable for segment in self.segments[:-1])
-        removed = self.segments[:count]
+        removed = self.segments[:count] if not self._is_being_cleaned else []
         if removed:
             del self.segments[:count]
             self.leader_epochs.truncate_start(self.log_start_offset)
             self._leader_epochs_changed = True
             for segment in removed:
                 self._forget_unsynced(segment)
-                segment.remove()
+                self._deleted += segment.rename(DELETED_SUFFIX)
             self._names_are_unsynced = True
         return removed
+
+    def take_deleted(self) -> list[str]:
+        """Paths of files that were given up since the last call; they can be removed at any time (file.delete.delay.ms)."""
+        deleted, self._deleted = self._deleted, []
+        return deleted
+
+    def remove_deleted(self) -> None:
+        """Remove such files now. Raises StorageError."""
+        for path in self.take_deleted():
+            self._files.remove(path)
 
     def _forget_unsynced(self, segment: Segment) -> None:
         for path in segment.paths:
             self._unsynced.pop(path, None)
 
-    def segments_past_retention(self, now_ms: int, end_offset: int) -> list[Segment]:
-        """The oldest segments that retention.ms and retention.bytes no longer ask for, wholly below `end_offset`.
+    def segments_past_retention(self, now_ms: int, high_watermark: int) -> list[Segment]:
+        """The oldest segments that retention.ms and retention.bytes no longer ask for, wholly below `high_watermark`.
 
-        `end_offset` is the high watermark (never delete what is not stable for a reader: pass the LSO to keep open
-        transactions). Delete them with `delete_records_before(past[-1].end_offset)`. The active segment never is one.
+        Delete them with `delete_records_before(past[-1].end_offset)`; `roll` first where the active one is among them.
         """
-        surplus = self.size_bytes - self._config.retention_bytes if self._config.retention_bytes >= 0 else 0
-        past = []
-        for segment in self.segments[:-1]:
-            if segment.end_offset > end_offset:
-                break
-            if segment.end_offset <= self.log_start_offset:
-                surplus -= segment.size_bytes
-                continue
-            is_late = 0 <= self._config.retention_ms < now_ms - segment.largest_timestamp
-            surplus -= segment.size_bytes
-            if not (is_late and segment.largest_timestamp >= 0) and surplus < 0:
-                break
-            past.append(segment)
-        return past
+        kept = [segment for segment in self.segments if segment.end_offset > self.log_start_offset] or [self._active]
+        count = count_past_retention(
+            kept,
+            retention_ms=self._config.retention_ms,
+            retention_bytes=self._config.retention_bytes,
+            high_watermark=high_watermark,
+            now_ms=now_ms,
+            modified_ms=lambda index: self._files.modified_ms(kept[index].log_path),
+        )
+        return kept[:count]
+
+    # Cleaning
+
+    @property
+    def stored_recovery_point(self) -> int:
+        """The recovery point that the next start will read: recovery accepts the gaps of a cleaning only below it."""
+        return self._stored_recovery_point
+
+    def begin_cleaning(self) -> None:
+        """Until `end_cleaning` no segment is removed: the cleaner reads and replaces them."""
+        assert not self._is_being_cleaned
+        self._is_being_cleaned = True
+
+    def end_cleaning(self) -> None:
+        """Segments below the log start may go again, with the next `delete_records_before` or recovery point."""
+        self._is_being_cleaned = False
+
+    def replace_segments(self, base_offsets: Sequence[int], segment: Segment) -> None:
+        """Put a cleaned segment in the place of these; their files are given up. Raises StorageError: then `fail`."""
+        first = self._segment_index(base_offsets[0])
+        old = self.segments[first : first + len(base_offsets)]
+        assert [each.base_offset for each in old] == list(base_offsets), "no segment was removed meanwhile"
+        assert self._active not in old
+        segment.config = self._config
+        self.segments[first : first + len(old)] = [segment]
+        for each in old:
+            self._forget_unsynced(each)
+            self._deleted += each.rename(DELETED_SUFFIX)

@@ -24,7 +24,7 @@ from oncelog.log.leader_epoch_file import LeaderEpochs
 from oncelog.log.leftovers import base_offset_of, put_right
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.partition_log import PartitionLog
-from oncelog.log.segment import Segment
+from oncelog.log.segment import Segment, timestamp_of
 from oncelog.log.torn_tail import SUFFIX as TORN_SUFFIX
 from oncelog.log.torn_tail import Cut, forget_oldest, keep_tail, valid_batches
 from oncelog.types import AbortedTransaction, ProducerSnapshotEntry
@@ -99,9 +99,19 @@ def recover(
     log = report.log
     if sync and log.has_unsynced:
         log.sync_now(checkpoint=True)
-    if sync and log.delete_records_before(log.log_start_offset):
+    if sync and remove_below_start(log):
         log.sync_now()
     return report
+
+
+def remove_below_start(log: PartitionLog) -> bool:
+    """Remove what lies below the log start of a log that was just recovered and synced: nobody reads it any more.
+
+    True when there was something; the names want a sync then. Raises StorageError.
+    """
+    removed = log.delete_records_before(log.log_start_offset)
+    log.remove_deleted()
+    return bool(removed)
 
 
 class _Opening:
@@ -281,7 +291,7 @@ class _Opening:
     def _border_problem(self, end_offset: int, base_offset: int) -> str | None:
         # Compaction leaves gaps below the recovery point, an interrupted removal below the log start. Anywhere else a gap
         # is a lost end of the segment before: what comes behind was never acknowledged, as a sync covers all segments.
-        is_compacted_here = self.config.is_compacted and end_offset < self.synced_offset
+        is_compacted_here = self.config.may_have_gaps and end_offset < self.synced_offset
         is_gap_allowed = is_compacted_here or base_offset <= self.log_start_offset
         if base_offset == end_offset or (base_offset > end_offset and is_gap_allowed):
             return None
@@ -301,7 +311,7 @@ class _Opening:
             if batch.last_offset - segment.base_offset > INT32_MAX:
                 scan.problem = f"offset {batch.last_offset} in segment {segment.base_offset}"
                 break
-            segment.note_batch(batch.last_offset, batch.max_timestamp, scan.position)
+            segment.note_batch(batch.last_offset, timestamp_of(batch), scan.position)
             segment.end_offset = due_offset = batch.end_offset
             try:
                 entry = self.observer.replay(batch)

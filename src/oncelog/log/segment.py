@@ -20,6 +20,8 @@ from oncelog.log.time_index import ENTRY_SIZE_BYTES as TIME_ENTRY_BYTES
 from oncelog.log.time_index import NO_TIMESTAMP, TimeIndex
 from oncelog.log.transaction_index import aborted_from_bytes, aborted_to_bytes
 from oncelog.types import AbortedTransaction
+from oncelog.wire.crc32c import crc32c
+from oncelog.wire.record_batch import RecordBatch
 
 _WALK_CHUNK_BYTES = 8192
 
@@ -34,11 +36,23 @@ class SegmentRead(NamedTuple):
     end_position: int
 
 
+def timestamp_of(batch: RecordBatch) -> int:
+    """The timestamp by which a batch is found; none for one that the cleaner emptied, as no record can be given."""
+    return batch.max_timestamp if batch.record_count else NO_TIMESTAMP
+
+
 class Segment:
     """Batches from `base_offset` up to (exclusive) `end_offset`. `size_bytes` is what is valid of the log file."""
 
     def __init__(
-        self, open_files: OpenFiles, directory: str, base_offset: int, config: LogConfig, *, size_bytes: int = 0
+        self,
+        open_files: OpenFiles,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        size_bytes: int = 0,
+        suffix: str = "",
     ) -> None:
         self.base_offset = base_offset
         self.end_offset = base_offset
@@ -47,11 +61,8 @@ class Segment:
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
         self.unchecked_end_position = 0  # bytes below were not written or checked by this process: reads check them
-        stem = f"{directory}/{base_offset:020d}"
-        self.log_path = f"{stem}.log"
-        self.index_path = f"{stem}.index"
-        self.time_index_path = f"{stem}.timeindex"
-        self.transaction_index_path = f"{stem}.txnindex"
+        self._stem = f"{directory}/{base_offset:020d}"
+        self._name_files(suffix)
         self._open_files = open_files
         self._offset_index: OffsetIndex | None = OffsetIndex(base_offset) if size_bytes == 0 else None
         self._time_index: TimeIndex | None = TimeIndex(base_offset) if size_bytes == 0 else None
@@ -62,6 +73,12 @@ class Segment:
         self.indexes_differ = False  # the index files hold something that memory does not: the next flush rewrites them
         self._loaded_end_position = 0  # index entries up to here came from the file, later ones from this process
         self._believed: set[int] = set()  # positions of the former that were seen to agree with the log
+
+    def _name_files(self, suffix: str) -> None:
+        self.log_path = f"{self._stem}.log{suffix}"
+        self.index_path = f"{self._stem}.index{suffix}"
+        self.time_index_path = f"{self._stem}.timeindex{suffix}"
+        self.transaction_index_path = f"{self._stem}.txnindex{suffix}"
 
     # Indexes
 
@@ -121,7 +138,7 @@ class Segment:
         for batch in (scan := self.scan(0, check_crc=False)):
             if batch.last_offset - self.base_offset > INT32_MAX:
                 break  # a flipped bit: whoever reads there is told
-            self.note_batch(batch.last_offset, batch.max_timestamp, scan.position)
+            self.note_batch(batch.last_offset, timestamp_of(batch), scan.position)
         self.time_index.maybe_add(self.max_timestamp, self.offset_of_max_timestamp)
 
     @property
@@ -162,7 +179,7 @@ class Segment:
             if batch.last_offset >= end_offset:
                 break
             self.end_offset = batch.end_offset
-            self._note_timestamp(batch.last_offset, batch.max_timestamp)
+            self._note_timestamp(batch.last_offset, timestamp_of(batch))
         return scan.position
 
     def set_aborted(self, entries: list[AbortedTransaction]) -> None:
@@ -208,10 +225,22 @@ class Segment:
         return (
             self.size_bytes + size_bytes > config.segment_bytes
             or last_offset - self.base_offset > INT32_MAX
-            or (max_timestamp - self.first_timestamp > config.segment_ms and self.first_timestamp >= 0)
+            or (
+                max_timestamp - self.first_timestamp > config.segment_ms - self._jitter_ms()
+                and self.first_timestamp >= 0
+            )
             or len(self.offset_index) >= entries_max
             or len(self.time_index) >= config.index_bytes_max // TIME_ENTRY_BYTES - 1
         )
+
+    def _jitter_ms(self) -> int:
+        """By how much this segment is rolled earlier, so that many partitions do not all roll at once (segment.jitter.ms).
+
+        Apache Kafka draws it; taken from the segment's name it is the same in every run.
+        """
+        config = self.config
+        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+        return crc32c(self._stem.encode()) % jitter_ms if jitter_ms > 0 else 0
 
     @property
     def first_timestamp(self) -> int:
@@ -374,6 +403,18 @@ class Segment:
         for path in self.paths:
             self._open_files.forget(path)
             self._open_files.files.remove(path)
+
+    def rename(self, suffix: str) -> tuple[str, ...]:
+        """Give the files another suffix, the log first, replacing what has that name; their new paths."""
+        self.release()
+        before = self.paths
+        self._name_files(suffix)
+        renamed = [
+            (old, new) for old, new in zip(before, self.paths, strict=True) if self._open_files.files.exists(old)
+        ]
+        for old, new in renamed:
+            self._open_files.files.rename(old, new)
+        return tuple(new for _, new in renamed)
 
     def clear_indexes(self) -> bool:
         """Empty the index files of an empty segment, should a crash have left them content; True when it had."""
