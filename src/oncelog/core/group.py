@@ -3,7 +3,7 @@
 `metadata` is what the log says (set by `apply` only). Everything else is soft: it lives between two log records,
 starts from `metadata` after a restart (`restore`), and only ever loses a rebalance that clients then repeat. This file
 keeps the member tables consistent; `group_rebalance` decides when to rebalance, `group_membership` what to answer.
-Groups of KIP-848 (`consumer`), KIP-932 and KIP-1071 are not known here.
+Groups of KIP-848 are in `consumer_group`.
 """
 
 from __future__ import annotations
@@ -96,6 +96,14 @@ class MetadataWrite:
 
 
 @dataclass(slots=True)
+class WallClock:
+    """What to add to the caller's clock for ms since 1970. Sessions run by a clock that nobody sets; timestamps in
+    the log and the retention of offsets follow the wall."""
+
+    offset_ms: int = 0
+
+
+@dataclass(slots=True)
 class Group:
     """The tables of one group. `generation_id` counts completed join phases."""
 
@@ -119,6 +127,7 @@ class Group:
     sync_deadline_ms: int | None = None
     writes: deque[MetadataWrite] = field(default_factory=deque)
     scheduled_ms: int | None = None  # the coordinator's alarm for this group
+    clock: WallClock = field(default_factory=WallClock)
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -130,7 +139,7 @@ class Group:
         """Takes a step that the table allows."""
         assert self.state in MAY_COME_FROM[state], f"group {self.group_id}: {self.state} -> {state}"
         self.previous_state, self.state = self.state, state
-        self.state_timestamp_ms = now_ms
+        self.state_timestamp_ms = now_ms + self.clock.offset_ms
 
     @property
     def uses_consumer_protocol(self) -> bool:

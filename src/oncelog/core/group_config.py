@@ -1,10 +1,12 @@
 """What a group coordinator may be told: Kafka's keys as snake case, with Kafka's defaults.
 
-`KAFKA_KEYS` gives each field's name in Kafka's configuration, so a shell parses them without a second list.
+`KAFKA_KEYS` gives each field's name in Kafka's configuration, so a shell parses them without a second list. Some of a
+consumer group's may be set for one group alone (config resource GROUP); the broker's bounds still hold then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 MINUTE_MS = 60_000
@@ -24,11 +26,65 @@ class GroupConfig:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_max_size: int = 2_147_483_647
+    group_consumer_assignors: str = "uniform,range"
+    group_consumer_migration_policy: str = "bidirectional"
+    group_consumer_regex_refresh_interval_ms: int = 600_000
 
     @property
     def offsets_retention_ms(self) -> int:
         """How long the offsets of a group without members are kept."""
         return self.offsets_retention_minutes * MINUTE_MS
+
+    @property
+    def assignors(self) -> list[str]:
+        """The server's assignors that members may ask for; the first is the default."""
+        return [each.strip() for each in self.group_consumer_assignors.split(",") if each.strip()]
+
+    @property
+    def may_upgrade(self) -> bool:
+        """Whether a classic group becomes a consumer group when such a member joins (KIP-848)."""
+        return self.group_consumer_migration_policy.lower() in ("bidirectional", "upgrade")
+
+    @property
+    def may_downgrade(self) -> bool:
+        """Whether a consumer group becomes a classic one when its last member of the new protocol goes."""
+        return self.group_consumer_migration_policy.lower() in ("bidirectional", "downgrade")
+
+    def consumer_settings(self, overrides: Mapping[str, str]) -> ConsumerSettings:
+        """What holds for one group; `overrides` are its own configs, kept within the broker's bounds (KIP-1263)."""
+
+        def chosen(name: str) -> int:
+            own = overrides.get(f"consumer.{name.replace('_', '.')}")
+            if own is None:
+                return int(getattr(self, f"group_consumer_{name}"))
+            low = int(getattr(self, f"group_consumer_min_{name}"))
+            high = int(getattr(self, f"group_consumer_max_{name}"))
+            return max(low, min(int(own), high))
+
+        return ConsumerSettings(
+            session_timeout_ms=chosen("session_timeout_ms"),
+            heartbeat_interval_ms=chosen("heartbeat_interval_ms"),
+            assignment_interval_ms=chosen("assignment_interval_ms"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """The times of one consumer group, in ms."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
 
 
 KAFKA_KEYS = {
@@ -39,4 +95,17 @@ KAFKA_KEYS = {
     "offset_metadata_max_bytes": "offset.metadata.max.bytes",
     "offsets_retention_minutes": "offsets.retention.minutes",
     "offsets_retention_check_interval_ms": "offsets.retention.check.interval.ms",
+    "group_consumer_session_timeout_ms": "group.consumer.session.timeout.ms",
+    "group_consumer_min_session_timeout_ms": "group.consumer.min.session.timeout.ms",
+    "group_consumer_max_session_timeout_ms": "group.consumer.max.session.timeout.ms",
+    "group_consumer_heartbeat_interval_ms": "group.consumer.heartbeat.interval.ms",
+    "group_consumer_min_heartbeat_interval_ms": "group.consumer.min.heartbeat.interval.ms",
+    "group_consumer_max_heartbeat_interval_ms": "group.consumer.max.heartbeat.interval.ms",
+    "group_consumer_assignment_interval_ms": "group.consumer.assignment.interval.ms",
+    "group_consumer_min_assignment_interval_ms": "group.consumer.min.assignment.interval.ms",
+    "group_consumer_max_assignment_interval_ms": "group.consumer.max.assignment.interval.ms",
+    "group_consumer_max_size": "group.consumer.max.size",
+    "group_consumer_assignors": "group.consumer.assignors",
+    "group_consumer_migration_policy": "group.consumer.migration.policy",
+    "group_consumer_regex_refresh_interval_ms": "group.consumer.regex.refresh.interval.ms",
 }

@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from oncelog.core import consumer_group_queries
 from oncelog.core.committed_offsets import CommittedOffsets
+from oncelog.core.consumer_group import ConsumerGroup
+from oncelog.core.consumer_group_queries import CheckPartition
+from oncelog.core.consumer_groups import ConsumerGroups
 from oncelog.core.decision import Decision
 from oncelog.core.group import NO_MEMBER_ID, Group, GroupState
 from oncelog.core.group_config import GroupConfig
@@ -83,23 +87,36 @@ def check_commit(
 class OffsetRequests:
     """Answers OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete."""
 
-    def __init__(self, config: GroupConfig, offsets: CommittedOffsets) -> None:
+    def __init__(self, config: GroupConfig, offsets: CommittedOffsets, consumer_groups: ConsumerGroups) -> None:
         self._config = config
         self._offsets = offsets
+        self._consumer_groups = consumer_groups
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
     def commit(self, group: Group | None, request: OffsetCommitRequest, version: int, now_ms: int) -> Decision:
         """OffsetCommit v2-10."""
-        is_new = version >= FIRST_COMMIT_VERSION_WITH_GROUP_ID_NOT_FOUND
-        error_code = check_commit(
-            group,
-            request.generation_id_or_member_epoch,
-            request.member_id,
-            request.group_instance_id,
-            is_transactional=False,
-            unknown_group=ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION,
-        )
+        consumer = self._consumer_groups.by_id.get(request.group_id)
+        check: CheckPartition | None = None
+        if consumer is not None:
+            error_code, check = consumer_group_queries.check_commit(
+                consumer,
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id_or_member_epoch,
+                is_transactional=False,
+                version=version,
+            )
+        else:
+            is_new = version >= FIRST_COMMIT_VERSION_WITH_GROUP_ID_NOT_FOUND
+            error_code = check_commit(
+                group,
+                request.generation_id_or_member_epoch,
+                request.member_id,
+                request.group_instance_id,
+                is_transactional=False,
+                unknown_group=ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION,
+            )
         # Versions 2-4 may ask for a retention of their own.
         expire_ms = NO_TIMESTAMP if request.retention_time_ms < 0 else now_ms + request.retention_time_ms
         records: list[OffsetCommit] = []
@@ -107,7 +124,8 @@ class OffsetRequests:
         for topic in request.topics:
             partitions = []
             for each in topic.partitions:
-                partition_error = self._check_metadata(error_code, each.committed_metadata)
+                partition_error = error_code if check is None else check(topic.topic_id, each.partition_index)
+                partition_error = self._check_metadata(partition_error, each.committed_metadata)
                 partitions.append(
                     OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=partition_error)
                 )
@@ -130,22 +148,18 @@ class OffsetRequests:
 
     def txn_commit(self, group: Group | None, request: TxnOffsetCommitRequest, now_ms: int) -> Decision:
         """TxnOffsetCommit v0-5 of a verified transaction; the records go into one transactional batch."""
-        if not request.group_id:
-            error_code = ErrorCode.INVALID_GROUP_ID
-        else:
-            error_code = check_commit(
-                group,
-                request.generation_id,
-                request.member_id,
-                request.group_instance_id,
-                is_transactional=True,
-            )
+        error_code, check = self._check_transactional(group, request)
         records: list[OffsetCommit] = []
         topics = []
         for topic in request.topics:
             partitions = []
             for each in topic.partitions:
-                partition_error = self._check_metadata(error_code, each.committed_metadata)
+                partition_error = (
+                    error_code if check is None else check(self._topic_id(topic.name), each.partition_index)
+                )
+                partition_error = self._check_metadata(partition_error, each.committed_metadata)
+                if partition_error == ErrorCode.STALE_MEMBER_EPOCH:
+                    partition_error = ErrorCode.ILLEGAL_GENERATION  # what a transactional producer understands
                 partitions.append(
                     TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=partition_error)
                 )
@@ -165,6 +179,30 @@ class OffsetRequests:
                     )
             topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
         return Decision(records=tuple(records), reply=TxnOffsetCommitResponse(topics=topics))
+
+    def _check_transactional(
+        self, group: Group | None, request: TxnOffsetCommitRequest
+    ) -> tuple[ErrorCode, CheckPartition | None]:
+        consumer = self._consumer_groups.by_id.get(request.group_id)
+        if consumer is not None:
+            return consumer_group_queries.check_commit(
+                consumer,
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id,
+                is_transactional=True,
+                version=0,
+            )
+        if not request.group_id:
+            return ErrorCode.INVALID_GROUP_ID, None
+        error_code = check_commit(
+            group, request.generation_id, request.member_id, request.group_instance_id, is_transactional=True
+        )
+        return error_code, None
+
+    def _topic_id(self, name: str) -> bytes:
+        topic = self._consumer_groups.topics.topics.get(name)
+        return bytes(16) if topic is None else topic.topic_id
 
     def _check_metadata(self, error_code: ErrorCode, metadata: str | None) -> ErrorCode:
         if error_code == ErrorCode.NONE and len(metadata or "") > self._config.offset_metadata_max_bytes:
@@ -191,6 +229,11 @@ class OffsetRequests:
         return OffsetFetchResponse(topics=[_old_topic(each) for each in group.topics])
 
     def _fetch_group(self, wanted: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+        consumer = self._consumer_groups.by_id.get(wanted.group_id)
+        if consumer is not None:
+            error_code = consumer_group_queries.check_fetch(consumer, wanted.member_id, wanted.member_epoch)
+            if error_code != ErrorCode.NONE:
+                return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error_code)
         topics = wanted.topics
         if topics is None:
             # "All topics" means those with a committed offset; one that is only pending is absent (G6).
@@ -241,14 +284,16 @@ class OffsetRequests:
 
     def delete(self, group: Group | None, request: OffsetDeleteRequest) -> Decision:
         """OffsetDelete v0: not under the feet of a member that reads the topic (KIP-496)."""
-        error_code = _check_delete(group) if request.group_id else ErrorCode.INVALID_GROUP_ID
-        if group is None or error_code != ErrorCode.NONE:
-            return Decision(reply=OffsetDeleteResponse(error_code=error_code))
+        consumer = self._consumer_groups.by_id.get(request.group_id)
+        if consumer is None:
+            error_code = _check_delete(group) if request.group_id else ErrorCode.INVALID_GROUP_ID
+            if error_code != ErrorCode.NONE:
+                return Decision(reply=OffsetDeleteResponse(error_code=error_code))
         records: list[OffsetDeleted] = []
         topics = []
-        existing = self._offsets.all_partitions(group.group_id)
+        existing = self._offsets.all_partitions(request.group_id)
         for topic in request.topics:
-            is_read = group.state is not GroupState.EMPTY and group.is_subscribed_to(topic.name)
+            is_read = _is_read(consumer or group, topic.name)
             partition_error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
             indexes = [each.partition_index for each in topic.partitions]
             partitions = [
@@ -257,7 +302,7 @@ class OffsetRequests:
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
             if not is_read:
                 records += [
-                    OffsetDeleted(group.group_id, topic.name, index)
+                    OffsetDeleted(request.group_id, topic.name, index)
                     for index in dict.fromkeys(indexes)
                     if TopicPartition(topic.name, index) in existing
                 ]
@@ -272,7 +317,7 @@ class OffsetRequests:
 
     # -- expiry ----------------------------------------------------------------------------------------------------
 
-    def expired(self, group: Group, now_ms: int) -> list[OffsetDeleted]:
+    def expired(self, group: Group | ConsumerGroup, now_ms: int) -> list[OffsetDeleted]:
         """KIP-211: offsets expire a retention after the group became empty, or, where it has no members by nature or
         nobody reads the topic, a retention after their commit. What a transaction may still change stays."""
         starts_ms = self._retention_start(group)
@@ -296,8 +341,11 @@ class OffsetRequests:
         return expired
 
     @staticmethod
-    def _retention_start(group: Group) -> Callable[[OffsetCommit], int | None] | None:
+    def _retention_start(group: Group | ConsumerGroup) -> Callable[[OffsetCommit], int | None] | None:
         """From when an offset's retention counts; None (of the function, or for an offset): it does not expire now."""
+        if isinstance(group, ConsumerGroup):
+            read = group.subscribed_topics()
+            return lambda record: None if record.topic in read else record.commit_timestamp_ms
         if group.protocol_type is None:
             return lambda record: record.commit_timestamp_ms
         empty_since_ms = group.state_timestamp_ms
@@ -308,6 +356,12 @@ class OffsetRequests:
             if topics is not None:
                 return lambda record: None if record.topic in topics else record.commit_timestamp_ms
         return None
+
+
+def _is_read(group: Group | ConsumerGroup | None, topic: str) -> bool:
+    if isinstance(group, ConsumerGroup):
+        return topic in group.subscribed_topics()
+    return group is not None and group.state is not GroupState.EMPTY and group.is_subscribed_to(topic)
 
 
 def _check_delete(group: Group | None) -> ErrorCode:
