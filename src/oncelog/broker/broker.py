@@ -9,15 +9,18 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from oncelog.broker import startup
 from oncelog.broker.addresses import Address, advertised_address, listen_addresses
 from oncelog.broker.config import BrokerConfig, ConfigInvalid, config_from, parse_value, rules
 from oncelog.broker.flusher import Flusher
+from oncelog.broker.gauges import register_gauges
 from oncelog.broker.groups import Groups
 from oncelog.broker.handlers import MODULES, handler_for
+from oncelog.broker.local_peer import LocalPeer
 from oncelog.broker.marker_sender import MarkerSender
+from oncelog.broker.measured_syncer import MeasuredSyncer
 from oncelog.broker.metadata_store import MetadataStore
 from oncelog.broker.metrics import Metrics
 from oncelog.broker.partitions import Partitions
@@ -41,6 +44,9 @@ from oncelog.log.open_files import OpenFiles
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.log_records.cluster_metadata import MetadataRecord
 
+if TYPE_CHECKING:
+    from oncelog.broker.authorization import Authorization
+
 _log = logging.getLogger("oncelog.broker")
 
 DRAIN_TIMEOUT_S = 10.0
@@ -62,6 +68,7 @@ class Broker:
         listen: str | Sequence[str] = "127.0.0.1:0",
     ) -> None:
         self.host = host or real_host()
+        self._owns_host = host is None
         self.static_config, self.config_warnings = config_from(config or {})
         self.static_keys = frozenset(config or {})
         self.config = self.static_config
@@ -90,12 +97,18 @@ class Broker:
 
         self.files = files
         self.flusher = Flusher(
-            self.host.syncer, policy=self.config.flush_policy, interval_ms=self.config.flush_interval_ms
+            MeasuredSyncer(self.host.syncer, self.metrics),
+            policy=self.config.flush_policy,
+            interval_ms=self.config.flush_interval_ms,
         )
+        self.metrics.show_histogram("sync_commits", self.flusher.commits)
         self.store = MetadataStore(files, self._data_dir, self.host.syncer, clock, self.tasks)
         self.store.on_change = self._metadata_changed
+        self.authorization = self._authorization()
         self.partitions = Partitions(files, self._data_dir, self.store.metadata, in_force, self.flusher)
-        self.topics = Topics(self.store, self.partitions, in_force, self.host.random, self.node_id, self._topic_deleted)
+        self.topics = Topics(
+            self.store, self.partitions, in_force, self.host.random, self.node_id, self._topic_deleted, self.metrics
+        )
         self.producer_id_blocks = ProducerIdBlocks(self.store)
         self.transactions = Transactions(
             self.metadata,
@@ -105,27 +118,26 @@ class Broker:
             clock,
             in_force,
             on_completed=lambda transactional_id: self.gate.completed(transactional_id),
+            metrics=self.metrics,
         )
-        self.groups = Groups(self.metadata, self.partitions, self.topics, clock, in_force)
+        self.groups = Groups(self.metadata, self.partitions, self.topics, clock, in_force, self.metrics)
         self.fetch_sessions = FetchSessions(
             slots_max=self.config.max_incremental_fetch_session_cache_slots,
             new_session_id=lambda: self.host.random.below(2**31 - 1) + 1,
         )
         self.server = Server(self.host.network, in_force, self.metrics, serves=self.serves, handle=self._handle)
-        startup.register_gauges(self)
+        register_gauges(self)
+
+    def _authorization(self) -> Authorization | None:
+        if not self.config.authorizer_class_name:
+            return None
+        from oncelog.broker.authorization import Authorization  # and with it the checks of all APIs
+
+        return Authorization(self)
 
     def connect_to_itself(self) -> None:
-        """The loopback connections: a broker asks its own coordinators and partitions as it would a peer's."""
-        host, port = self.addresses[0]
-        near = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host  # noqa: S104
-        timeout_ms = self.config.request_timeout_ms
-
-        def peer(purpose: str) -> Peer:
-            return Peer(
-                self.host.network, near, port, client_id=f"oncelog-{self.node_id}-{purpose}", timeout_ms=timeout_ms
-            )
-
-        self.gate_peer, self.marker_peer = peer("gate"), peer("markers")
+        """A broker asks its own coordinators and partitions as it would a peer's."""
+        self.gate_peer, self.marker_peer = self._peer_here("gate"), self._peer_here("markers")
         self.gate = TransactionGate(
             self.gate_peer,
             self.node_id,
@@ -134,10 +146,19 @@ class Broker:
                 self.config.add_partitions_to_txn_retry_backoff_ms,
                 self.config.add_partitions_to_txn_retry_backoff_max_ms,
             ),
+            self.metrics,
         )
         sender = MarkerSender(self.marker_peer, self.metadata, self.transactions.markers_written, self.tasks)
         self.marker_sender = sender
         self.transactions.use(sender)
+
+    def _peer_here(self, purpose: str) -> Peer | LocalPeer:
+        client_id = f"oncelog-{self.node_id}-{purpose}"
+        if self.host.network.has_shortcut:
+            return LocalPeer(self._handle, self.tasks, client_id=client_id)
+        host, port = self.addresses[0]
+        near = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host  # noqa: S104
+        return Peer(self.host.network, near, port, client_id=client_id, timeout_ms=self.config.request_timeout_ms)
 
     # what handlers ask
 
@@ -218,7 +239,10 @@ class Broker:
     # inside
 
     def _handle(self, request: Request) -> Any:
-        return handler_for(request.api_key)(self, request)
+        handler = handler_for(request.api_key)
+        if self.authorization is not None:
+            return self.authorization.handle(request, handler)
+        return handler(self, request)
 
     def _metadata_changed(self, _records: Sequence[MetadataRecord]) -> None:
         self.metrics.add("metadata_changes")
@@ -275,6 +299,8 @@ class Broker:
             finally:
                 self.lock.close()
                 self.lock = None
+        if self._owns_host:
+            self.host.syncer.close()
         if self._is_ephemeral and self._data_dir:
             self.host.files.remove_directory(self._data_dir)
 

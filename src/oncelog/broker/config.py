@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from oncelog.broker.unhonoured_keys import is_known_to_kafka
+from oncelog.core.authorizer import STANDARD_AUTHORIZER, super_users_of
 
 _LONG_MAX = 2**63 - 1
 _INT_MAX = 2**31 - 1
@@ -63,9 +64,15 @@ class BrokerConfig:
     # connections
     max_connections: int = _int(_INT_MAX, least=0, dynamic=True)
     max_connections_per_ip: int = _int(_INT_MAX, least=0, dynamic=True)
+    max_connections_per_ip_overrides: str = _text("", dynamic=True)
+    max_connection_creation_rate: int = _int(_INT_MAX, dynamic=True)
     connections_max_idle_ms: int = _long(600_000, least=-1)
     socket_request_max_bytes: int = _int(104_857_600)
     request_timeout_ms: int = _int(30_000)
+    # who may do what
+    authorizer_class_name: str = _text("", "", STANDARD_AUTHORIZER)
+    super_users: str = _text("")
+    allow_everyone_if_no_acl_found: bool = _bool(False)
     # topics
     auto_create_topics_enable: bool = _bool(True)
     delete_topic_enable: bool = _bool(True)
@@ -106,6 +113,21 @@ class BrokerConfig:
     group_max_session_timeout_ms: int = _int(1_800_000)
     group_initial_rebalance_delay_ms: int = _int(0, least=0)
     group_max_size: int = _int(_INT_MAX)
+    group_consumer_session_timeout_ms: int = _int(45_000)
+    group_consumer_min_session_timeout_ms: int = _int(45_000)
+    group_consumer_max_session_timeout_ms: int = _int(60_000)
+    group_consumer_heartbeat_interval_ms: int = _int(5_000)
+    group_consumer_min_heartbeat_interval_ms: int = _int(5_000)
+    group_consumer_max_heartbeat_interval_ms: int = _int(15_000)
+    group_consumer_assignment_interval_ms: int = _int(1_000, least=0)
+    group_consumer_min_assignment_interval_ms: int = _int(0, least=0)
+    group_consumer_max_assignment_interval_ms: int = _int(15_000, least=0)
+    group_consumer_max_size: int = _int(_INT_MAX)
+    group_consumer_assignors: str = _text("uniform,range", "uniform,range", "range,uniform", "uniform", "range")
+    group_consumer_migration_policy: str = _text(
+        "bidirectional", "bidirectional", "upgrade", "downgrade", "disabled"
+    )
+    group_consumer_regex_refresh_interval_ms: int = _int(600_000, least=10_000)
     offset_metadata_max_bytes: int = _int(4_096, least=0)
     offsets_retention_minutes: int = _int(10_080)
     offsets_retention_check_interval_ms: int = _long(600_000, least=1)
@@ -125,7 +147,19 @@ class BrokerConfig:
     add_partitions_to_txn_retry_backoff_max_ms: int = _int(100, least=0)
     producer_id_expiration_ms: int = _int(DAY_MS, dynamic=True)
     producer_id_expiration_check_interval_ms: int = _int(600_000)
-    # oncelog's own
+    # oncelog's own: limits (docs/limits.md), metrics, console
+    oncelog_first_request_max_bytes: int = _int(2_097_152)
+    oncelog_request_max_items: int = _int(250_000, dynamic=True)
+    oncelog_request_receive_timeout_ms: int = _int(30_000, dynamic=True)
+    oncelog_connection_max_in_flight: int = _int(100)
+    oncelog_connection_max_unsent_bytes: int = _int(1_048_576)
+    oncelog_replies_max_unsent_bytes: int = _int(268_435_456, dynamic=True)
+    oncelog_message_max_decompressed_bytes: int = _int(67_108_864, dynamic=True)
+    oncelog_max_topics: int = _int(20_000, dynamic=True)
+    oncelog_max_partitions: int = _int(100_000, dynamic=True)
+    oncelog_max_transactional_ids: int = _int(100_000, dynamic=True)
+    oncelog_max_groups: int = _int(100_000, dynamic=True)
+    oncelog_max_producer_ids_per_partition: int = _int(100_000, dynamic=True)
     metrics_listen: str = _text("")
     console_listen: str = _text("")
 
@@ -204,9 +238,33 @@ def parse_value(key: str, value: object) -> Any:
         if not rule.least <= number <= rule.most:
             raise ConfigInvalid(f"{key}={text[:30]}: expected {rule.least} to {rule.most}")
         return number
+    if key == "max.connections.per.ip.overrides":
+        addresses_with_counts(text)
+    if key == "super.users":
+        _check_super_users(text)
     if rule.choices and text not in rule.choices:
         raise ConfigInvalid(f"{key}={text!r}: expected one of {', '.join(rule.choices)}")
     return text
+
+
+def _check_super_users(text: str) -> None:
+    try:
+        super_users_of(text)
+    except ValueError as error:
+        raise ConfigInvalid(f"super.users: {error}") from error
+
+
+def addresses_with_counts(text: str) -> dict[str, int]:
+    """`max.connections.per.ip.overrides`: "address:count,address:count". Raises ConfigInvalid."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        address, colon, count = part.strip().rpartition(":")
+        if not colon or not address or not count.isdecimal() or len(count) > 10:
+            raise ConfigInvalid(f"max.connections.per.ip.overrides={text[:60]!r}: expected address:count,...")
+        found[address.strip("[]")] = int(count)
+    return found
 
 
 def properties_from(text: str) -> dict[str, str]:

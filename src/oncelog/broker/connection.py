@@ -13,52 +13,70 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
+from oncelog.broker.connection_limits import ConnectionLimits
 from oncelog.broker.handlers.api_versions import unsupported_api_versions
-from oncelog.broker.request import CloseConnection, NoReply, Reply, Request
+from oncelog.broker.request import CloseConnection, Later, NoReply, Reply, Request
 from oncelog.errors import MalformedFrame, MalformedMessage
 from oncelog.wire.api import APIS, ApiKey
-from oncelog.wire.frame import FrameReader, RequestHeader, decode_request_header, encode_response
-from oncelog.wire.schema import decode_message
+from oncelog.wire.frame import FrameReader, FrameTooLarge, RequestHeader, decode_request_header, encode_response
+from oncelog.wire.schema import TooManyItems, decode_message
 
 if TYPE_CHECKING:
     from oncelog.broker.server import Server
 
 _log = logging.getLogger("oncelog.connection")
 
-IN_FLIGHT_COUNT_MAX = 100
 PARKED_APIS = frozenset((ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))  # nothing is lost when they end early
-WRITE_BUFFER_SIZE_BYTES_MAX = 1_048_576
 
 
 class _Slot:
-    """A reply's place in the order of requests; `reply` is filled in when it is known."""
+    """A reply's place in the order of requests; `reply` is filled in when it is known. It listens to a `Later`."""
 
-    __slots__ = ("begun", "header", "is_done", "reply")
+    __slots__ = ("begun", "begun_at", "connection", "header", "is_done", "keeps_turn", "reply", "request")
 
-    def __init__(self, header: RequestHeader) -> None:
+    def __init__(self, connection: Connection, header: RequestHeader, begun_at: float) -> None:
+        self.connection = connection
         self.header = header
+        self.begun_at = begun_at
+        self.request: Request | None = None
         self.reply: Reply = None
         self.is_done = False
-        self.begun: asyncio.Future[Any] | None = None
+        self.keeps_turn = False
+        self.begun: asyncio.Future[Any] | Later | None = None
+
+    def given(self, reply: Reply) -> None:
+        """The `Later` has its reply."""
+        self.reply = reply
+        self.is_done = True
+        self.connection.reply_given(self)
+
+    def turn_released(self) -> None:
+        """The `Later` only waits for its commit."""
+        self.connection.turn_released(self)
 
 
 class Connection(asyncio.Protocol):
     """The server's end of a connection."""
 
-    def __init__(self, server: Server, connection_id: int, size_bytes_max: int) -> None:
+    def __init__(self, server: Server, connection_id: int, limits: ConnectionLimits) -> None:
         self._server = server
+        self._limits = limits
         self.connection_id = connection_id
         self.client_host = ""
         self.last_active = 0.0
         self.frame_begun: float | None = None
         self._transport: asyncio.Transport | None = None
-        self._reader = FrameReader(size_bytes_max)
-        self._partial_size_bytes = 0
+        self._reader = FrameReader(limits.frame_bytes_max, first_size_bytes_max=limits.first_frame_bytes_max)
+        self.partial_size_bytes = 0
         self._frames: deque[memoryview] = deque()
         self._slots: deque[_Slot] = deque()
         self._running: list[Request] = []
+        self._is_sending_soon = False
         self._may_write = True
+        self._unsent_bytes = 0  # at the last sweep, while the client does not read
+        self._stalled_since = 0.0
         self._is_reading = True
+        self._is_delayed = False
         self._is_advancing = False
         self.is_draining = False
 
@@ -67,13 +85,22 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, or refuse it where there are too many."""
         self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is one without saying so
-        transport.set_write_buffer_limits(high=WRITE_BUFFER_SIZE_BYTES_MAX)
+        transport.set_write_buffer_limits(high=self._limits.unsent_bytes_max)
         peer = transport.get_extra_info("peername")
         self.client_host = str(peer[0]) if isinstance(peer, tuple) else ""
         self.last_active = asyncio.get_running_loop().time()
-        if not self._server.accepted(self):
+        delay_s = self._server.accepted(self)
+        if delay_s is None:
             transport.abort()
             self._transport = None
+        elif delay_s > 0:
+            self._is_delayed = True
+            self._regulate()
+            asyncio.get_running_loop().call_later(delay_s, self._delay_is_over)
+
+    def _delay_is_over(self) -> None:
+        self._is_delayed = False
+        self._regulate()
 
     def data_received(self, data: bytes) -> None:
         """Cut what came into frames and begin what may begin."""
@@ -84,12 +111,16 @@ class Connection(asyncio.Protocol):
         try:
             frames = self._reader.receive(data)
         except MalformedFrame as error:
+            if isinstance(error, FrameTooLarge):
+                is_first = self._reader.is_first and self._limits.first_frame_bytes_max < self._limits.frame_bytes_max
+                limit = "oncelog.first.request.max.bytes" if is_first else "socket.request.max.bytes"
+                self._server.metrics.limit_hit(limit)
             self.refuse(f"malformed frame: {error}")
             return
-        self._partial_size_bytes += len(data) - sum(len(frame) + 4 for frame in frames)
-        if frames or not self._partial_size_bytes:
+        self.partial_size_bytes += len(data) - sum(len(frame) + 4 for frame in frames)
+        if frames or not self.partial_size_bytes:
             self.frame_begun = None
-        if self._partial_size_bytes and self.frame_begun is None:
+        if self.partial_size_bytes and self.frame_begun is None:
             self.frame_begun = now
         if frames:
             self._frames.extend(frames)
@@ -100,7 +131,11 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._frames.clear()
         for slot in self._slots:
-            if slot.begun is not None and not slot.is_done:
+            if slot.begun is None or slot.is_done:
+                continue
+            if isinstance(slot.begun, Later):
+                slot.begun.drop()
+            else:
                 slot.begun.cancel()
         self._slots.clear()
         self._server.lost(self)
@@ -108,11 +143,15 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read: begin nothing more."""
         self._may_write = False
+        self._server.metrics.limit_hit("oncelog.connection.max.unsent.bytes")
+        self._server.stalled[self] = None
         self._regulate()
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self._may_write = True
+        self._unsent_bytes = 0
+        self._server.stalled.pop(self, None)
         self._advance()
 
     # what the server calls
@@ -122,10 +161,35 @@ class Connection(asyncio.Protocol):
         """True where nothing is in flight."""
         return not self._slots and not self._frames
 
+    @property
+    def in_flight_count(self) -> int:
+        """Requests received and not answered."""
+        return len(self._slots) + len(self._frames)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of replies that the system has not taken yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def stalled_s(self, now: float) -> float:
+        """For how long the client has read nothing of what waits for it."""
+        if self._may_write:
+            return 0.0
+        unsent_bytes = self.unsent_bytes
+        if not self._unsent_bytes or unsent_bytes < self._unsent_bytes:
+            self._stalled_since = now
+        self._unsent_bytes = unsent_bytes
+        return now - self._stalled_since
+
     def close(self) -> None:
         """End the connection; replies already written are still delivered."""
         if self._transport is not None:
             self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection now; what the client has not read is lost."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def drain(self) -> None:
         """Begin nothing more; close once what is in flight has been answered."""
@@ -139,7 +203,7 @@ class Connection(asyncio.Protocol):
         """End the connection because of what the client sent."""
         if self._transport is None:
             return
-        self._server.metrics.add("connections_refused")
+        self._server.metrics.add("malformed_requests")
         _log.warning("closing connection %d from %s: %s", self.connection_id, self.client_host, reason)
         self._frames.clear()
         self._transport.abort()
@@ -160,6 +224,7 @@ class Connection(asyncio.Protocol):
             while self._may_begin():
                 self._begin(self._frames.popleft())
         except BaseException:
+            self._server.metrics.add("handler_failures")
             if self._transport is not None:
                 self._transport.abort()
             raise
@@ -170,7 +235,7 @@ class Connection(asyncio.Protocol):
     def _may_begin(self) -> bool:
         if not self._frames or self._transport is None or not self._may_write:
             return False
-        if len(self._slots) >= IN_FLIGHT_COUNT_MAX:
+        if len(self._slots) >= self._limits.in_flight_count_max:
             return False
         if not self._running:
             return True
@@ -183,7 +248,7 @@ class Connection(asyncio.Protocol):
         except MalformedMessage as error:
             self.refuse(f"malformed request header: {error}")
             return
-        slot = _Slot(header)
+        slot = _Slot(self, header, self.last_active)
         api = APIS.get(header.api_key)
         if api is None or not self._server.serves(header.api_key, header.api_version):
             if header.api_key == ApiKey.API_VERSIONS:
@@ -193,18 +258,35 @@ class Connection(asyncio.Protocol):
                 self.refuse(f"request of API key {header.api_key} version {header.api_version} is not served")
             return
         try:
-            message = decode_message(api.request, header.api_version, frame[position:], trailing="ignore")
+            message = decode_message(
+                api.request,
+                header.api_version,
+                frame[position:],
+                trailing="ignore",
+                items_max=self._limits.items_max,
+            )
         except MalformedMessage as error:
+            if isinstance(error, TooManyItems):
+                self._server.metrics.limit_hit("oncelog.request.max.items")
             self.refuse(f"malformed {api.name} v{header.api_version} request: {error}")
             return
         key = ApiKey(header.api_key)
         request = Request(key, header.api_version, header.correlation_id, header.client_id or "", message, self)
         self._slots.append(slot)
-        self._server.metrics.count_request(key)
         self._follow(request, slot, self._server.handle(request))
 
     def _follow(self, request: Request, slot: _Slot, outcome: Any) -> None:
-        if isinstance(outcome, asyncio.Future):
+        if isinstance(outcome, Later):
+            if outcome.is_given:
+                self._answer(slot, outcome.reply)
+                return
+            slot.begun = outcome
+            if outcome.keeps_turn:
+                slot.keeps_turn = True
+                slot.request = request
+                self._running.append(request)
+            outcome.listen(slot)
+        elif isinstance(outcome, asyncio.Future):
             slot.begun = outcome
             outcome.add_done_callback(lambda done: self._ended(slot, done))
         elif inspect.iscoroutine(outcome):
@@ -214,6 +296,34 @@ class Connection(asyncio.Protocol):
             task.add_done_callback(lambda done: self._turn_over(request, slot, done))
         else:
             self._answer(slot, outcome)
+
+    def reply_given(self, slot: _Slot) -> None:
+        """Called by a slot, from whoever commits: answered in a step of the loop's own, with all that come until then."""
+        if slot.keeps_turn:
+            self.turn_released(slot)
+        if not self._is_sending_soon and self._transport is not None:
+            self._is_sending_soon = True
+            asyncio.get_running_loop().call_soon(self._send_soon)
+
+    def _send_soon(self) -> None:
+        self._is_sending_soon = False
+        try:
+            self._send()
+        except BaseException:
+            self._server.metrics.add("handler_failures")
+            if self._transport is not None:
+                self._transport.abort()
+            raise
+        if self._frames or not self._is_reading:
+            self._advance()
+
+    def turn_released(self, slot: _Slot) -> None:
+        """Called by a slot whose effects are made: the next request may begin."""
+        assert slot.request is not None
+        slot.keeps_turn = False
+        self._running.remove(slot.request)
+        if self._frames:
+            asyncio.get_running_loop().call_soon(self._advance)
 
     def _turn_over(self, request: Request, slot: _Slot, done: asyncio.Future[Any]) -> None:
         self._running.remove(request)
@@ -237,9 +347,15 @@ class Connection(asyncio.Protocol):
     def _answer(self, slot: _Slot, reply: Reply) -> None:
         slot.reply = reply
         slot.is_done = True
+        self._send()
+
+    def _send(self) -> None:
+        """Answer what is done, as far as nothing before it is still to be answered."""
         parts: list[bytes | bytearray | memoryview] = []
+        metrics, now = self._server.metrics, asyncio.get_running_loop().time()
         while self._slots and self._slots[0].is_done and self._transport is not None:
             slot = self._slots.popleft()
+            metrics.answered(slot.header.api_key, slot.header.api_version, slot.reply, now - slot.begun_at)
             if isinstance(slot.reply, CloseConnection):
                 self._write(parts)
                 parts = []
@@ -264,7 +380,10 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return
         waiting = len(self._frames) + len(self._slots)
-        wants_more = self._may_write and waiting < IN_FLIGHT_COUNT_MAX
+        has_room = waiting < self._limits.in_flight_count_max
+        wants_more = self._may_write and has_room and not self._is_delayed
+        if not has_room and self._is_reading:
+            self._server.metrics.limit_hit("oncelog.connection.max.in.flight")
         if wants_more and not self._is_reading:
             self._transport.resume_reading()
         elif not wants_more and self._is_reading:

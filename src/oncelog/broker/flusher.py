@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from oncelog.broker.histogram import COUNTS, Histogram
 from oncelog.broker.local_partition import LocalPartition
 from oncelog.errors import StorageError
-from oncelog.host.files import Syncer
+from oncelog.host.syncer import Syncer
 from oncelog.log.files import Syncable
 
 _log = logging.getLogger("oncelog.flusher")
@@ -33,6 +34,7 @@ class Flusher:
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
         self.sync_count = 0
+        self.commits = Histogram(COUNTS)  # appends that waited for each sync
 
     def appended(self, partition: LocalPartition) -> None:
         """Something was appended; nobody waits for it (yet)."""
@@ -78,6 +80,7 @@ class Flusher:
             try:
                 if files:
                     self.sync_count += 1
+                    self.commits.observe(sum(each.waiting_commit_count for each, _ in begun))
                     await self._syncer.sync(list(dict.fromkeys(files)))
             except StorageError as error:
                 _log.critical("sync failed, taking %d partitions offline: %s", len(begun), error)

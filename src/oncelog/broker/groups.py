@@ -1,6 +1,7 @@
 """The group coordinators of this node: one per partition of `__consumer_offsets`, loaded from it.
 
 Requests that wait (JoinGroup, SyncGroup) are futures by token; a coordinator's timer is armed anew after every decision.
+Sessions run by the loop's clock: a step of the wall clock puts nobody out of a group.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Any
 
 from oncelog.broker.config import BrokerConfig
 from oncelog.broker.coordinator_shell import CoordinatorFailed, CoordinatorShell
+from oncelog.broker.load_times import LoadTimes
 from oncelog.broker.metadata_store import all_batches
+from oncelog.broker.metrics import Metrics
 from oncelog.broker.partitions import Partitions
 from oncelog.broker.topics import Topics
 from oncelog.core.cluster_metadata import ClusterMetadata, Topic
 from oncelog.core.decision import Decision
-from oncelog.core.group_config import GroupConfig
+from oncelog.core.group_config import KAFKA_KEYS, GroupConfig
 from oncelog.core.group_coordinator import GroupCoordinator
 from oncelog.core.topic_configs import CONSUMER_OFFSETS_TOPIC
 from oncelog.core.transaction_coordinator import coordinator_partition
@@ -32,14 +35,46 @@ _log = logging.getLogger("oncelog.groups")
 Decide = Callable[[GroupCoordinator, int], Decision]
 
 
+class SteadyClock:
+    """Milliseconds that nobody sets: the wall's when this was made, and from there the loop's own time."""
+
+    def __init__(self, wall: Clock) -> None:
+        self._wall = wall
+        self._start_ms = wall.now_ms() - self._loop_ms()
+
+    @staticmethod
+    def _loop_ms() -> int:
+        return int(asyncio.get_running_loop().time() * 1000)
+
+    def now_ms(self) -> int:
+        """Never jumps."""
+        return self._start_ms + self._loop_ms()
+
+    def wall_offset_ms(self) -> int:
+        """What to add for ms since 1970."""
+        return self._wall.now_ms() - self.now_ms()
+
+
 class GroupShell:
     """One coordinator with its shell and its timer."""
 
-    def __init__(self, machine: GroupCoordinator, clock: Clock) -> None:
+    def __init__(self, machine: GroupCoordinator, clock: SteadyClock) -> None:
         self.machine = machine
         self.shell: CoordinatorShell
         self._clock = clock
         self._timer: asyncio.TimerHandle | None = None
+
+    def now_ms(self) -> int:
+        """The machine's time; it is told where the wall's clock stands."""
+        self.machine.clock.offset_ms = self._clock.wall_offset_ms()
+        return self._clock.now_ms()
+
+    async def settle(self) -> None:
+        """Wait until the log has all that the machine has taken over. Raises CoordinatorFailed."""
+        if self.machine.consumer_groups.is_ahead:
+            partition = self.shell.partition
+            if await partition.commit(partition.log_end_offset) is not ErrorCode.NONE:
+                raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
 
     def arm(self) -> None:
         """Set the timer to what the machine wants next."""
@@ -57,7 +92,7 @@ class GroupShell:
 
     def _ring(self) -> None:
         self._timer = None
-        self.shell.perform(self.machine.handle_timer(self._clock.now_ms()))  # which arms it again
+        self.shell.perform(self.machine.handle_timer(self.now_ms()))  # which arms it again
 
 
 class Groups:
@@ -70,13 +105,17 @@ class Groups:
         topics: Topics,
         clock: Clock,
         config: Callable[[], BrokerConfig],
+        metrics: Metrics,
     ) -> None:
+        self._metrics = metrics
         self._metadata = metadata
         self._partitions = partitions
         self._topics = topics
         self._clock = clock
+        self._steady: SteadyClock | None = None
         self._config = config
         self._shells: dict[int, GroupShell] = {}
+        self.load_times = LoadTimes()
         self._next_token = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
 
@@ -94,11 +133,21 @@ class Groups:
             raise CoordinatorFailed(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         return self.coordinator(coordinator_partition(group_id, topic.partition_count))
 
+    async def admit(self, group_id: str) -> None:
+        """Refuse a group that nobody knows yet where there are too many. Raises CoordinatorFailed."""
+        holder = await self.coordinator_of(group_id)
+        if group_id in holder.machine.groups or group_id in holder.machine.consumer_groups.by_id:
+            return
+        if sum(len(each.machine) for each in self._shells.values()) >= self._config().oncelog_max_groups:
+            self._metrics.limit_hit("oncelog.max.groups")
+            raise CoordinatorFailed(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
     def coordinator(self, index: int) -> GroupShell:
         """The coordinator of a partition, loaded now if it is not yet. Raises CoordinatorFailed."""
         holder = self._shells.get(index)
         if holder is None:
-            holder = self._shells[index] = self._load(index)
+            with self.load_times.measured():
+                holder = self._shells[index] = self._load(index)
         if holder.shell.partition.is_offline:
             raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
         return holder
@@ -114,7 +163,12 @@ class Groups:
             raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR) from error
         if partition is None:
             raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
-        machine = GroupCoordinator(index, self._group_config())
+        machine = GroupCoordinator(
+            index,
+            self._group_config(),
+            topics=self._metadata,
+            overrides=lambda group_id: self._metadata.group_configs.get(group_id, {}),
+        )
         for batch in all_batches(partition.log):
             marker = batch.end_txn_marker() if batch.is_control else None
             if marker is not None:
@@ -128,8 +182,10 @@ class Groups:
                 )
                 if record is not None:
                     machine.apply(record)
-        machine.loaded(self._clock.now_ms())
-        holder = GroupShell(machine, self._clock)
+        if self._steady is None:
+            self._steady = SteadyClock(self._clock)
+        holder = GroupShell(machine, self._steady)
+        machine.loaded(holder.now_ms())
         holder.shell = CoordinatorShell(
             partition,
             machine,
@@ -143,15 +199,7 @@ class Groups:
 
     def _group_config(self) -> GroupConfig:
         config = self._config()
-        return GroupConfig(
-            group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-            group_min_session_timeout_ms=config.group_min_session_timeout_ms,
-            group_max_session_timeout_ms=config.group_max_session_timeout_ms,
-            group_max_size=config.group_max_size,
-            offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-            offsets_retention_minutes=config.offsets_retention_minutes,
-            offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
-        )
+        return GroupConfig(**{name: getattr(config, name) for name in KAFKA_KEYS})
 
     def load_all(self) -> None:
         """Load every coordinator whose partition holds something."""
@@ -178,8 +226,11 @@ class Groups:
     ) -> Any:
         """Decide, perform, and wait for the reply. Raises CoordinatorFailed."""
         holder = await self.coordinator_of(group_id)
-        decision = decide(holder.machine, self._clock.now_ms())
-        return await holder.shell.perform(decision, producer=producer, guard=guard)
+        decision = decide(holder.machine, holder.now_ms())
+        reply = await holder.shell.perform(decision, producer=producer, guard=guard)
+        if not decision.records:
+            await holder.settle()  # what the answer rests on may still be on its way to the log
+        return reply
 
     async def ask_with_token(self, group_id: str, decide: Callable[[GroupCoordinator, int, int], Decision]) -> Any:
         """As `ask`, for requests that may be answered later: `decide` gets the token. Raises CoordinatorFailed."""
@@ -189,10 +240,10 @@ class Groups:
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[token] = waiting
         try:
-            reply = await holder.shell.perform(decide(holder.machine, token, self._clock.now_ms()))
+            reply = await holder.shell.perform(decide(holder.machine, token, holder.now_ms()))
             return reply if reply is not None else await waiting
         except asyncio.CancelledError:
-            holder.shell.perform(holder.machine.cancel(token, self._clock.now_ms()))
+            holder.shell.perform(holder.machine.cancel(token, holder.now_ms()))
             raise
         finally:
             self._waiting.pop(token, None)

@@ -107,6 +107,11 @@ class LocalPartition:
         self.when_committed(end_offset, lambda code: None if done.done() else done.set_result(code))
         return await done
 
+    @property
+    def waiting_commit_count(self) -> int:
+        """How many appends wait for their commit."""
+        return len(self._commits)
+
     def files_to_sync(self) -> Sequence[Syncable]:
         """The files that make everything appended so far durable."""
         created, self._created = self._created, ()

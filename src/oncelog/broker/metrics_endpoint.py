@@ -61,11 +61,22 @@ class MetricsEndpoint(asyncio.Protocol):
 def exposition(metrics: Metrics) -> str:
     """All metrics in Prometheus' text format."""
     lines = []
-    typed: set[str] = set()
-    for name, value in metrics.values().items():
-        family = f"oncelog_{name.partition('{')[0]}"
-        if family not in typed:
-            typed.add(family)
-            lines.append(f"# TYPE {family} {'gauge' if metrics.is_gauge(name) else 'counter'}")
-        lines.append(f"oncelog_{name} {value:g}" if value != int(value) else f"oncelog_{name} {int(value)}")
+    for family, samples in metrics.families():
+        lines.append(f"# HELP {family.name} {family.help}")
+        lines.append(f"# TYPE {family.name} {family.kind}")
+        for suffix, labels, value in samples:
+            shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+            lines.append(
+                f"{family.name}{suffix}{{{shown}}} {_number(value)}"
+                if shown
+                else f"{family.name}{suffix} {_number(value)}"
+            )
     return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))

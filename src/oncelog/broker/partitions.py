@@ -224,6 +224,7 @@ class Partitions:
             verification_enabled=config.transaction_partition_verification_enable,
             producer_id_expiration_ms=config.producer_id_expiration_ms,
             transaction_timeout_ms_max=config.transaction_max_timeout_ms,
+            producer_count_max=config.oncelog_max_producer_ids_per_partition,
         )
 
     # changing

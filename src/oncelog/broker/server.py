@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from oncelog.broker.config import BrokerConfig
 from oncelog.broker.connection import Connection
+from oncelog.broker.connection_limits import ConnectionCounts, CreationRate, limits_of
 from oncelog.broker.metrics import Metrics
 from oncelog.broker.request import Request
 from oncelog.host.network import Listener, Network
@@ -18,8 +18,9 @@ from oncelog.host.tasks import Tasks
 
 _log = logging.getLogger("oncelog.server")
 
-FRAME_DEADLINE_S = 30.0  # a client that trickles one request's bytes for longer is cut off
+SLOWEST_BYTES_PER_S = 1024  # a request that comes slower than this is cut off after its time
 SWEEP_INTERVAL_S = 5.0
+FETCH_BYTES_MIN = 65_536  # what a fetch may always have, however many replies slow clients leave unread
 
 
 class Server:
@@ -42,11 +43,15 @@ class Server:
         self.tasks = Tasks(self._handler_failed)
         self.listeners: list[Listener] = []
         self._connections: dict[Connection, None] = {}  # in the order of their arrival
-        self._per_host: Counter[str] = Counter()
+        self._counts = ConnectionCounts()
+        self._creation_rate = CreationRate()
+        self.stalled: dict[Connection, None] = {}  # their clients do not read
         self._next_connection_id = 0
         self._is_draining = False
         self._all_closed: asyncio.Event | None = None
         metrics.gauge("connections", lambda: len(self._connections))
+        metrics.gauge("requests_in_flight", lambda: sum(each.in_flight_count for each in self._connections))
+        metrics.gauge("unsent_reply_bytes", lambda: sum(each.unsent_bytes for each in self._connections))
 
     async def listen(self, host: str, port: int) -> Listener:
         """Open a listening address. Raises NetworkFailed."""
@@ -56,29 +61,44 @@ class Server:
 
     def _new_connection(self) -> Connection:
         self._next_connection_id += 1
-        return Connection(self, self._next_connection_id, self._config().socket_request_max_bytes)
+        return Connection(self, self._next_connection_id, limits_of(self._config()))
 
-    def accepted(self, connection: Connection) -> bool:
-        """Take a new connection, unless there are too many already."""
+    def accepted(self, connection: Connection) -> float | None:
+        """Take a new connection and say for how many seconds it is not to be read; None where it must close."""
         config = self._config()
-        is_too_many = len(self._connections) >= config.max_connections
-        if is_too_many or self._per_host[connection.client_host] >= config.max_connections_per_ip or self._is_draining:
+        limit = self._counts.refusal(config, connection.client_host, len(self._connections))
+        if limit is not None:
+            self.metrics.limit_hit(limit)
+        if limit is not None or self._is_draining:
             self.metrics.add("connections_refused")
-            return False
+            return None
         self._connections[connection] = None
-        self._per_host[connection.client_host] += 1
+        self._counts.opened(connection.client_host)
         self.metrics.add("connections_accepted")
-        return True
+        delay_s = self._creation_rate.delay_s(config.max_connection_creation_rate, asyncio.get_running_loop().time())
+        if delay_s > 0:
+            self.metrics.limit_hit("max.connection.creation.rate")
+        return delay_s
 
     def lost(self, connection: Connection) -> None:
         """Forget a closed connection."""
+        self.stalled.pop(connection, None)
         if connection in self._connections:
             del self._connections[connection]
-            self._per_host[connection.client_host] -= 1
-            if not self._per_host[connection.client_host]:
-                del self._per_host[connection.client_host]
+            self._counts.closed(connection.client_host)
         if not self._connections and self._all_closed is not None:
             self._all_closed.set()
+
+    def fetch_bytes_max(self) -> int:
+        """How much a fetch may answer with: less where slow clients have left much unread."""
+        if not self.stalled:
+            return self._config().fetch_max_bytes
+        config = self._config()
+        left = config.oncelog_replies_max_unsent_bytes - sum(each.unsent_bytes for each in self.stalled)
+        if left >= config.fetch_max_bytes:
+            return config.fetch_max_bytes
+        self.metrics.limit_hit("oncelog.replies.max.unsent.bytes")
+        return max(left, FETCH_BYTES_MIN)
 
     def _handler_failed(self, error: BaseException) -> None:
         self.metrics.add("handler_failures")
@@ -88,17 +108,29 @@ class Server:
         """For ever: close connections that have been silent too long, or never finish a frame."""
         loop = asyncio.get_running_loop()
         while True:
-            idle_max_s = self._config().connections_max_idle_ms / 1000
-            await asyncio.sleep(
-                min(SWEEP_INTERVAL_S, max(idle_max_s / 4, 0.05)) if idle_max_s > 0 else SWEEP_INTERVAL_S
-            )
+            config = self._config()
+            idle_max_s = config.connections_max_idle_ms / 1000
+            receive_s = config.oncelog_request_receive_timeout_ms / 1000
+            shortest_s = min(idle_max_s if idle_max_s > 0 else receive_s, receive_s)
+            await asyncio.sleep(min(SWEEP_INTERVAL_S, max(shortest_s / 4, 0.05)))
             now = loop.time()
             for connection in tuple(self._connections):
-                if connection.frame_begun is not None and now - connection.frame_begun > FRAME_DEADLINE_S:
-                    connection.refuse("a request was not sent completely in time")
-                elif connection.is_idle and 0 < idle_max_s < now - connection.last_active:
-                    self.metrics.add("connections_closed_idle")
-                    connection.close()
+                self._judge(connection, now, idle_max_s, receive_s)
+
+    def _judge(self, connection: Connection, now: float, idle_max_s: float, receive_s: float) -> None:
+        begun = connection.frame_begun
+        if begun is not None and now - begun > receive_s + connection.partial_size_bytes / SLOWEST_BYTES_PER_S:
+            self.metrics.limit_hit("oncelog.request.receive.timeout.ms")
+            connection.refuse("a request was not sent completely in time")
+        elif idle_max_s <= 0:
+            return
+        elif connection.stalled_s(now) > idle_max_s:
+            self.metrics.limit_hit("connections.max.idle.ms")
+            connection.refuse("its client does not read")
+        elif connection.is_idle and now - connection.last_active > idle_max_s:
+            self.metrics.limit_hit("connections.max.idle.ms")
+            self.metrics.add("connections_closed_idle")
+            connection.close()
 
     def stop_accepting(self) -> None:
         """Close the listeners; what is connected stays."""
@@ -108,6 +140,8 @@ class Server:
     async def drain(self, timeout_s: float) -> None:
         """Answer what is in flight for at most `timeout_s`, then end every connection and handler."""
         self._is_draining = True
+        for connection in tuple(self.stalled):
+            connection.abort()  # its client does not read: nobody would hear the rest
         for connection in tuple(self._connections):
             connection.drain()
         self._all_closed = asyncio.Event()
@@ -121,5 +155,8 @@ class Server:
         self._is_draining = True
         self.stop_accepting()
         for connection in tuple(self._connections):
-            connection.close()
+            if connection.unsent_bytes:
+                connection.abort()
+            else:
+                connection.close()
         await self.tasks.close()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.addresses import address_from
 from oncelog.broker.config import ConfigInvalid, properties_from
+from oncelog.broker.gauges import watch_event_loop
 from oncelog.core.features import INITIAL
 from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageError
 from oncelog.host.randomness import random_uuid
@@ -131,6 +132,8 @@ async def start_timers(broker: Broker) -> None:
     for interval_ms, act in timers:
         broker.tasks.start(_every(interval_ms, act))
     broker.tasks.start(broker.server.sweep(), name="sweep")
+    if config.metrics_listen:
+        broker.tasks.start(watch_event_loop(broker.metrics), name="event-loop-lag")
 
 
 async def listen_for_metrics(broker: Broker) -> None:
@@ -174,19 +177,3 @@ def close_directory(broker: Broker) -> None:
     is_clean = broker.partitions.close()
     if broker.store.close() and is_clean:
         write_clean_shutdown(broker.host.files, broker.data_directory)
-
-
-def register_gauges(broker: Broker) -> None:
-    """The gauges of `broker.metrics`."""
-    metrics = broker.metrics
-    metrics.gauge("partitions", lambda: len(broker.partitions))
-    metrics.gauge("partitions_offline", lambda: sum(each.is_offline for each in broker.partitions))
-    metrics.gauge("fetch_sessions", lambda: len(broker.fetch_sessions))
-    metrics.gauge("syncs", lambda: broker.flusher.sync_count)
-    metrics.gauge("markers_queued", lambda: len(broker.marker_sender))
-    metrics.gauge("gate_questions", lambda: len(broker.gate))
-    metrics.gauge("active_transaction_open_time_max_ms", broker.transactions.longest_open_ms)
-    metrics.gauge(
-        "last_stable_offset_lag",
-        lambda: sum(each.rules.high_watermark - each.rules.last_stable_offset for each in broker.partitions),
-    )

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from oncelog.broker.config import BrokerConfig
 from oncelog.broker.metadata_store import MetadataStore
+from oncelog.broker.metrics import Metrics
 from oncelog.broker.partitions import Partitions, internal_topic_configs
 from oncelog.core.cluster_metadata import Topic
 from oncelog.core.topic_admin import Defaults, Refusal, create_topic
@@ -29,7 +30,9 @@ class Topics:
         random: Random,
         node_id: int,
         on_deleted: Callable[[Topic], Awaitable[None]],
+        metrics: Metrics,
     ) -> None:
+        self._metrics = metrics
         self._store = store
         self._partitions = partitions
         self._config = config
@@ -44,7 +47,18 @@ class Topics:
             TRANSACTION_STATE_TOPIC: config.transaction_state_log_num_partitions,
             CONSUMER_OFFSETS_TOPIC: config.offsets_topic_num_partitions,
         }
-        return Defaults(counts.get(name, config.num_partitions), self._node_id, lambda: random_uuid(self._random))
+        return Defaults(
+            counts.get(name, config.num_partitions),
+            self._node_id,
+            lambda: random_uuid(self._random),
+            config.oncelog_max_topics,
+            config.oncelog_max_partitions,
+        )
+
+    def count_limit(self, refusal: Refusal) -> None:
+        """Count the limit that a refusal names."""
+        if refusal.limit:
+            self._metrics.limit_hit(refusal.limit)
 
     async def create_automatically(self, name: str) -> Topic | None:
         """Create `name` with the defaults unless it exists; None where that is refused. Raises StorageError."""
@@ -58,6 +72,7 @@ class Topics:
         async with self._store.changing() as metadata:
             outcome = create_topic(metadata, asked, self.defaults(name))
             if isinstance(outcome, Refusal):
+                self.count_limit(outcome)
                 return metadata.topics.get(name)
             await self._store.append(outcome.records)
             return outcome.topic

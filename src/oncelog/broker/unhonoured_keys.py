@@ -36,7 +36,7 @@ _FAMILIES = (
 )
 _KEYS = frozenset(
     """
-    alter.config.policy.class.name authorizer.class.name auto.include.jmx.reporter auto.leader.rebalance.enable
+    alter.config.policy.class.name auto.include.jmx.reporter auto.leader.rebalance.enable
     background.threads broker.id.generation.enable broker.rack client.quota.callback.class compression.gzip.level
     compression.lz4.level compression.zstd.level config.providers connection.failed.authentication.delay.ms
     connections.max.reauth.ms controlled.shutdown.enable controlled.shutdown.max.retries cordoned.log.dirs
@@ -48,7 +48,7 @@ _KEYS = frozenset(
     log.cleaner.threads log.dir.failure.timeout.ms log.flush.interval.messages log.flush.interval.ms
     log.flush.scheduler.interval.ms log.flush.start.offset.checkpoint.interval.ms log.local.retention.bytes
     log.local.retention.ms log.message.format.version log.preallocate log.roll.jitter.hours log.roll.jitter.ms
-    max.connection.creation.rate max.connections.per.ip.overrides metric.reporters metrics.num.samples
+    metric.reporters metrics.num.samples
     metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
     num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
     offsets.commit.timeout.ms offsets.load.buffer.size offsets.topic.compression.codec

@@ -54,6 +54,7 @@ class PartitionConfig:
     verification_enabled: bool = True  # transaction.partition.verification.enable: old clients only
     producer_id_expiration_ms: int = 86_400_000  # producer.id.expiration.ms
     transaction_timeout_ms_max: int = 900_000  # transaction.max.timeout.ms
+    producer_count_max: int = 100_000  # oncelog.max.producer.ids.per.partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,11 @@ class Partition:
             )
             if verdict is not None:
                 return verdict
+        if state is None and len(self._producers) >= self.config.producer_count_max:
+            return Refuse(
+                ErrorCode.POLICY_VIOLATION,
+                f"the partition remembers {len(self._producers)} producer ids (oncelog.max.producer.ids.per.partition)",
+            )
         entry = None if guard is None else self._verifications.entry(guard)
         refusal = check_sequence(
             state,
@@ -316,6 +322,16 @@ class Partition:
         )
 
     # Looking in, cleaning up
+
+    @property
+    def producer_count(self) -> int:
+        """How many producers are remembered."""
+        return len(self._producers)
+
+    @property
+    def open_transaction_count(self) -> int:
+        """How many transactions no marker has ended."""
+        return len(self._open)
 
     def describe_producers(self) -> list[ActiveProducer]:
         """Every producer that is remembered, also those without an open transaction (KIP-664)."""

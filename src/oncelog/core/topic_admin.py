@@ -23,10 +23,11 @@ METADATA_TOPIC = "__cluster_metadata"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error code and the line that explains it."""
+    """An error code and the line that explains it; `limit` is the config key of the limit that was met, if one was."""
 
     error_code: ErrorCode
     message: str
+    limit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,13 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What -1 stands for, and which node the replicas are on."""
+    """What -1 stands for, which node the replicas are on, and how many topics and partitions there may be in all."""
 
     partition_count: int
     node_id: int
     new_topic_id: Callable[[], bytes]
+    topic_count_max: int = 20_000
+    partition_count_max: int = 100_000
 
 
 def create_topic(metadata: ClusterMetadata, asked: CreatableTopic, defaults: Defaults) -> NewTopic | Refusal:
@@ -58,6 +61,10 @@ def create_topic(metadata: ClusterMetadata, asked: CreatableTopic, defaults: Def
     count = _partition_count(asked, defaults)
     if isinstance(count, Refusal):
         return count
+    if asked.name not in INTERNAL_TOPICS:  # without those there are no groups and transactions
+        full = _no_room(metadata, defaults, 1, count)
+        if full:
+            return full
     configs = {config.name: config.value or "" for config in asked.configs}  # the last of a repeated key wins, as Kafka
     topic = Topic(asked.name, defaults.new_topic_id(), count, configs)
     records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic.topic_id, partition_count=count)]
@@ -133,7 +140,20 @@ def _bounded(count: int) -> int | Refusal:
     return count
 
 
-def add_partitions(metadata: ClusterMetadata, asked: CreatePartitionsTopic, node_id: int) -> NewTopic | Refusal:
+def _no_room(metadata: ClusterMetadata, defaults: Defaults, topics: int, partitions: int) -> Refusal | None:
+    if len(metadata.topics) + topics > defaults.topic_count_max:
+        message = f"There are {len(metadata.topics)} topics, and no more may be (oncelog.max.topics)."
+        return Refusal(ErrorCode.POLICY_VIOLATION, message, "oncelog.max.topics")
+    partition_count = sum(topic.partition_count for topic in metadata.topics.values())
+    if partition_count + partitions > defaults.partition_count_max:
+        message = (
+            f"There are {partition_count} partitions, and {partitions} more would be too many (oncelog.max.partitions)."
+        )
+        return Refusal(ErrorCode.POLICY_VIOLATION, message, "oncelog.max.partitions")
+    return None
+
+
+def add_partitions(metadata: ClusterMetadata, asked: CreatePartitionsTopic, defaults: Defaults) -> NewTopic | Refusal:
     """Whether the topic's partition count may be raised to `asked.count`."""
     topic = metadata.topics.get(asked.name)
     if topic is None:
@@ -154,13 +174,16 @@ def add_partitions(metadata: ClusterMetadata, asked: CreatePartitionsTopic, node
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Attempted to add {added} additional partition(s), but {len(asked.assignments)} assignment(s) given.",
             )
-        if any(assignment.broker_ids != [node_id] for assignment in asked.assignments):
+        if any(assignment.broker_ids != [defaults.node_id] for assignment in asked.assignments):
             return Refusal(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The assignment includes a broker that is not registered."
             )
     count = _bounded(asked.count)
     if isinstance(count, Refusal):
         return count
+    full = _no_room(metadata, defaults, 0, added)
+    if full:
+        return full
     record = TopicRecord(name=topic.name, topic_id=topic.topic_id, partition_count=count)
     return NewTopic(Topic(topic.name, topic.topic_id, count, topic.configs), (record,))
 

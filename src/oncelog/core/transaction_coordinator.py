@@ -8,6 +8,7 @@ are in transaction. See `decision` for what a shell does with the answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from oncelog.core import (
     add_partitions,
@@ -30,6 +31,8 @@ from oncelog.wire.messages.end_txn import EndTxnRequest
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 
 __all__ = ["MarkerResult", "TransactionConfig", "TransactionCoordinator", "coordinator_partition"]
+
+REMEMBERED_KEY_LENGTH_MAX = 128
 
 
 class TransactionCoordinator:
@@ -126,6 +129,9 @@ class TransactionCoordinator:
 
     # Questions of the shell.
 
+    def __len__(self) -> int:
+        return len(self.table.transactions)
+
     def get(self, transactional_id: str) -> TransactionRecord | None:
         """The committed state of an id."""
         return self.table.get(transactional_id)
@@ -141,9 +147,16 @@ class TransactionCoordinator:
 
 def coordinator_partition(key: str, partition_count: int) -> int:
     """The partition of an internal topic that keeps a transactional id or a group: Java's string hash, as in Kafka."""
+    signed = _java_hash_of_short(key) if len(key) <= REMEMBERED_KEY_LENGTH_MAX else _java_hash(key)
+    return 0 if signed == -(1 << 31) else abs(signed) % partition_count
+
+
+def _java_hash(key: str) -> int:
     value = 0
     encoded = key.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(encoded), 2):
         value = (31 * value + (encoded[position] << 8 | encoded[position + 1])) & 0xFFFFFFFF
-    signed = value - (1 << 32) if value & 0x80000000 else value
-    return 0 if signed == -(1 << 31) else abs(signed) % partition_count
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+_java_hash_of_short = lru_cache(maxsize=16384)(_java_hash)  # every request of a transaction asks

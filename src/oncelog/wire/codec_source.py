@@ -3,7 +3,8 @@
 The generated code is the clearest description of a format; `print(decode_source(EndTxnResponse, 5)[0])` shows it.
 Fixed-width neighbours become one `struct` call, together with the length or the tag count that follows them. Every
 length is compared with the rest of the frame before anything is made from it; running off the end otherwise raises
-IndexError or struct.error, which `schema.decode_message` turns into MalformedMessage.
+IndexError or struct.error, which `schema.decode_message` turns into MalformedMessage. All arrays of a message share one
+budget of items, since an object takes a hundred times the bytes that it is read from (KAFKA-14063).
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,12 @@ from oncelog.errors import MalformedMessage, UnsupportedVersion
 from oncelog.wire.wire_types import Field, Fixed, Sized, Struct
 
 STRING_SIZE_BYTES_MAX = 32767
+ITEMS_MAX = 4_000_000  # of all arrays of one message together, where the caller does not say
+TAGS_MAX = 127  # tagged fields of one struct: nobody has ten
+
+
+class TooManyItems(MalformedMessage):
+    """The arrays of a message have more items together than its reader takes."""
 
 
 def _uvarint(number: int) -> bytes:
@@ -65,7 +72,7 @@ def read_uvarint(data: memoryview, pos: int) -> tuple[int, int]:
 def skip_tags(data: memoryview, pos: int, end: int) -> int:
     """Pass over tagged fields that this class does not know (KIP-482: they may be ignored)."""
     count, pos = read_uvarint(data, pos)
-    refuse_count_unless(0 <= count <= end - pos, "tagged fields", count, pos, end)
+    refuse_count_unless(0 <= count <= min(end - pos, TAGS_MAX), "tagged fields", count, pos, end)
     for _ in range(count):
         _, pos = read_uvarint(data, pos)
         size_bytes, pos = read_uvarint(data, pos)
@@ -84,6 +91,11 @@ def refuse_length(name: str, count: int, pos: int, end: int) -> NoReturn:
     if count < 0:
         raise MalformedMessage(f"{name} is null or negative ({count}) at byte {pos}, which this version does not allow")
     raise MalformedMessage(f"{name} of length {count} at byte {pos} does not fit into {end - pos} remaining bytes")
+
+
+def refuse_items(name: str, pos: int) -> NoReturn:
+    """Say that the message has more items than a reader makes objects of."""
+    raise TooManyItems(f"{name} at byte {pos}: more items than one message may have")
 
 
 def refuse_field(message: str, name: str, version: int, value: object) -> NoReturn:
@@ -109,6 +121,7 @@ NAMES: dict[str, Any] = {
     "put_uvarint": put_uvarint,
     "read_uvarint": read_uvarint,
     "refuse_field": refuse_field,
+    "refuse_items": refuse_items,
     "refuse_length": refuse_length,
     "refuse_uuid": refuse_uuid,
     "skip_tags": skip_tags,
@@ -288,7 +301,7 @@ class EncodeSource(_Source):
 
 
 class DecodeSource(_Source):
-    """`decode(data, pos) -> (message, pos)`: attributes of new objects, straight from the buffer."""
+    """`decode(data, pos, left) -> (message, pos)`: attributes of new objects, straight from the buffer."""
 
     def __init__(self, cls: type[Struct], version: int) -> None:
         super().__init__(cls, version)
@@ -326,16 +339,22 @@ class DecodeSource(_Source):
         self.flush()
         fields = known_tags(cls, self.version)
         if fields:
-            self.line(f"if {count}: pos = {self.tags_function(fields, cls)}(data, pos - 1, end, {var})")
-        else:
-            self.line(f"if {count}: pos = skip_tags(data, pos - 1, end)")
+            self.line(f"if {count}: pos, left = {self.tags_function(fields, cls)}(data, pos - 1, end, {var}, left)")
+            return
+        with self.block(f"if {count}:"):
+            self.line(f"left -= {count}")
+            self.line("pos = skip_tags(data, pos - 1, end)")
 
     def tags_function(self, fields: list[Field], cls: type[Struct]) -> str:
         """Tagged fields are rare in practice, so they are read by a function of their own."""
         name = self.fresh(f"read_tags_of_{cls.__name__}")
         outer, self.lines, depth, self.depth = self.lines, [], self.depth, 1
         self.line("count, pos = read_uvarint(data, pos)")
-        self.line(f"if not 0 <= count <= end - pos: refuse_length('{cls.__name__} tagged fields', count, pos, end)")
+        self.line(
+            f"if not 0 <= count <= end - pos or count > {TAGS_MAX}: "
+            f"refuse_length('{cls.__name__} tagged fields', count, pos, end)"
+        )
+        self.line("left -= count")
         with self.block("for _ in range(count):"):
             self.line("tag, pos = read_uvarint(data, pos)")
             self.line("length, pos = read_uvarint(data, pos)")
@@ -347,8 +366,8 @@ class DecodeSource(_Source):
                     self.flush()
                     self.line(f"if pos != tag_end: refuse_length('{cls.__name__}.{field.name}', length, pos, tag_end)")
             self.line("pos = tag_end")
-        self.line("return pos")
-        self.functions.append("\n".join([f"def {name}(data, pos, end, message):", *self.lines]) + "\n")
+        self.line("return pos, left")
+        self.functions.append("\n".join([f"def {name}(data, pos, end, message, left):", *self.lines]) + "\n")
         self.lines, self.depth = outer, depth
         return name
 
@@ -407,6 +426,8 @@ class DecodeSource(_Source):
     def items(self, wire: Any, target: str, label: str, count: str) -> None:
         size_bytes_min = wire_size_bytes_min(wire, self.version, flexible=self.flexible)
         self.line(f"if not 0 <= {count} * {size_bytes_min} <= end - pos: refuse_length({label!r}, {count}, pos, end)")
+        self.line(f"left -= {count}")
+        self.line(f"if left < 0: refuse_items({label!r}, pos)")
         if isinstance(wire, Fixed):
             if wire.layout == "16s":
                 self.line(f"{target} = [bytes(data[i:i + 16]) for i in range(pos, pos + 16 * {count}, 16)]")

@@ -21,14 +21,24 @@ _REQUEST_PREFIX = Layout(">ihhih")  # the same behind the frame's size
 _RESPONSE_PREFIX = Layout(">ii")
 
 
+class FrameTooLarge(MalformedFrame):
+    """A frame's size is above what its reader takes."""
+
+
 class FrameReader:
     """Cuts a stream of bytes into frames. Nothing is allocated for a size before its bytes have come."""
 
-    def __init__(self, size_bytes_max: int = SIZE_BYTES_MAX) -> None:
+    def __init__(self, size_bytes_max: int = SIZE_BYTES_MAX, *, first_size_bytes_max: int | None = None) -> None:
         self._size_bytes_max = size_bytes_max
+        self._first_size_bytes_max = first_size_bytes_max  # until one frame has come whole
         self._chunks: list[Buffer] = []  # of the frame that is not whole yet, its size included
         self._received = 0  # bytes in _chunks
         self._wanted = 4  # bytes that _chunks must have before there is anything to do
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no frame has come whole yet, and a smaller limit holds for the first one."""
+        return self._first_size_bytes_max is not None
 
     def receive(self, data: Buffer) -> list[memoryview]:
         """The frames that `data` completes, without their sizes.
@@ -52,6 +62,7 @@ class FrameReader:
                 self._wanted = 4 + size_bytes
                 break
             frames.append(view[pos + 4 : pos + 4 + size_bytes])
+            self._first_size_bytes_max = None
             pos += 4 + size_bytes
         else:
             self._wanted = 4
@@ -62,10 +73,13 @@ class FrameReader:
 
     def _checked_size(self, view: memoryview, pos: int) -> int:
         (size_bytes,) = _SIZE.unpack_from(view, pos)
-        if 0 < size_bytes <= self._size_bytes_max:
+        first_max = self._first_size_bytes_max
+        size_bytes_max = self._size_bytes_max if first_max is None else first_max
+        if 0 < size_bytes <= size_bytes_max:
             return int(size_bytes)
         self._chunks, self._received, self._wanted = [bytes(view[pos : pos + 4])], 4, 4
-        raise MalformedFrame(f"a frame of {size_bytes} bytes is not between 1 and {self._size_bytes_max}")
+        kind = MalformedFrame if size_bytes <= 0 else FrameTooLarge
+        raise kind(f"a frame of {size_bytes} bytes is not between 1 and {size_bytes_max}")
 
 
 class RequestHeader(NamedTuple):

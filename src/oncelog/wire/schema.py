@@ -11,7 +11,7 @@ from struct import error as layout_error
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar, cast
 
 from oncelog.errors import MalformedMessage, UnsupportedVersion
-from oncelog.wire.codec_source import STRING_SIZE_BYTES_MAX, DecodeSource, EncodeSource
+from oncelog.wire.codec_source import ITEMS_MAX, STRING_SIZE_BYTES_MAX, DecodeSource, EncodeSource, TooManyItems
 from oncelog.wire.wire_types import (
     EMPTY,
     FOREVER,
@@ -55,6 +55,7 @@ __all__ = [
     "Sized",
     "String",
     "Struct",
+    "TooManyItems",
     "Uint16",
     "Uuid",
     "codec",
@@ -80,7 +81,7 @@ class Codec(NamedTuple):
 
 
 def _compile(cls: type[Struct], version: int) -> Codec:
-    """`encode(message, put)` and `decode(memoryview, pos=0) -> (message, pos)` for one version.
+    """`encode(message, put)` and `decode(memoryview, pos=0, left=ITEMS_MAX) -> (message, pos)` for one version.
 
     Use `encode_message` and `decode_message` where errors matter. Raises UnsupportedVersion.
     """
@@ -107,7 +108,7 @@ def encode_source(cls: type[Struct], version: int) -> tuple[str, dict[str, Any]]
 def decode_source(cls: type[Struct], version: int) -> tuple[str, dict[str, Any]]:
     """The source of a decoder and the names that it uses."""
     source = DecodeSource(cls, version)
-    body = source.text("def decode(data, pos=0):", "    return message, pos")
+    body = source.text(f"def decode(data, pos=0, left={ITEMS_MAX}):", "    return message, pos")
     return "\n".join([*source.functions, body]), source.names
 
 
@@ -131,17 +132,25 @@ def encode_message(message: Struct, version: int) -> bytes:
 
 
 def decode_message(
-    cls: type[Message], version: int, data: Buffer, *, trailing: Literal["refuse", "ignore"] = "refuse"
+    cls: type[Message],
+    version: int,
+    data: Buffer,
+    *,
+    trailing: Literal["refuse", "ignore"] = "refuse",
+    items_max: int = ITEMS_MAX,
 ) -> Message:
     """The message in `data`; records fields are views of it. Raises MalformedMessage only.
 
-    A broker passes `trailing="ignore"`, as Kafka's does.
+    A broker passes `trailing="ignore"`, as Kafka's does. More than `items_max` items in all arrays together are
+    TooManyItems, a MalformedMessage.
     """
     view = data if data.__class__ is memoryview else memoryview(data)
     try:
-        message, pos = codec(cls, version).decode(view)
+        message, pos = codec(cls, version).decode(view, 0, items_max)
     except (layout_error, IndexError) as error:
         raise MalformedMessage(f"{cls.__name__} version {version} ends after {len(view)} bytes") from error
+    except TooManyItems as error:
+        raise TooManyItems(f"{cls.__name__} version {version}: {error}") from error
     except (MalformedMessage, UnsupportedVersion) as error:
         raise MalformedMessage(f"{cls.__name__} version {version}: {error}") from error
     if pos != len(view) and trailing == "refuse":

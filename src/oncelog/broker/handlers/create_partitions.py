@@ -29,8 +29,9 @@ async def _handle(broker: Broker, message: CreatePartitionsRequest) -> CreatePar
                 refusal = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
                 results.append(partitions_result(asked, refusal))
                 continue
-            outcome = add_partitions(broker.metadata, asked, broker.node_id)
+            outcome = add_partitions(broker.metadata, asked, broker.topics.defaults(asked.name))
             if isinstance(outcome, Refusal):
+                broker.topics.count_limit(outcome)
                 results.append(partitions_result(asked, outcome))
                 continue
             refused = None if message.validate_only else await broker.store.append_or_refuse(outcome.records)

@@ -43,6 +43,7 @@ async def _handle(broker: Broker, message: CreateTopicsRequest) -> CreateTopicsR
 async def _create(broker: Broker, asked: CreatableTopic, *, is_only_checked: bool) -> CreatableTopicResult:
     outcome = create_topic(broker.metadata, asked, broker.topics.defaults(asked.name))
     if isinstance(outcome, Refusal):
+        broker.topics.count_limit(outcome)
         return _refused(asked.name, outcome)
     if not is_only_checked:
         refusal = await broker.store.append_or_refuse(outcome.records)

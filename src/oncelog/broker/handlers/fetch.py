@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from oncelog.broker.local_partition import LocalPartition
 from oncelog.broker.purgatory import ParkedFetch
 from oncelog.broker.request import Request
+from oncelog.core.acl import Operation
 from oncelog.core.fetch_session import FetchContext, PartitionKey, PartitionToFetch
 from oncelog.core.partition import IsolationLevel, Readable
 from oncelog.core.verdict import Refuse
@@ -43,6 +44,8 @@ class _Fetch:
         self.context = context
         self.isolation_level = IsolationLevel(self.message.isolation_level)
         self.uses_topic_ids = self.version >= TOPIC_IDS_SINCE_VERSION
+        # Asked for each partition and every time: a session outlives the rules it began under.
+        self.caller = broker.authorization.caller_of(request) if broker.authorization is not None else None
 
     def find(self, wanted: PartitionToFetch) -> LocalPartition | ErrorCode:
         key = wanted.key.topic
@@ -50,6 +53,8 @@ class _Fetch:
         topic = metadata.topics_by_id.get(key) if isinstance(key, bytes) else metadata.topics.get(str(key))
         if topic is None:
             return E.UNKNOWN_TOPIC_ID if self.uses_topic_ids else E.UNKNOWN_TOPIC_OR_PARTITION
+        if self.caller is not None and not self.caller.may_on_topic(Operation.READ, topic.name):
+            return E.TOPIC_AUTHORIZATION_FAILED
         try:
             partition = self.broker.partitions.get(TopicPartition(topic.name, wanted.key.partition))
         except StorageError:
@@ -91,7 +96,7 @@ class _Fetch:
 
     def response(self) -> FetchResponse:
         """Read everything now."""
-        left = min(self.message.max_bytes, self.broker.config.fetch_max_bytes)
+        left = min(self.message.max_bytes, self.broker.server.fetch_bytes_max())
         has_any = False
         topics: dict[object, FetchableTopicResponse] = {}
         for wanted in self.context.partitions:
@@ -152,6 +157,7 @@ class _Fetch:
             return _refused(wanted, E.KAFKA_STORAGE_ERROR, aborted=None)
         if read is not None:
             data.records = read.data
+            self.broker.metrics.topic(partition.name.topic).bytes_out += len(read.data)
             if is_committed:
                 data.aborted_transactions = [
                     AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
@@ -200,7 +206,7 @@ def _open_session(broker: Broker, request: Request) -> FetchContext | Refuse:
         for topic in message.forgotten_topics_data
         for index in topic.partitions
     ]
-    return broker.fetch_sessions.open(
+    context = broker.fetch_sessions.open(
         message.session_id if has_sessions else 0,
         message.session_epoch if has_sessions else -1,
         wanted,
@@ -208,6 +214,10 @@ def _open_session(broker: Broker, request: Request) -> FetchContext | Refuse:
         uses_topic_ids=by_id,
         now_ms=broker.host.clock.now_ms(),
     )
+    asks_for_session = has_sessions and message.session_epoch == 0 and bool(wanted)
+    if asks_for_session and isinstance(context, FetchContext) and not context.session_id:
+        broker.metrics.limit_hit("max.incremental.fetch.session.cache.slots")
+    return context
 
 
 def _refused(

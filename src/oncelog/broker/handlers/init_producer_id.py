@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.coordinator_shell import CoordinatorFailed
-from oncelog.broker.request import Request
+from oncelog.broker.request import Request, reply_of
 from oncelog.core.init_producer_id import new_producer_id
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -33,13 +33,17 @@ async def _handle(broker: Broker, request: Request) -> InitProducerIdResponse:
     if message.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
     try:
-        answer: InitProducerIdResponse = await broker.transactions.ask(
-            message.transactional_id,
-            lambda machine, now_ms: machine.init_producer_id(message, version, now_ms),
-            request=request,
-        )
+        await broker.transactions.admit(message.transactional_id)
     except CoordinatorFailed as failed:
         return _refused(failed.error_code)
+    answer: InitProducerIdResponse = await reply_of(
+        broker.transactions.begin(
+            message.transactional_id,
+            lambda machine, now_ms: machine.init_producer_id(message, version, now_ms),
+            _refused,
+            request=request,
+        )
+    )
     return answer
 
 

@@ -27,6 +27,7 @@ async def _handle(broker: Broker, request: Request) -> JoinGroupResponse:
     drawn = random_uuid(broker.host.random).hex()
     member_uuid = "-".join((drawn[:8], drawn[8:12], drawn[12:16], drawn[16:20], drawn[20:]))
     try:
+        await broker.groups.admit(message.group_id)
         reply: JoinGroupResponse = await broker.groups.ask_with_token(
             message.group_id,
             lambda machine, token, now_ms: machine.join_group(

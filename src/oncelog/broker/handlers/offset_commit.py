@@ -56,6 +56,7 @@ async def _commit(
     message: OffsetCommitRequest = request.message.replace(topics=known)
     by_id = request.api_version >= TOPIC_IDS_SINCE_VERSION
     try:
+        await broker.groups.admit(message.group_id)
         reply: OffsetCommitResponse = await broker.groups.ask(
             message.group_id, lambda machine, now_ms: machine.commit_offsets(message, request.api_version, now_ms)
         )

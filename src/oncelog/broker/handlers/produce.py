@@ -5,14 +5,13 @@ Partitions whose transaction the coordinator must vouch for first wait in the ga
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oncelog.broker.local_partition import LocalPartition
-from oncelog.broker.request import NO_REPLY, CloseConnection, Reply, Request
+from oncelog.broker.request import NO_REPLY, CloseConnection, Later, Request
 from oncelog.core.gate_errors import ClientVersion, GuardedApi
 from oncelog.core.produce_rules import check_request
 from oncelog.core.topic_configs import INTERNAL_TOPICS
@@ -58,8 +57,8 @@ class _Produce:
         self.now_ms = broker.host.clock.now_ms()
         self.parts: list[_Part] = []
         self.response = ProduceResponse()
-        self._uncommitted = 0
-        self._done: asyncio.Future[Reply] | None = None
+        self.later = Later()
+        self._uncommitted = 1
 
     def begin(self) -> dict[_Part, AskCoordinator]:
         """Validate and append what needs nobody's word; what does is returned."""
@@ -101,6 +100,7 @@ class _Produce:
                 chosen.timestamp_before_max_ms,
                 chosen.timestamp_after_max_ms,
             ),
+            decompressed_bytes_max=self.broker.config.oncelog_message_max_decompressed_bytes,
         )
         part.partition = partition
         if isinstance(outcome, Refused):
@@ -109,6 +109,10 @@ class _Produce:
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
                 for index, text in outcome.record_errors
             ]
+            if outcome.error_code is ErrorCode.MESSAGE_TOO_LARGE:
+                is_long = len(data.records or b"") > chosen.max_message_size_bytes
+                limit = "message.max.bytes" if is_long else "oncelog.message.max.decompressed.bytes"
+                self.broker.metrics.limit_hit(limit)
             if outcome.found_in_log:
                 part.response.log_start_offset = partition.rules.log_start_offset
         else:
@@ -159,6 +163,8 @@ class _Produce:
         if isinstance(verdict, Refuse):
             _refuse(part, verdict.error_code, verdict.message)
             part.response.log_start_offset = rules.log_start_offset
+            if verdict.error_code is ErrorCode.POLICY_VIOLATION:
+                self.broker.metrics.limit_hit("oncelog.max.producer.ids.per.partition")
         elif isinstance(verdict, Duplicate):
             self.broker.metrics.add("produce_duplicates")
             part.end_offset = verdict.end_offset
@@ -182,14 +188,21 @@ class _Produce:
         part.response.log_start_offset = part.partition.rules.log_start_offset
         if part.partition.settings.is_log_append_time:
             part.response.log_append_time_ms = self.now_ms
-        self.broker.metrics.add("records_produced", part.batch.record_count)
-        self.broker.metrics.add("bytes_produced", part.batch.size_bytes)
+        counts = self.broker.metrics.topic(part.partition.name.topic)
+        counts.messages_in += part.batch.record_count
+        counts.bytes_in += part.batch.size_bytes
 
-    async def ask(self, asked: dict[_Part, AskCoordinator]) -> asyncio.Future[Reply]:
+    def ask(self, asked: dict[_Part, AskCoordinator]) -> None:
         """Ask the gate, append what it agreed to, then wait as `commit` does."""
+        gate = self.broker.gate
         client = ClientVersion(GuardedApi.PRODUCE, self.request.api_version)
-        names = {part.partition.name: part for part in asked if part.partition is not None}
-        refused = await self.broker.gate.ask(self.request, client, {name: asked[part] for name, part in names.items()})
+        questions = {part.partition.name: question for part, question in asked.items() if part.partition is not None}
+        self.later.keeps_turn = True
+        token = gate.begin(self.request, client, questions, partial(self._agreed, asked))
+        if self.later.keeps_turn:
+            self.later.on_drop = partial(gate.drop, token)
+
+    def _agreed(self, asked: dict[_Part, AskCoordinator], refused: Mapping[TopicPartition, Refuse]) -> None:
         for part, question in asked.items():
             assert part.partition is not None
             refusal = refused.get(part.partition.name)
@@ -200,43 +213,44 @@ class _Produce:
             elif self._append(part, question.guard) is not None:
                 # A marker ended the transaction between the coordinator's answer and now: the guard is void.
                 _refuse(part, ErrorCode.INVALID_TXN_STATE, "the transaction ended before the batch was appended")
-        return self.commit()
+        self.later.on_drop = None
+        self.later.release_turn()
+        self.commit()
 
-    def commit(self) -> asyncio.Future[Reply]:
-        """A future of the reply, done when everything that was appended is committed."""
-        self._done = asyncio.get_running_loop().create_future()
+    def commit(self) -> None:
+        """Give the reply when everything that was appended is committed."""
         for part in self.parts:
             if part.end_offset >= 0 and part.partition is not None:
                 self._uncommitted += 1
                 part.partition.when_committed(part.end_offset, partial(self._committed, part))
-        if not self._uncommitted:
-            self._finish()
-        return self._done
+        self._settled()
 
     def _committed(self, part: _Part, code: ErrorCode) -> None:
         if code is not ErrorCode.NONE:
             _refuse(part, code, "the records could not be made durable")
-        self._uncommitted -= 1
-        if not self._uncommitted:
-            self._finish()
+        self._settled()
 
-    def _finish(self) -> None:
-        assert self._done is not None
-        if self._done.done():
+    def _settled(self) -> None:
+        self._uncommitted -= 1
+        if self._uncommitted:
             return
         if self.message.acks != 0:
-            self._done.set_result(self.response)
+            self.later.give(self.response)
         elif any(part.response.error_code for part in self.parts):
-            self._done.set_result(CloseConnection("a produce request with acks=0 failed"))
+            self.later.give(CloseConnection("a produce request with acks=0 failed"))
         else:
-            self._done.set_result(NO_REPLY)
+            self.later.give(NO_REPLY)
 
 
-def handle(broker: Broker, request: Request) -> asyncio.Future[Reply] | Coroutine[Any, Any, asyncio.Future[Reply]]:
+def handle(broker: Broker, request: Request) -> Later:
     """Append and answer once it is committed."""
     produce = _Produce(broker, request)
     asked = produce.begin()
-    return produce.ask(asked) if asked else produce.commit()
+    if asked:
+        produce.ask(asked)
+    else:
+        produce.commit()
+    return produce.later
 
 
 def _refuse(part: _Part, error_code: ErrorCode, message: str) -> None:

@@ -72,11 +72,12 @@ async def _handle(broker: Broker, request: Request) -> TxnOffsetCommitResponse:
 
 
 async def _commit(broker: Broker, request: Request, message: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    await broker.groups.admit(message.group_id)
     holder = await broker.groups.coordinator_of(message.group_id)
     partition = holder.shell.partition
     guard = await _guard(broker, request, message, partition)
     producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
-    decision = holder.machine.txn_commit_offsets(message, broker.host.clock.now_ms())
+    decision = holder.machine.txn_commit_offsets(message, holder.now_ms())
     reply: TxnOffsetCommitResponse = await holder.shell.perform(decision, producer=producer, guard=guard)
     return reply
 
