@@ -1,8 +1,9 @@
 """Builds the hot paths with Cython where a compiler is there; everything else is in pyproject.toml.
 
 The compiled modules are plain Python files with a `.pxd` of C types beside them: without Cython or a compiler the
-same files run as they are. A failed build therefore never fails the installation; it says so here, and
-`oncelog doctor` shows afterwards what is compiled (`oncelog.wire.compiled()`). ONCELOG_PURE=1 asks for no build.
+same files run as they are. One is C, the syncer's threads: without it threads of Python do the same. A failed build
+therefore never fails the installation; it says so here, and `oncelog doctor` shows afterwards what is compiled
+(`oncelog.wire.compiled()`, `oncelog.host.syncer.is_native()`). ONCELOG_PURE=1 asks for no build.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ DIRECTIVES = {
     "wraparound": False,
 }
 HOT_MODULES = ("varint", "record_codec", "arrow_codec")
+FAST = [] if sys.platform == "win32" else ["-O3", "-g0"]
+BUILT = [*(f"oncelog/wire/{name}" for name in HOT_MODULES), "oncelog/host/native_sync"]
 
 
 def extensions() -> list[Extension]:
@@ -31,7 +34,7 @@ def extensions() -> list[Extension]:
             f"oncelog.wire.{name}",
             [f"src/oncelog/wire/{name}.py"],
             depends=[f"src/oncelog/wire/{name}.pxd"],
-            extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-g0"],
+            extra_compile_args=FAST,
         )
         for name in HOT_MODULES
     ]
@@ -41,8 +44,11 @@ def extensions() -> list[Extension]:
     except ImportError as error:
         stay_plain(error)
         return []
+    native = [Extension("oncelog.host.native_sync", ["src/oncelog/host/native_sync.c"], extra_compile_args=FAST)]
     try:
-        return cythonize(modules, build_dir="build/cython", quiet=True, compiler_directives=DIRECTIVES)
+        return cythonize(modules, build_dir="build/cython", quiet=True, compiler_directives=DIRECTIVES) + (
+            native if sys.platform == "linux" else []
+        )
     except CompileError as error:
         stay_plain(error)
         return []
@@ -51,9 +57,9 @@ def extensions() -> list[Extension]:
 def stay_plain(reason: Exception) -> None:
     """All hot modules or none, and none of an older build: a mixture would fail or be slow in ways nobody expects."""
     print(f"oncelog: the hot paths stay plain Python: {reason}", file=sys.stderr)
-    for name in HOT_MODULES:
+    for name in BUILT:
         for suffix in EXTENSION_SUFFIXES:
-            path = os.path.join("src", "oncelog", "wire", name + suffix)
+            path = os.path.join("src", name + suffix)
             if os.path.exists(path):
                 os.remove(path)
 

@@ -41,6 +41,9 @@ class Transport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         return None
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         return None
 
@@ -90,6 +93,7 @@ class DirectNetwork:
     def __init__(self) -> None:
         self._listening: Callable[[], asyncio.BaseProtocol] | None = None
         self.host, self.port = ADDRESS
+        self.has_shortcut = False
 
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> DirectNetwork:
         self._listening = protocol_factory

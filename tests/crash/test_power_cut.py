@@ -152,7 +152,7 @@ def test_completing_before_the_markers_are_synced_is_found(monkeypatch):
     settled = write_txn_markers._Markers._settled
 
     def answer_at_once(self):
-        if not self.done.done():
+        if not self.later.is_given:
             self._uncommitted = 1
         settled(self)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import pathlib
-import threading
 
 import pytest
 
 from oncelog.errors import StorageError
-from oncelog.host.files import RealFiles, RealSyncer
+from oncelog.host.files import RealFiles
 from oncelog.log.config import LogConfig
 from oncelog.log.files import DirectoryNames
 from oncelog.log.recovery import recover
@@ -116,37 +114,6 @@ def test_a_closed_or_removed_file_needs_no_sync(tmp_path: pathlib.Path) -> None:
     files.remove_directory(f"{tmp_path}/d")
     file.sync()
     names.sync()
-
-
-class Recorded:
-    """A Syncable that notes its thread, and fails on request."""
-
-    def __init__(self, error: StorageError | None = None) -> None:
-        self.error = error
-        self.thread: int | None = None
-
-    def sync(self) -> None:
-        self.thread = threading.get_ident()
-        if self.error is not None:
-            raise self.error
-
-
-def test_the_syncer_waits_in_other_threads_and_tries_all() -> None:
-    async def main() -> None:
-        syncer = RealSyncer()
-        good = [Recorded() for _ in range(9)]
-        await syncer.sync(good)
-        assert all(each.thread not in (None, threading.get_ident()) for each in good)
-        await syncer.sync([])
-        bad = [Recorded(), Recorded(StorageError("cannot sync f")), Recorded()]
-        with pytest.raises(StorageError, match="cannot sync f"):
-            await syncer.sync(bad)
-        assert all(each.thread is not None for each in bad)
-        syncer.close()
-        await syncer.sync(good[:1])  # a closed syncer opens again
-        syncer.close()
-
-    asyncio.run(main())
 
 
 def test_a_failed_fdatasync_is_a_storage_error(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,7 @@ class Cluster:
     def __post_init__(self) -> None:
         self.random = random.Random(f"cluster {self.seed}")
         self.network = SimNetwork(self.loop, self.seed, self.options.network)
+        self.network.has_shortcut = self.options.has_shortcut
         self.disk = Disk(self.seed)
         self.disk.on_power_cut = self._power_went
         self.watermarks: dict[TopicPartition, Watermarks] = {}

@@ -45,6 +45,7 @@ class FaultOptions:
     client_pause_every: float = 0.0
     clock_jump_every: float = 0.0
     disk_fault_every: float = 0.0
+    has_shortcut: bool = False  # the broker asks itself by plain calls, as it does outside of the simulator
 
     def describe(self) -> str:
         """One line: what differs from a calm run."""
@@ -80,6 +81,8 @@ def draw(seed: int, profile: str = "default") -> FaultOptions:
     if rng.random() < 0.25:
         options.disk_fault_every = rng.uniform(3, 8)
     PROFILE_RULES[profile](options, rng)
+    # Of its own, so that the other draws of a seed stay what they were.
+    options.has_shortcut = random.Random(f"shortcut {profile} {seed}").random() < 0.5
     return options
 
 

@@ -146,6 +146,7 @@ class SimNetwork:
         self.connections: dict[int, SimTransport] = {}
         self.blocked: dict[tuple[str, str], float] = {}  # (from, to): nothing goes that way before this moment
         self.counts: dict[str, int] = {}
+        self.has_shortcut = False  # what a broker sends to itself goes over the network, delays and all
         self.hold: Callable[[SimTransport, bytes], float | None] | None = None  # a test's own delay of a chunk, seconds
         self._next_port = 20000
         self._next_serial = 0
@@ -231,6 +232,10 @@ class SimNetworkDoor:
 
     def __init__(self, network: SimNetwork, process: Process) -> None:
         self._network, self._process = network, process
+
+    @property
+    def has_shortcut(self) -> bool:
+        return self._network.has_shortcut
 
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> SimListener:
         network = self._network

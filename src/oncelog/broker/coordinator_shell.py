@@ -17,6 +17,8 @@ from oncelog.host.clock import Clock
 from oncelog.types import ProducerIdAndEpoch
 from oncelog.wire.record_batch import RecordBatch, build_batch
 
+Ended = Callable[[ErrorCode], None]
+
 
 def _nothing(*_: Any) -> None:
     pass
@@ -79,34 +81,56 @@ class CoordinatorShell:
         guard: Any = None,
         waits: bool = True,
     ) -> asyncio.Future[Any]:
-        """Do what was decided; a future of its reply.
+        """As `begin`, with a future of the decision's reply that fails with CoordinatorFailed."""
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def ended(code: ErrorCode) -> None:
+            if done.done():
+                return
+            if code is ErrorCode.NONE:
+                done.set_result(decision.reply)
+            else:
+                done.set_exception(CoordinatorFailed(code))
+                done.exception()  # a client that went away does not make this an unhandled error
+
+        self.begin(decision, ended, producer=producer, guard=guard, waits=waits)
+        return done
+
+    def begin(
+        self,
+        decision: Decision,
+        ended: Ended,
+        *,
+        producer: ProducerIdAndEpoch | None = None,
+        guard: Any = None,
+        waits: bool = True,
+    ) -> None:
+        """Do what was decided, then call `ended` with NONE or what the client is told instead of the reply.
 
         `producer` makes the batch a part of that producer's transaction (TxnOffsetCommit), with the partition's
         `guard`. `waits=False` applies at once: for records that may be lost in a crash (Complete: its markers are
-        synced, and Prepare would have them sent again). The future fails with CoordinatorFailed.
+        synced, and Prepare would have them sent again).
         """
-        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if not decision.records:
-            self._conclude(decision, done)
-            return done
+            self._conclude(decision, ended)
+            return
         if self.partition.is_offline:
-            self._fail(decision, done, ErrorCode.KAFKA_STORAGE_ERROR)
-            return done
-        batch = self._batch(decision.records, producer)
+            self._fail(decision, ended, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        now_ms = self._clock.now_ms()
+        batch = self._batch(decision.records, producer, now_ms)
         try:
-            end_offset = self.partition.append(batch, now_ms=self._clock.now_ms(), guard=guard)
+            end_offset = self.partition.append(batch, now_ms=now_ms, guard=guard)
         except StorageError:
-            self._fail(decision, done, ErrorCode.KAFKA_STORAGE_ERROR)
-            return done
+            self._fail(decision, ended, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
         self.machine.appended(decision.records)
         if waits:
-            self.partition.when_committed(end_offset, lambda code: self._committed(decision, done, code))
+            self.partition.when_committed(end_offset, lambda code: self._committed(decision, ended, code))
         else:
-            self._committed(decision, done, ErrorCode.NONE)
-        return done
+            self._committed(decision, ended, ErrorCode.NONE)
 
-    def _batch(self, records: tuple[Any, ...], producer: ProducerIdAndEpoch | None) -> RecordBatch:
-        now_ms = self._clock.now_ms()
+    def _batch(self, records: tuple[Any, ...], producer: ProducerIdAndEpoch | None, now_ms: int) -> RecordBatch:
         rows = [(now_ms, *self._to_key_value(record), ()) for record in records]
         if producer is None:
             return RecordBatch(build_batch(rows))
@@ -119,30 +143,26 @@ class CoordinatorShell:
             )
         )
 
-    def _committed(self, decision: Decision, done: asyncio.Future[Any], code: ErrorCode) -> None:
+    def _committed(self, decision: Decision, ended: Ended, code: ErrorCode) -> None:
         if code is not ErrorCode.NONE:
-            self._fail(decision, done, code)
+            self._fail(decision, ended, code)
             return
         for record in decision.records:
             self.machine.apply(record)
-        self._conclude(decision, done)
+        self._conclude(decision, ended)
 
-    def _conclude(self, decision: Decision, done: asyncio.Future[Any]) -> None:
-        if not done.done():
-            done.set_result(decision.reply)
+    def _conclude(self, decision: Decision, ended: Ended) -> None:
+        ended(ErrorCode.NONE)
         for token, reply in decision.replies:
             self._replied(token, reply)
         for markers in decision.markers:
             self._markers(markers)
         self._performed()
 
-    def _fail(self, decision: Decision, done: asyncio.Future[Any], code: ErrorCode) -> None:
+    def _fail(self, decision: Decision, ended: Ended, code: ErrorCode) -> None:
         self.machine.failed(decision.records)
-        if not done.done():
-            # facts 4.2: a storage error of the coordinator's partition is NOT_COORDINATOR for its clients.
-            refused = ErrorCode.NOT_COORDINATOR if code is ErrorCode.KAFKA_STORAGE_ERROR else code
-            done.set_exception(CoordinatorFailed(refused))
-            done.exception()  # a client that went away does not make this an unhandled error
+        # facts 4.2: a storage error of the coordinator's partition is NOT_COORDINATOR for its clients.
+        ended(ErrorCode.NOT_COORDINATOR if code is ErrorCode.KAFKA_STORAGE_ERROR else code)
         for token, _ in decision.replies:
             self._replied(token, None)
         self._performed()

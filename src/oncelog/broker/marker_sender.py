@@ -1,8 +1,8 @@
-"""Sends the markers of decided transactions to the partitions' leaders, over the wire, and reports their answers.
+"""Sends the markers of decided transactions to the partitions' leaders, and reports their answers.
 
-One request in flight per leader; what is decided meanwhile goes into the next one. A marker never gives up: lost
-connections and refusals are sent again until the topic is gone. On one node the only leader is this broker itself, over
-a connection of its own, so that a held request can never be in a marker's way.
+A marker never gives up: lost connections and refusals are sent again, less and less often, until the topic is gone. On
+one node the only leader is this broker itself. It is asked by a plain call, or over the wire, with one request in flight
+and a connection of its own, so that a held request can never be in a marker's way.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
+from oncelog.broker.local_peer import LocalPeer
 from oncelog.broker.peer import Peer, PeerLost
 from oncelog.core.cluster_metadata import ClusterMetadata
 from oncelog.core.decision import MarkersToWrite
-from oncelog.core.marker_results import MarkerResult
+from oncelog.core.marker_results import SETTLED, MarkerResult
 from oncelog.errors import ErrorCode
 from oncelog.host.tasks import Tasks
 from oncelog.types import TopicPartition
@@ -30,40 +32,52 @@ from oncelog.wire.messages.write_txn_markers import (
 _log = logging.getLogger("oncelog.markers")
 
 RETRY_DELAY_S = 0.05
+RETRY_DELAY_S_MAX = 1.0
 REQUEST_MARKER_COUNT_MAX = 1000
 
 Written = Callable[[MarkersToWrite, Mapping[TopicPartition, MarkerResult]], None]
+Results = dict[int, dict[TopicPartition, MarkerResult]]  # by producer id
 
 
 class MarkerSender:
     """The queue of markers for one leader; `written` hears the results."""
 
-    def __init__(self, peer: Peer, metadata: ClusterMetadata, written: Written, tasks: Tasks) -> None:
+    def __init__(self, peer: Peer | LocalPeer, metadata: ClusterMetadata, written: Written, tasks: Tasks) -> None:
         self._peer = peer
         self._metadata = metadata
         self._written = written
         self._tasks = tasks
         self._queue: list[MarkersToWrite] = []
         self._wake = asyncio.Event()
+        self._under_way = 0  # asked for by a plain call, and not answered
+        self._attempts: dict[str, int] = {}  # refusals in a row of a transactional id's markers
+        self._refusing: dict[TopicPartition, ErrorCode] = {}  # what was said of it in the log
+        self._lost_count = 0  # times in a row that the leader could not be asked
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self._queue) + self._under_way
 
     def send(self, markers: MarkersToWrite) -> None:
         """Queue markers. Those without partitions are complete at once."""
         if not markers.partitions:
             self._written(markers, {})
-            return
-        self._queue.append(markers)
-        self._wake.set()
+        elif isinstance(self._peer, LocalPeer):
+            self._send_here(self._peer, markers)
+        else:
+            self._queue.append(markers)
+            self._wake.set()
 
     def send_later(self, markers: Iterable[MarkersToWrite]) -> None:
-        """Queue markers that were refused, after a pause."""
+        """Queue markers that were refused, after a pause that doubles with every refusal."""
         if not self._tasks.is_closed:
             self._tasks.start(self._again(tuple(markers)))
 
     async def _again(self, markers: tuple[MarkersToWrite, ...]) -> None:
-        await asyncio.sleep(RETRY_DELAY_S)
+        attempts = 0
+        for transactional_id in {each.transactional_id for each in markers}:
+            attempts = max(attempts, self._attempts.get(transactional_id, 0))
+            self._attempts[transactional_id] = attempts + 1
+        await asyncio.sleep(_pause_s(attempts))
         for each in markers:
             self.send(each)
 
@@ -73,30 +87,87 @@ class MarkerSender:
             await self._wake.wait()
             self._wake.clear()
             while self._queue:
-                await self._send_some()
+                await self._send_some(self._peer)
 
-    async def _send_some(self) -> None:
+    # by a plain call
+
+    def _send_here(self, peer: LocalPeer, markers: MarkersToWrite) -> None:
+        known = self._known(markers)
+        if not known:
+            self._report(markers, known, {})
+            return
+        self._under_way += 1
+        request = WriteTxnMarkersRequest(markers=[_marker(markers, known)])
+        peer.ask(ApiKey.WRITE_TXN_MARKERS, request, partial(self._answered_here, markers, known))
+
+    def _answered_here(
+        self, markers: MarkersToWrite, known: frozenset[TopicPartition], response: WriteTxnMarkersResponse
+    ) -> None:
+        self._under_way -= 1
+        codes = _codes(response).get(markers.producer_id, {})
+        if ErrorCode.TRANSACTION_COORDINATOR_FENCED in codes.values():
+            self._tasks.start(self._report_fenced(markers, known, response))
+        else:
+            self._report(markers, known, {name: MarkerResult(code) for name, code in codes.items()})
+
+    async def _report_fenced(
+        self, markers: MarkersToWrite, known: frozenset[TopicPartition], response: WriteTxnMarkersResponse
+    ) -> None:
+        results = await self._results(response)
+        self._report(markers, known, results.get(markers.producer_id, {}))
+
+    # over the wire
+
+    async def _send_some(self, peer: Peer | LocalPeer) -> None:
         batch, rest = _one_per_producer(self._queue)
         self._queue = rest
         known = [(markers, self._known(markers)) for markers in batch]
-        gone = {markers.transactional_id: markers.partitions - partitions for markers, partitions in known}
         to_send = [(markers, partitions) for markers, partitions in known if partitions]
-        results: dict[int, dict[TopicPartition, MarkerResult]] = {}
+        results: Results = {}
         if to_send:
             request = WriteTxnMarkersRequest(markers=[_marker(*each) for each in to_send])
             try:
-                response: WriteTxnMarkersResponse = await self._peer.call(ApiKey.WRITE_TXN_MARKERS, request)
+                response: WriteTxnMarkersResponse = await peer.call(ApiKey.WRITE_TXN_MARKERS, request)
             except PeerLost as error:
-                _log.warning("markers of %d transactions could not be sent, trying again: %s", len(to_send), error)
-                await asyncio.sleep(RETRY_DELAY_S)
+                if not self._lost_count:
+                    _log.warning("markers of %d transactions could not be sent, trying again: %s", len(to_send), error)
+                await asyncio.sleep(_pause_s(self._lost_count))
+                self._lost_count += 1
                 self._queue = batch + self._queue
                 return
+            if self._lost_count:
+                _log.info("markers are sent again, after %d attempts", self._lost_count)
+                self._lost_count = 0
             results = await self._results(response)
-        for markers, _ in known:
-            # A partition whose topic is gone counts as written: there is nobody left to read it.
-            outcome = dict.fromkeys(gone[markers.transactional_id], MarkerResult())
-            outcome |= results.get(markers.producer_id, {})
-            self._written(markers, outcome)
+        for markers, partitions in known:
+            self._report(markers, partitions, results.get(markers.producer_id, {}))
+
+    # what came of it
+
+    def _report(
+        self,
+        markers: MarkersToWrite,
+        known: frozenset[TopicPartition],
+        results: Mapping[TopicPartition, MarkerResult],
+    ) -> None:
+        for name, result in results.items():
+            if result.error_code is not ErrorCode.NONE or name in self._refusing:
+                self._note(markers, name, result.error_code)
+        if all(result.error_code in SETTLED for result in results.values()):
+            self._attempts.pop(markers.transactional_id, None)
+        # A partition whose topic is gone counts as written: there is nobody left to read it.
+        self._written(markers, dict.fromkeys(markers.partitions - known, MarkerResult()) | dict(results))
+
+    def _note(self, markers: MarkersToWrite, name: TopicPartition, code: ErrorCode) -> None:
+        before = self._refusing.pop(name, ErrorCode.NONE)
+        if code not in SETTLED:
+            self._refusing[name] = code
+        if code is before:
+            return
+        if code is ErrorCode.NONE:
+            _log.info("%s takes markers again", name)
+        else:
+            _log.warning("marker of producer %d on %s: %s", markers.producer_id, name, code.name)
 
     def _known(self, markers: MarkersToWrite) -> frozenset[TopicPartition]:
         topics = self._metadata.topics
@@ -106,20 +177,14 @@ class MarkerSender:
             if each.topic in topics and each.partition < topics[each.topic].partition_count
         )
 
-    async def _results(self, response: WriteTxnMarkersResponse) -> dict[int, dict[TopicPartition, MarkerResult]]:
-        results: dict[int, dict[TopicPartition, MarkerResult]] = {}
-        for marker in response.markers:
-            found = results.setdefault(marker.producer_id, {})
-            for topic in marker.topics:
-                for partition in topic.partitions:
-                    name = TopicPartition(topic.name, partition.partition_index)
-                    found[name] = await self._result(marker.producer_id, name, ErrorCode(partition.error_code))
-        return results
+    async def _results(self, response: WriteTxnMarkersResponse) -> Results:
+        return {
+            producer_id: {name: await self._result(producer_id, name, code) for name, code in codes.items()}
+            for producer_id, codes in _codes(response).items()
+        }
 
     async def _result(self, producer_id: int, name: TopicPartition, code: ErrorCode) -> MarkerResult:
         if code is not ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-            if code is not ErrorCode.NONE:
-                _log.warning("marker of producer %d on %s: %s", producer_id, name, code.name)
             return MarkerResult(code)
         # An operator's marker left a higher coordinator epoch there: learn it, and send with that one.
         asked = DescribeProducersRequest(topics=[TopicRequest(name=name.topic, partition_indexes=[name.partition])])
@@ -135,6 +200,20 @@ class MarkerSender:
             if producer.producer_id == producer_id
         ]
         return MarkerResult(code, max(epochs, default=-1))
+
+
+def _pause_s(attempts: int) -> float:
+    return min(RETRY_DELAY_S * (1 << min(attempts, 10)), RETRY_DELAY_S_MAX)
+
+
+def _codes(response: WriteTxnMarkersResponse) -> dict[int, dict[TopicPartition, ErrorCode]]:
+    codes: dict[int, dict[TopicPartition, ErrorCode]] = {}
+    for marker in response.markers:
+        found = codes.setdefault(marker.producer_id, {})
+        for topic in marker.topics:
+            for partition in topic.partitions:
+                found[TopicPartition(topic.name, partition.partition_index)] = ErrorCode(partition.error_code)
+    return codes
 
 
 def _one_per_producer(queue: list[MarkersToWrite]) -> tuple[list[MarkersToWrite], list[MarkersToWrite]]:

@@ -18,7 +18,7 @@ from oncelog.core.partition import Partition
 from oncelog.core.topic_admin import Refusal
 from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.host.clock import Clock
-from oncelog.host.files import Syncer
+from oncelog.host.syncer import Syncer
 from oncelog.host.tasks import Tasks
 from oncelog.log.config import LogConfig
 from oncelog.log.open_files import OpenFiles
@@ -78,6 +78,11 @@ class MetadataStore:
                     raise DamagedLog(
                         f"{self._directory}/{name}: bad batch at position {position}, whole ones behind it"
                     )
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last change."""
+        return 0 if self._log is None else self._log.log_end_offset
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[ClusterMetadata]:

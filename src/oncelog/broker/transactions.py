@@ -1,6 +1,6 @@
 """The transaction coordinators of this node: one per partition of `__transaction_state`, loaded from it.
 
-Every request of a transactional id comes through `ask`, which performs the coordinator's decision and, where the refusal
+Every request of a transactional id comes through `begin`, which performs the coordinator's decision and, where the refusal
 is only that the previous transaction is still being completed, holds the request until it is (README, "Held instead of
 CONCURRENT_TRANSACTIONS").
 """
@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
 from oncelog.broker.config import BrokerConfig
 from oncelog.broker.coordinator_shell import CoordinatorFailed, CoordinatorShell
+from oncelog.broker.load_times import LoadTimes
 from oncelog.broker.marker_sender import MarkerSender
 from oncelog.broker.metadata_store import all_batches
+from oncelog.broker.metrics import Metrics
 from oncelog.broker.partitions import Partitions
 from oncelog.broker.producer_id_blocks import ProducerIdBlocks
-from oncelog.broker.request import Request
+from oncelog.broker.request import Later, Reply, Request
 from oncelog.broker.topics import Topics
 from oncelog.core.cluster_metadata import ClusterMetadata
 from oncelog.core.decision import Decision, MarkersToWrite
@@ -47,6 +49,10 @@ def _only_waits(decision: Decision) -> bool:
         return True
     begins_abort = bool(decision.records) and isinstance(decision.reply, InitProducerIdResponse)
     return begins_abort and decision.reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def _unheard(_: ErrorCode) -> None:
+    """Nobody waits: a failure took the coordinator's partition offline, and the restart completes anew."""
 
 
 class TransactionShell:
@@ -99,7 +105,9 @@ class Transactions:
         clock: Clock,
         config: Callable[[], BrokerConfig],
         on_completed: Callable[[str], None],
+        metrics: Metrics,
     ) -> None:
+        self._metrics = metrics
         self._metadata = metadata
         self._partitions = partitions
         self._topics = topics
@@ -108,6 +116,7 @@ class Transactions:
         self._config = config
         self._on_completed = on_completed
         self._shells: dict[int, TransactionShell] = {}
+        self.load_times = LoadTimes()
         self._sender: MarkerSender | None = None
 
     def use(self, sender: MarkerSender) -> None:
@@ -128,11 +137,21 @@ class Transactions:
             raise CoordinatorFailed(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         return self.coordinator(coordinator_partition(transactional_id, topic.partition_count))
 
+    async def admit(self, transactional_id: str) -> None:
+        """Refuse an id that nobody knows yet where there are too many. Raises CoordinatorFailed."""
+        holder = await self.coordinator_of(transactional_id)
+        if holder.machine.get(transactional_id) is not None:
+            return
+        if sum(len(each.machine) for each in self._shells.values()) >= self._config().oncelog_max_transactional_ids:
+            self._metrics.limit_hit("oncelog.max.transactional.ids")
+            raise CoordinatorFailed(ErrorCode.POLICY_VIOLATION)
+
     def coordinator(self, index: int) -> TransactionShell:
         """The coordinator of a partition, loaded now if it is not yet. Raises CoordinatorFailed."""
         shell = self._shells.get(index)
         if shell is None:
-            shell = self._shells[index] = self._load(index)
+            with self.load_times.measured():
+                shell = self._shells[index] = self._load(index)
         if shell.shell.partition.is_offline:
             raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
         return shell
@@ -187,24 +206,92 @@ class Transactions:
 
     # requests
 
-    async def ask(self, transactional_id: str, decide: Decide, *, request: Request | None = None) -> Any:
-        """Decide, perform, and wait for the reply. With `request` it may be held. Raises CoordinatorFailed."""
-        holder = await self.coordinator_of(transactional_id)
+    def begin(
+        self,
+        transactional_id: str,
+        decide: Decide,
+        refused: Callable[[ErrorCode], Reply],
+        *,
+        request: Request | None = None,
+    ) -> Reply | Later | Coroutine[Any, Any, Reply]:
+        """Decide and perform: what a handler answers with, which keeps its turn. With `request` it may be held.
+
+        `refused` makes the reply of an error.
+        """
+        if not self.is_ready:
+            return self._begin_when_ready(transactional_id, decide, refused, request)
+        try:
+            holder = self.coordinator(self._index_of(transactional_id))
+        except CoordinatorFailed as failed:
+            return refused(failed.error_code)
+        decision = decide(holder.machine, self._clock.now_ms())
+        if request is not None and _only_waits(decision):
+            return self._held(holder, request, transactional_id, decide, decision, refused)
+        later = Later(keeps_turn=True)
+        holder.shell.begin(
+            decision, lambda code: later.give(decision.reply if code is ErrorCode.NONE else refused(code))
+        )
+        return later
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing has to be waited for before a decision: the topic is there, and producer ids are."""
+        return TRANSACTION_STATE_TOPIC in self._metadata.topics and not self._blocks.ids.wants_block()
+
+    async def make_ready(self) -> None:
+        """Wait until `is_ready`. Raises CoordinatorFailed."""
+        try:
+            await self._topics.internal(TRANSACTION_STATE_TOPIC)
+        except StorageError as error:
+            raise CoordinatorFailed(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        await self._ensure_producer_ids()
+
+    async def _begin_when_ready(
+        self, transactional_id: str, decide: Decide, refused: Callable[[ErrorCode], Reply], request: Request | None
+    ) -> Reply:
+        try:
+            await self.make_ready()  # and nothing is awaited between it and the decision that may take a producer id
+            holder = self.coordinator(self._index_of(transactional_id))
+            decision = decide(holder.machine, self._clock.now_ms())
+            if request is not None and _only_waits(decision):
+                return await self._held(holder, request, transactional_id, decide, decision, refused)
+            return await holder.shell.perform(decision)
+        except CoordinatorFailed as failed:
+            return refused(failed.error_code)
+
+    def _held(
+        self,
+        holder: TransactionShell,
+        request: Request,
+        transactional_id: str,
+        decide: Decide,
+        decision: Decision,
+        refused: Callable[[ErrorCode], Reply],
+    ) -> Coroutine[Any, Any, Reply]:
+        """Perform `decision` now, in the step that made it, and decide anew each time a transition has ended."""
+        done = holder.shell.perform(decision)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config().add_partitions_to_txn_retry_backoff_max_ms / 1000
-        while True:
-            await self._ensure_producer_ids()  # and nothing is awaited between it and the decision that may take one
-            decision = decide(holder.machine, self._clock.now_ms())
-            done = holder.shell.perform(decision)
-            if request is None or not _only_waits(decision) or loop.time() >= deadline:
-                return await done
-            request.hold()
+
+        async def held() -> Reply:
+            nonlocal decision, done
             try:
-                async with asyncio.timeout_at(deadline):
-                    await done
-                    await holder.not_busy(transactional_id)
-            except TimeoutError:
-                return decision.reply
+                while _only_waits(decision) and loop.time() < deadline:
+                    request.hold()
+                    try:
+                        async with asyncio.timeout_at(deadline):
+                            await done
+                            await holder.not_busy(transactional_id)
+                    except TimeoutError:
+                        return decision.reply
+                    await self._ensure_producer_ids()
+                    decision = decide(holder.machine, self._clock.now_ms())
+                    done = holder.shell.perform(decision)
+                return await done
+            except CoordinatorFailed as failed:
+                return refused(failed.error_code)
+
+        return held()
 
     async def _ensure_producer_ids(self) -> None:
         try:
@@ -233,9 +320,10 @@ class Transactions:
     def _perform_completion(self, holder: TransactionShell, decision: Decision) -> None:
         # Complete needs no sync: all its markers are synced, and without it Prepare has them sent once more.
         again, records = decision.markers, decision.records
-        holder.shell.perform(Decision(records=records), waits=False)
-        for record in records:
-            self._on_completed(record.transactional_id)
+        if records:
+            holder.shell.begin(Decision(records=records), _unheard, waits=False)
+            for record in records:
+                self._on_completed(record.transactional_id)
         if again:
             assert self._sender is not None
             self._sender.send_later(again)

@@ -25,6 +25,7 @@ from oncelog.cli.output import EXIT_FAILURE, columns
 from oncelog.errors import StorageError
 from oncelog.host.clock import RealClock
 from oncelog.host.files import RealFiles
+from oncelog.host.syncer import is_native
 from oncelog.wire import compiled
 from oncelog.wire.compression import Codec, compress, decompress
 from oncelog.wire.crc32c import crc32c, implementation
@@ -103,7 +104,7 @@ def _assertions() -> Finding:
 
 
 def _hot_paths() -> Finding:
-    parts = compiled()
+    parts = compiled() | ({"native_sync": is_native()} if platform.system() == "Linux" else {})
     slow = [name for name, is_compiled in parts.items() if not is_compiled]
     if slow:
         advice = "the same code runs, slower: with a C compiler there, pip install --force-reinstall --no-binary oncelog oncelog"

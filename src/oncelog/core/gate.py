@@ -155,10 +155,14 @@ class Gate:
         coordinator.woken.clear()
         return [refused(question, error_code) for entry in entries for question, _ in entry.questions]
 
-    def wake(self, transactional_id: str) -> list[int]:
-        """Its transaction is complete: ask now what was held; the nodes to send to."""
+    def wake(self, transactional_id: str, node_id: int | None = None) -> list[int]:
+        """Its transaction is complete: ask now what was held (where known, by that node); the nodes to send to."""
         nodes = []
-        for node_id, coordinator in self._coordinators.items():
+        if node_id is None:
+            coordinators = self._coordinators
+        else:
+            coordinators = {node_id: self._coordinators[node_id]} if node_id in self._coordinators else {}
+        for node_id, coordinator in coordinators.items():
             held = [entry for entry in coordinator.waiting if entry.first.transactional_id == transactional_id]
             for entry in held:
                 entry.due_ms = min(asked_ms for _, asked_ms in entry.questions)

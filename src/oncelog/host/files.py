@@ -1,4 +1,4 @@
-"""The door to the disk: `oncelog.log.files` over the operating system, and the syncer that waits in a worker thread.
+"""The door to the disk: `oncelog.log.files` over the operating system. Who waits for its syncs is in `host/syncer.py`.
 
 Writes are positional and unbuffered, so what a write returned is in the page cache and survives a kill; `sync` makes it
 survive a power cut. Every OSError becomes a StorageError here and nowhere else.
@@ -6,18 +6,15 @@ survive a power cut. Every OSError becomes a StorageError here and nowhere else.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
-from queue import SimpleQueue
-from typing import Protocol
+from collections.abc import Iterator
 
 from oncelog.errors import StorageError
-from oncelog.log.files import Buffer, File, Lock, Syncable
+from oncelog.log.files import Buffer, File, Lock
 
 
 @contextlib.contextmanager
@@ -39,6 +36,8 @@ class RealFile:
         self.path = path
         self._closing = threading.Lock()  # a descriptor closed during fdatasync could be another file's by then
         self._end: int | None = None
+        self._syncs_under_way = 0  # by descriptor, outside of Python: see `begin_sync`
+        self._descriptor_to_close = -1
         with _translated("open", path):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
 
@@ -89,12 +88,29 @@ class RealFile:
             if self._descriptor >= 0:
                 os.fdatasync(self._descriptor)
 
+    def begin_sync(self) -> int:
+        """The descriptor for somebody who syncs without `sync`: it stays open until `end_sync`. -1 on a closed file."""
+        if self._descriptor >= 0:
+            self._syncs_under_way += 1
+        return self._descriptor
+
+    def end_sync(self) -> None:
+        """That sync is over; a file that was closed meanwhile is closed now."""
+        self._syncs_under_way -= 1
+        if not self._syncs_under_way and self._descriptor_to_close >= 0:
+            os.close(self._descriptor_to_close)
+            self._descriptor_to_close = -1
+
     def close(self) -> None:
         """Close after a sync under way."""
         with self._closing:
-            if self._descriptor >= 0:
+            if self._descriptor < 0:
+                return
+            if self._syncs_under_way:
+                self._descriptor_to_close = self._descriptor
+            else:
                 os.close(self._descriptor)
-                self._descriptor = -1
+            self._descriptor = -1
 
 
 class RealLock:
@@ -190,88 +206,3 @@ class RealFiles:
     def lock(self, path: str) -> Lock:
         """Lock. Raises StorageError when another process holds it."""
         return RealLock(path)
-
-
-class Syncer(Protocol):
-    """Who waits for the disk, so that the loop need not."""
-
-    async def sync(self, files: Sequence[Syncable]) -> None:
-        """Return when all are durable; raises the first StorageError after all were tried."""
-        ...
-
-
-class RealSyncer:
-    """Syncs in worker threads: the files of one call side by side, which lets the disk merge their flushes.
-
-    A queue and threads of its own: an executor's hand-over costs a third of a small transaction (docs/performance.md).
-    """
-
-    def __init__(self, threads_max: int = 4) -> None:
-        self._threads_max = threads_max
-        self._threads: list[threading.Thread] = []
-        self._shares: SimpleQueue[tuple[_Call, Sequence[Syncable]] | None] = SimpleQueue()
-
-    async def sync(self, files: Sequence[Syncable]) -> None:
-        """Sync `files`. Once called it runs to its end even when the caller is cancelled."""
-        count = min(self._threads_max, len(files))
-        if not count:
-            return
-        while len(self._threads) < count:
-            thread = threading.Thread(target=_work, args=(self._shares,), name="oncelog-sync", daemon=True)
-            thread.start()
-            self._threads.append(thread)
-        call = _Call(count)
-        # One job per share of the files: a hand-over to a thread costs more than a sync of a clean file.
-        for first in range(count):
-            self._shares.put((call, files[first :: self._threads_max]))
-        await call.done
-
-    def close(self) -> None:
-        """End the threads; what they began is finished first."""
-        for _ in self._threads:
-            self._shares.put(None)
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
-
-
-class _Call:
-    """One call of the syncer: `done` when the last of its shares is, so that the loop is woken once."""
-
-    def __init__(self, count: int) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.done: asyncio.Future[None] = self._loop.create_future()
-        self._left = count
-        self._failed: BaseException | None = None
-        self._lock = threading.Lock()
-
-    def share_ended(self, failed: BaseException | None) -> None:
-        """From a worker thread."""
-        with self._lock:
-            self._left -= 1
-            self._failed = self._failed or failed
-            is_last = not self._left
-        if is_last:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-                self._loop.call_soon_threadsafe(self._end)
-
-    def _end(self) -> None:
-        if self.done.done():
-            return
-        if self._failed is not None:
-            self.done.set_exception(self._failed)
-        else:
-            self.done.set_result(None)
-
-
-def _work(shares: SimpleQueue[tuple[_Call, Sequence[Syncable]] | None]) -> None:
-    while (share := shares.get()) is not None:
-        call, files = share
-        failed: BaseException | None = None
-        for file in files:
-            try:
-                file.sync()
-            except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the sync is awaited
-                failed = failed or error
-        call.share_ended(failed)
-        del share, call, files

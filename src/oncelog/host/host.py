@@ -12,7 +12,7 @@ from oncelog.host.randomness import Random, RealRandom
 from oncelog.host.worker import InlineWorker, ThreadWorker, Worker
 
 if TYPE_CHECKING:
-    from oncelog.host.files import Syncer
+    from oncelog.host.syncer import Syncer
     from oncelog.log.files import Files
 
 
@@ -37,6 +37,7 @@ class Host:
 
 def real_host() -> Host:
     """The doors to this machine."""
-    from oncelog.host.files import RealFiles, RealSyncer
+    from oncelog.host.files import RealFiles
+    from oncelog.host.syncer import RealSyncer
 
     return Host(RealClock(), RealNetwork(), RealFiles(), RealSyncer(), RealRandom(), worker=ThreadWorker())

@@ -46,7 +46,16 @@ class Listener(TypingProtocol):
 
 
 class Network(TypingProtocol):
-    """How shells reach one another."""
+    """How shells reach one another.
+
+    `has_shortcut`: a process may hand itself messages without a connection. The simulator's network says no where it
+    wants to delay and lose such messages as well.
+    """
+
+    @property
+    def has_shortcut(self) -> bool:
+        """Whether what a process sends to itself need not be sent."""
+        ...
 
     async def listen(self, host: str, port: int, protocol_factory: ProtocolFactory) -> Listener:
         """Accept connections on host:port (0 picks a free port), one protocol object for each. Raises NetworkFailed."""
@@ -74,6 +83,8 @@ class RealListener:
 
 class RealNetwork:
     """TCP through the running asyncio (or uvloop) loop; both set TCP_NODELAY themselves."""
+
+    has_shortcut = True
 
     async def listen(self, host: str, port: int, protocol_factory: ProtocolFactory) -> Listener:
         """Accept connections on host:port. Raises AddressInUse or NetworkFailed."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator_shell import CoordinatorFailed
-from oncelog.broker.request import Request
+from oncelog.broker.request import Reply, Request, reply_of
+from oncelog.core.cluster_metadata import Topic
 from oncelog.core.topic_configs import CONSUMER_OFFSETS_TOPIC
 from oncelog.core.transaction_coordinator import coordinator_partition
 from oncelog.errors import ErrorCode, StorageError
@@ -17,25 +16,33 @@ if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
 
 
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, AddOffsetsToTxnResponse]:
+def handle(broker: Broker, request: Request) -> Reply:
     """Held while the previous transaction is being completed, at most for the bound."""
-    return _handle(broker, request)
-
-
-async def _handle(broker: Broker, request: Request) -> AddOffsetsToTxnResponse:
     message: AddOffsetsToTxnRequest = request.message
+    if not message.transactional_id:
+        return _refused(ErrorCode.INVALID_REQUEST)
+    topic = broker.metadata.topics.get(CONSUMER_OFFSETS_TOPIC)
+    return _when_there(broker, request) if topic is None else _begin(broker, request, topic)
+
+
+async def _when_there(broker: Broker, request: Request) -> Reply:
     try:
-        if not message.transactional_id:
-            raise CoordinatorFailed(ErrorCode.INVALID_REQUEST)
         topic = await broker.topics.internal(CONSUMER_OFFSETS_TOPIC)
-        name = TopicPartition(CONSUMER_OFFSETS_TOPIC, coordinator_partition(message.group_id, topic.partition_count))
-        reply: AddOffsetsToTxnResponse = await broker.transactions.ask(
-            message.transactional_id,
-            lambda machine, now_ms: machine.add_offsets_to_txn(message, request.api_version, now_ms, name),
-            request=request,
-        )
-    except CoordinatorFailed as failed:
-        return AddOffsetsToTxnResponse(error_code=failed.error_code)
     except StorageError:
-        return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return reply
+        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return await reply_of(_begin(broker, request, topic))
+
+
+def _begin(broker: Broker, request: Request, topic: Topic) -> Reply:
+    message: AddOffsetsToTxnRequest = request.message
+    name = TopicPartition(CONSUMER_OFFSETS_TOPIC, coordinator_partition(message.group_id, topic.partition_count))
+    return broker.transactions.begin(
+        message.transactional_id,
+        lambda machine, now_ms: machine.add_offsets_to_txn(message, request.api_version, now_ms, name),
+        _refused,
+        request=request,
+    )
+
+
+def _refused(code: ErrorCode) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(error_code=code)

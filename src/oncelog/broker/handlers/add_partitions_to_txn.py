@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.coordinator_shell import CoordinatorFailed
-from oncelog.broker.request import Request
+from oncelog.broker.request import Later, Reply, Request, Then, reply_of
 from oncelog.core.topic_configs import INTERNAL_TOPICS
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.add_partitions_to_txn import (
@@ -26,53 +25,91 @@ if TYPE_CHECKING:
 BATCHED_SINCE_VERSION = 4
 
 
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, AddPartitionsToTxnResponse]:
+def handle(broker: Broker, request: Request) -> Reply:
     """One bad topic fails its whole transaction (facts 4.3)."""
-    return _batched(broker, request) if request.api_version >= BATCHED_SINCE_VERSION else _single(broker, request)
+    if request.api_version < BATCHED_SINCE_VERSION:
+        return _single(broker, request)
+    return _Batched(request).begin(broker) if broker.transactions.is_ready else _batched_when_ready(broker, request)
 
 
-async def _single(broker: Broker, request: Request) -> AddPartitionsToTxnResponse:
+def _single(broker: Broker, request: Request) -> Reply:
     message: AddPartitionsToTxnRequest = request.message
     topics = message.v3_and_below_topics
     bad = _bad_topics(broker, topics, from_client=True)
     if bad is not None:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=bad)
-    transactional_id = message.v3_and_below_transactional_id
+
+    def refused(code: ErrorCode) -> AddPartitionsToTxnResponse:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_all(topics, code))
+
+    if not message.v3_and_below_transactional_id:
+        return refused(ErrorCode.INVALID_REQUEST)
+    return broker.transactions.begin(
+        message.v3_and_below_transactional_id,
+        lambda machine, now_ms: machine.add_partitions_to_txn(message, request.api_version, now_ms),
+        refused,
+        request=request,
+    )
+
+
+class _Batched:
+    """Some transactions' questions; counts those that are not answered."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._message: AddPartitionsToTxnRequest = request.message
+        self._results: list[Any] = [None] * len(self._message.transactions)
+        self._missing = len(self._results) + 1
+        self._later = Later(keeps_turn=True)
+
+    def begin(self, broker: Broker) -> Later:
+        """Only when the coordinators are ready: then none of them has to be waited for."""
+        for position, entry in enumerate(self._message.transactions):
+            outcome = _entry(broker, self._request, entry)
+            if isinstance(outcome, Later) and not outcome.is_given:
+                outcome.listen(Then(partial(self._given, position)))
+            else:
+                self._results[position] = outcome.reply if isinstance(outcome, Later) else outcome
+                self._missing -= 1
+        self._settled()
+        return self._later
+
+    def _given(self, position: int, reply: Reply) -> None:
+        self._results[position] = reply
+        self._settled()
+
+    def _settled(self) -> None:
+        self._missing -= 1
+        if not self._missing:
+            self._later.give(AddPartitionsToTxnResponse(results_by_transaction=self._results))
+
+
+async def _batched_when_ready(broker: Broker, request: Request) -> Reply:
     try:
-        if not transactional_id:
-            raise CoordinatorFailed(ErrorCode.INVALID_REQUEST)
-        reply: AddPartitionsToTxnResponse = await broker.transactions.ask(
-            transactional_id,
-            lambda machine, now_ms: machine.add_partitions_to_txn(message, request.api_version, now_ms),
-            request=request,
-        )
+        await broker.transactions.make_ready()
     except CoordinatorFailed as failed:
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_all(topics, failed.error_code))
-    return reply
+        message: AddPartitionsToTxnRequest = request.message
+        results = [_refused(entry, failed.error_code) for entry in message.transactions]
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    return await reply_of(_Batched(request).begin(broker))
 
 
-async def _batched(broker: Broker, request: Request) -> AddPartitionsToTxnResponse:
-    message: AddPartitionsToTxnRequest = request.message
-    results = await asyncio.gather(*(_entry(broker, request, entry) for entry in message.transactions))
-    return AddPartitionsToTxnResponse(results_by_transaction=list(results))
-
-
-async def _entry(broker: Broker, request: Request, entry: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult:
+def _entry(broker: Broker, request: Request, entry: AddPartitionsToTxnTransaction) -> Reply:
     bad = None if entry.verify_only else _bad_topics(broker, entry.topics, from_client=False)
     if bad is not None:
         return AddPartitionsToTxnResult(transactional_id=entry.transactional_id, topic_results=bad)
-    try:
-        if not entry.transactional_id:
-            raise CoordinatorFailed(ErrorCode.INVALID_REQUEST)
-        # Never held here: the asking broker's gate holds, so this connection stays free for other transactions.
-        reply: AddPartitionsToTxnResult = await broker.transactions.ask(
-            entry.transactional_id,
-            lambda machine, now_ms: machine.add_partitions(entry, request.api_version, now_ms),
-        )
-    except CoordinatorFailed as failed:
-        refused = _all(entry.topics, failed.error_code)
-        return AddPartitionsToTxnResult(transactional_id=entry.transactional_id, topic_results=refused)
-    return reply
+    if not entry.transactional_id:
+        return _refused(entry, ErrorCode.INVALID_REQUEST)
+    # Never held here: the asking broker's gate holds, so this connection stays free for other transactions.
+    return broker.transactions.begin(
+        entry.transactional_id,
+        lambda machine, now_ms: machine.add_partitions(entry, request.api_version, now_ms),
+        partial(_refused, entry),
+    )
+
+
+def _refused(entry: AddPartitionsToTxnTransaction, code: ErrorCode) -> AddPartitionsToTxnResult:
+    return AddPartitionsToTxnResult(transactional_id=entry.transactional_id, topic_results=_all(entry.topics, code))
 
 
 def _bad_topics(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator_shell import CoordinatorFailed
-from oncelog.broker.request import Request
+from oncelog.broker.request import Reply, Request
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -14,19 +12,17 @@ if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
 
 
-def handle(broker: Broker, request: Request) -> EndTxnResponse | Coroutine[Any, Any, EndTxnResponse]:
+def handle(broker: Broker, request: Request) -> Reply:
     """Never held: it is what others wait for."""
     message: EndTxnRequest = request.message
     if not message.transactional_id:
-        return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return _handle(broker, message, request.api_version)
+        return _refused(ErrorCode.INVALID_REQUEST)
+    return broker.transactions.begin(
+        message.transactional_id,
+        lambda machine, now_ms: machine.end_txn(message, request.api_version, now_ms),
+        _refused,
+    )
 
 
-async def _handle(broker: Broker, message: EndTxnRequest, version: int) -> EndTxnResponse:
-    try:
-        reply: EndTxnResponse = await broker.transactions.ask(
-            message.transactional_id, lambda machine, now_ms: machine.end_txn(message, version, now_ms)
-        )
-    except CoordinatorFailed as failed:
-        return EndTxnResponse(error_code=failed.error_code)
-    return reply
+def _refused(code: ErrorCode) -> EndTxnResponse:
+    return EndTxnResponse(error_code=code)

@@ -5,11 +5,10 @@ It comes from coordinators, and from operators (KIP-664), who may name the offse
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator_shell import CoordinatorFailed
-from oncelog.broker.request import Request
+from oncelog.broker.request import Later, Request
 from oncelog.core.topic_configs import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from oncelog.core.verdict import Refuse
 from oncelog.errors import ErrorCode, StorageError
@@ -37,7 +36,7 @@ class _Markers:
         self.broker = broker
         self.now_ms = broker.host.clock.now_ms()
         self.response = WriteTxnMarkersResponse()
-        self.done: asyncio.Future[WriteTxnMarkersResponse] = asyncio.get_running_loop().create_future()
+        self.later = Later()
         self._uncommitted = 1
         message: WriteTxnMarkersRequest = request.message
         for marker in message.markers:
@@ -118,10 +117,10 @@ class _Markers:
 
     def _settled(self) -> None:
         self._uncommitted -= 1
-        if self._uncommitted == 0 and not self.done.done():
-            self.done.set_result(self.response)
+        if self._uncommitted == 0:
+            self.later.give(self.response)
 
 
-def handle(broker: Broker, request: Request) -> asyncio.Future[WriteTxnMarkersResponse]:
+def handle(broker: Broker, request: Request) -> Later:
     """Append every marker now; one result per partition once all are committed."""
-    return _Markers(broker, request).done
+    return _Markers(broker, request).later

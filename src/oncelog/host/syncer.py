@@ -1,0 +1,201 @@
+"""Who waits for the disk, so that the loop need not: threads that sync, the loop woken once for each call.
+
+With the compiled `native_sync` no Python runs in those threads: a Python thread per sync costs a fifth of a small
+transaction in wake-ups at the interpreter's lock (docs/performance.md). Without it, and for what is not a plain file
+(a directory's names), threads of Python do the same. A failed sync is reported, and never tried again here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Awaitable, Sequence
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Protocol
+
+from oncelog.errors import StorageError
+from oncelog.host.files import RealFile
+from oncelog.log.files import Syncable
+
+if TYPE_CHECKING:
+    from oncelog.host.native_sync import Pool
+
+THREADS_MAX = 4
+
+
+class Syncer(Protocol):
+    """Who waits for the disk, so that the loop need not."""
+
+    def sync(self, files: Sequence[Syncable]) -> Awaitable[None]:
+        """Return when all are durable; raises the first StorageError after all were tried.
+
+        Once called it runs to its end, even when nobody waits any more.
+        """
+        ...
+
+    def close(self) -> None:
+        """End what it keeps for its work; what was begun is finished first."""
+        ...
+
+
+def native_pool(threads_max: int) -> Pool | None:
+    """The compiled threads, None where they were not built."""
+    try:
+        from oncelog.host.native_sync import Pool
+    except ImportError:
+        return None
+    return Pool(threads_max)
+
+
+def is_native() -> bool:
+    """Whether syncs wait without the interpreter's lock here (`oncelog doctor` shows it)."""
+    return native_pool(1) is not None
+
+
+class RealSyncer:
+    """The files of one call are synced side by side, which lets the disk merge their flushes."""
+
+    def __init__(self, threads_max: int = THREADS_MAX) -> None:
+        self._pool = native_pool(threads_max)
+        self._python = PythonThreads(threads_max)
+        self._loop: asyncio.AbstractEventLoop | None = None  # whose turn the pool's ended calls are taken in
+        self._under_way: dict[int, tuple[_Call, list[RealFile]]] = {}  # by the pool's token
+
+    def sync(self, files: Sequence[Syncable]) -> asyncio.Future[None]:
+        """Begin to sync `files`; the future fails with the first StorageError after all were tried."""
+        pool = self._pool_here()
+        plain = [each for each in files if type(each) is RealFile] if pool is not None else []
+        others = files if not plain else [each for each in files if type(each) is not RealFile]
+        call = _Call(bool(plain) + bool(others))
+        if pool is not None and plain:
+            self._submit(pool, plain, call)
+        if others:
+            self._python.begin(others, call)
+        return call.done
+
+    def close(self) -> None:
+        """End the threads; what they began is finished first. A later `sync` begins new ones."""
+        self._python.close()
+        if self._pool is None:
+            return
+        self._pool.close()
+        self._take_ended()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._pool.fileno())
+        self._loop = None
+
+    def _pool_here(self) -> Pool | None:
+        """The pool, with the running loop as the one that it wakes."""
+        loop = asyncio.get_running_loop()
+        if self._pool is None or loop is self._loop:
+            return self._pool
+        if self._under_way and self._loop is not None and not self._loop.is_closed():
+            return None  # two loops at once share no pool
+        self._loop = loop
+        loop.add_reader(self._pool.fileno(), self._take_ended)
+        return self._pool
+
+    def _submit(self, pool: Pool, files: list[RealFile], call: _Call) -> None:
+        is_open = [(each, descriptor) for each in files if (descriptor := each.begin_sync()) >= 0]
+        if not is_open:
+            call.part_ended(None)  # closed meanwhile: there is nothing to make durable for anybody
+            return
+        token = pool.submit([descriptor for _, descriptor in is_open])
+        self._under_way[token] = (call, [each for each, _ in is_open])
+
+    def _take_ended(self) -> None:
+        assert self._pool is not None
+        for token, error, index in self._pool.ended():
+            call, files = self._under_way.pop(token)
+            for each in files:
+                each.end_sync()
+            call.part_ended(StorageError(f"cannot sync {files[index].path}: {os.strerror(error)}") if error else None)
+
+
+class _Call:
+    """One call of the syncer: `done` when its last part has ended. On the loop only."""
+
+    def __init__(self, part_count: int) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._left = part_count
+        self._failed: BaseException | None = None
+        if not part_count:
+            self.done.set_result(None)
+
+    def part_ended(self, failed: BaseException | None) -> None:
+        """One of its parts was tried in full."""
+        self._left -= 1
+        self._failed = self._failed or failed
+        if self._left or self.done.done() or self.done.get_loop().is_closed():
+            return
+        if self._failed is not None:
+            self.done.set_exception(self._failed)
+        else:
+            self.done.set_result(None)
+
+
+class PythonThreads:
+    """Threads of Python that call `sync()`: where nothing is compiled, and for what has no descriptor of its own.
+
+    A queue and threads of their own: an executor's hand-over costs a third of a small transaction.
+    """
+
+    def __init__(self, threads_max: int) -> None:
+        self._threads_max = threads_max
+        self._threads: list[threading.Thread] = []
+        self._shares: SimpleQueue[tuple[_Part, Sequence[Syncable]] | None] = SimpleQueue()
+
+    def begin(self, files: Sequence[Syncable], call: _Call) -> None:
+        """Sync `files`, in shares side by side, as one part of `call`."""
+        count = min(self._threads_max, len(files))
+        while len(self._threads) < count:
+            thread = threading.Thread(target=_work, args=(self._shares,), name="oncelog-sync", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        part = _Part(count, call)
+        for first in range(count):  # a hand-over to a thread costs more than a sync of a clean file
+            self._shares.put((part, files[first :: self._threads_max]))
+
+    def close(self) -> None:
+        """End the threads; what they began is finished first."""
+        for _ in self._threads:
+            self._shares.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+
+class _Part:
+    """The shares of one part of a call; the last one wakes the loop."""
+
+    def __init__(self, share_count: int, call: _Call) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._call = call
+        self._left = share_count
+        self._failed: BaseException | None = None
+        self._lock = threading.Lock()
+
+    def share_ended(self, failed: BaseException | None) -> None:
+        """From a worker thread."""
+        with self._lock:
+            self._left -= 1
+            self._failed = self._failed or failed
+            is_last = not self._left
+        if is_last:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                self._loop.call_soon_threadsafe(self._call.part_ended, self._failed)
+
+
+def _work(shares: SimpleQueue[tuple[_Part, Sequence[Syncable]] | None]) -> None:
+    while (share := shares.get()) is not None:
+        part, files = share
+        failed: BaseException | None = None
+        for file in files:
+            try:
+                file.sync()
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the sync is awaited
+                failed = failed or error
+        part.share_ended(failed)
+        del share, part, files
