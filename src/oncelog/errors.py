@@ -188,6 +188,14 @@ class IllegalState(OncelogError):
     """The call does not fit the state of the object, for example `send` after `prepare_transaction`."""
 
 
+class InstanceFenced(OncelogError):
+    """A newer instance of a dual writer took over; of the transaction that met this nothing was written."""
+
+
+class OutcomeUnknown(OncelogError):
+    """A database was asked to commit a dual write and cannot be asked what became of it; recovery will tell."""
+
+
 class KafkaError(OncelogError):
     """An error with a code of Kafka's protocol; `retriable`, `abortable` and `fatal` say what can be done about it."""
 

@@ -201,6 +201,11 @@ class Producer(_Blocking[AsyncProducer]):
         sent = self._call(self._client.send_many(topic, records, partition=partition))
         return [SentRecord(each, self._owner) for each in sent]
 
+    def stop(self, timeout_ms: int | None = None) -> None:
+        """As the async client's. In a forked child nothing: the connections are the parent's."""
+        if os.getpid() == self._owner.process_id:
+            self._call(self._client.stop(timeout_ms))
+
     send_and_wait = _blocking(AsyncProducer.send_and_wait)
     send_arrow = _blocking(AsyncProducer.send_arrow)
     flush = _blocking(AsyncProducer.flush)

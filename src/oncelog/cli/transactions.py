@@ -12,6 +12,7 @@ from oncelog.cli.durations import DURATION
 from oncelog.cli.output import EXIT_FOUND, Column, columns
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions_explain import explain
+from oncelog.cli.transactions_in_doubt import in_doubt
 from oncelog.cli.transactions_repair import abort, complete, force_terminate
 from oncelog.client.transaction_listing import NEVER_MS, HangingTransaction, TransactionDescription
 
@@ -40,7 +41,7 @@ def transactions() -> None:
 
     \b
     Three ways to end a transaction that does not end by itself:
-      complete         a prepared one (two-phase commit), as its database decided
+      complete         a prepared one (two-phase commit), as its database decided (in-doubt asks the database itself)
       force-terminate  a transactional id's: aborted everywhere, its producer fenced
       abort            one that no coordinator owns ("hanging"), on one partition
     """
@@ -209,5 +210,5 @@ async def find_hanging(
         ctx.exit(EXIT_FOUND)
 
 
-for _command in (explain, abort, force_terminate, complete):
+for _command in (explain, abort, force_terminate, complete, in_doubt):
     transactions.add_command(_command)

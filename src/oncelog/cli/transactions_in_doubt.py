@@ -1,0 +1,111 @@
+"""`oncelog transactions in-doubt`: the janitor of dual writes (docs/dual-writes.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oncelog.cli.clients import arguments
+from oncelog.cli.command import Command, Settings
+from oncelog.cli.durations import DURATION
+from oncelog.cli.output import EXIT_FOUND, Failed, columns
+from oncelog.client.config import AdminConfig, ProducerConfig
+
+if TYPE_CHECKING:
+    from oncelog.recipes.janitor import InDoubt, Resolved
+
+SHOWN = ("transactional_id", "open_state", "duration_ms", "stored_state", "instance_version", "verdict", "result")
+
+
+@click.command("in-doubt", cls=Command, changes=True, watchable=True)
+@click.option(
+    "--database", "url", required=True, metavar="URL", help="SQLAlchemy's URL, rocksdb:///DIR, zookeeper://HOST:PORT."
+)
+@click.option("--open-longer-than", "older_than_ms", type=DURATION, default=0, help="Only transactions that are older.")
+@click.option(
+    "--resolve", "resolves", is_flag=True, help="Complete each as the database says; fences a living instance."
+)
+@click.option("--metrics", is_flag=True, help="Print Prometheus's text format instead, e.g. for a textfile collector.")
+@click.option("--exit-code", is_flag=True, help="Exit status 3 when there is any.")
+@click.pass_context
+async def in_doubt(
+    ctx: click.Context, url: str, older_than_ms: int, resolves: bool, metrics: bool, exit_code: bool
+) -> None:
+    """Prepared transactions of dual writes, and what their database says of them.
+
+    \b
+    commit     the database holds this very transaction: its instance died before it completed the topic
+    abort      it does not: its instance died before the database committed, or is still writing
+    not-here   the database has never seen the id; another one decides, and --resolve leaves it alone
+    """
+    settings = ctx.ensure_object(Settings)
+    if metrics and resolves:
+        raise click.UsageError("--metrics only looks: leave --resolve away")
+    found, resolved = await asyncio.to_thread(_look, settings, url, older_than_ms, resolves)
+    if metrics:
+        from oncelog.recipes.janitor import metrics_text
+
+        click.echo(metrics_text(found), nl=False)
+    else:
+        _show(settings, found, resolved)
+    if found and exit_code:
+        ctx.exit(EXIT_FOUND)
+
+
+def _look(settings: Settings, url: str, older_than_ms: int, resolves: bool) -> tuple[list[InDoubt], list[Resolved]]:
+    """Find, ask, resolve: blocking, as databases are."""
+    try:
+        from oncelog.recipes.janitor import find_in_doubt, resolve
+        from oncelog.recipes.missing import MissingLibrary
+        from oncelog.recipes.opening import open_database
+    except ImportError as error:  # pragma: no cover
+        raise Failed(str(error)) from error
+    try:
+        with open_database(url) as database:
+            config = arguments(AdminConfig, settings)
+            try:
+                found = find_in_doubt(database, older_than_ms=older_than_ms, **config)
+                if not (resolves and _confirmed(settings, found)):
+                    return found, []
+                config = arguments(ProducerConfig, settings, max_block_ms=settings.timeout_ms)
+                return found, resolve(database, found, **config)
+            except database.errors as error:
+                raise Failed(
+                    f"the database: {_first_line(error)}", "has it a table kafka_transaction_state?"
+                ) from error
+    except MissingLibrary as error:
+        raise Failed(str(error)) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _confirmed(settings: Settings, found: list[InDoubt]) -> bool:
+    from oncelog.recipes.janitor import Verdict
+
+    wanted = [each for each in found if each.verdict is not Verdict.NOT_HERE]
+    if not wanted:
+        return False
+    what = "; ".join(f"{each.verdict.value} {each.open_state} of {each.transactional_id}" for each in wanted)
+    return settings.confirm(f"as the database says, and fencing their instances: {what}", "resolve")
+
+
+def _show(settings: Settings, found: list[InDoubt], resolved: list[Resolved]) -> None:
+    results = {each.transactional_id: "committed" if each.is_committed else "aborted" for each in resolved}
+    rows: list[dict[str, Any]] = [
+        {
+            "transactional_id": each.transactional_id,
+            "open_state": str(each.open_state),
+            "duration_ms": each.duration_ms,
+            "stored_state": None if each.stored is None else str(each.stored.prepared_state),
+            "instance_version": None if each.stored is None else each.stored.instance_version,
+            "verdict": each.verdict.value,
+            "result": results.get(each.transactional_id),
+            "partitions": [str(where) for where in each.partitions],
+        }
+        for each in found
+    ]
+    settings.out.rows(columns(*SHOWN, wide=["partitions"]), rows, empty="no transaction is in doubt")

@@ -1,0 +1,322 @@
+"""Rows in a database and records in topics, together or not at all (KIP-939), for asyncio.
+
+The steps and their order are decided in `core/dual_write.py`; here they are carried out. `recipes/sync.py` is the same
+without async.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from oncelog.client.config import snake_case
+from oncelog.client.producer import Headers, Producer
+from oncelog.client.records import Delivery
+from oncelog.core import dual_write as core
+from oncelog.core.dual_write import DualWrite, Outcome, Phase, StoredState
+from oncelog.core.transaction_requests import GroupMetadata
+from oncelog.errors import IllegalState, OutcomeUnknown
+from oncelog.host.host import Host
+from oncelog.recipes.database import AsyncDatabase, AsyncDatabaseTransaction, NotCommitted
+from oncelog.recipes.endings import (
+    BACKOFF_MAX_MS,
+    BACKOFF_MS,
+    EXPECTED,
+    RECOVERY_TIMEOUT_MS,
+    STOP_TIMEOUT_MS,
+    is_retriable,
+    log,
+    producer_config,
+    raise_ending,
+    raise_unrecovered,
+)
+from oncelog.types import OffsetAndMetadata, PreparedTxnState, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+H = TypeVar("H")
+
+
+class Transaction(Generic[H]):
+    """An open dual write. `database` is the adapter's handle (a connection ...): write rows, do not commit."""
+
+    def __init__(self, writer: DualWriter[H], database: H, producer: Producer) -> None:
+        self.database = database
+        self._writer, self._producer = writer, producer
+
+    def _check(self) -> Producer:
+        self._writer._check_may_send(self)
+        return self._producer
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """As `Producer.send`. Raises IllegalState after `prepare` and after the end."""
+        return await self._check().send(topic, value, key, headers, partition, timestamp_ms)
+
+    async def send_many(
+        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], *, partition: int | None = None
+    ) -> list[Delivery]:
+        """As `Producer.send_many`: (key, value) pairs, in order."""
+        return await self._check().send_many(topic, records, partition=partition)
+
+    async def send_arrow(self, topic: str | None, batch: pa.RecordBatch, *, partition: int | None = None) -> None:
+        """As `Producer.send_arrow`."""
+        await self._check().send_arrow(topic, batch, partition=partition)
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
+    ) -> None:
+        """As `Producer.send_offsets_to_transaction`."""
+        await self._check().send_offsets_to_transaction(offsets, group)
+
+    async def prepare(self) -> PreparedTxnState:
+        """No record follows; rows may. The end of the block does this where you did not."""
+        self._check()
+        return await self._writer._prepare()
+
+
+class DualWriter(Generic[H]):
+    """Writes rows and records together. `async with DualWriter(...) as writer:` or `start` and `stop`.
+
+    One transaction at a time; others wait. An exception from `transaction()` means that nothing was written on either
+    side (OutcomeUnknown: that nobody knows yet); no exception, that both are, or that the topic will follow.
+
+    Args:
+        database: an adapter of `oncelog.recipes`; it stays yours to close.
+        transactional_id: of this writer; two instances with one id fence one another.
+        recovery_timeout_ms: how long to ask what became of a commit that the database did not answer.
+        host: the doors to the outside (tests).
+        config: the producer's keys in snake case (bootstrap_servers ...).
+
+    Raises:
+        ConfigurationError: an unknown key, or one that a dual write decides by itself.
+    """
+
+    def __init__(
+        self,
+        database: AsyncDatabase[H],
+        *,
+        transactional_id: str,
+        recovery_timeout_ms: int = RECOVERY_TIMEOUT_MS,
+        host: Host | None = None,
+        **config: Any,
+    ) -> None:
+        self._database, self._host = database, host
+        self._config = producer_config(transactional_id, config)
+        self.transactional_id = transactional_id
+        self._recovery_timeout_ms = recovery_timeout_ms
+        self._machine = DualWrite()
+        self._producer: Producer | None = Producer(host=host, **self._config)
+        self._is_new = True
+        self._open: AsyncDatabaseTransaction[H] | None = None
+        self._current: Transaction[H] | None = None
+        self._lock = asyncio.Lock()
+        self._owner: asyncio.Task[Any] | None = None
+        self._expected = (*EXPECTED, *database.errors)
+
+    @classmethod
+    def from_config(cls, database: AsyncDatabase[H], config: Mapping[str, Any], **more: Any) -> Self:
+        """From Kafka's dotted keys, `transactional.id` among them; `more` are keyword arguments beside them."""
+        return cls(database, **{**snake_case(config), **more})
+
+    # -- life
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Fence older instances and complete what they left. Raises KafkaError, the database's errors, InstanceFenced."""
+        await self.recover()
+
+    async def stop(self) -> None:
+        """Give up an open transaction, leave a prepared one to the next start, close the producer."""
+        self._machine.abandon()
+        await self._carry_out()
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.stop(timeout_ms=STOP_TIMEOUT_MS)
+
+    async def recover(self) -> Outcome | None:
+        """Make database and topic agree; the outcome of this object's last transaction (None: there was none).
+
+        `start` and, where it is needed, every `transaction` do this. Raises as `start`.
+        """
+        async with self._one_at_a_time():
+            await self._recover()
+            return self._machine.outcome
+
+    # -- writing
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction[H]]:
+        """Both transactions, open; committed at the end of the block, given up when it raises.
+
+        Raises:
+            InstanceFenced: a newer instance took over; nothing was written.
+            OutcomeUnknown: the database cannot say whether it committed; `recover` will.
+            KafkaError, the database's errors: nothing was written.
+        """
+        async with self._one_at_a_time():
+            if self._machine.phase is not Phase.READY:
+                await self._recover()
+            transaction = await self._begin()
+            try:
+                yield transaction
+            except BaseException:
+                self._machine.abandon()
+                await self._carry_out()
+                raise
+            else:
+                await self._commit()
+            finally:
+                self._current = None
+
+    @asynccontextmanager
+    async def _one_at_a_time(self) -> AsyncIterator[None]:
+        me = asyncio.current_task()
+        if self._owner is not None and self._owner is me:
+            raise IllegalState("a transaction of this writer is open in this task")
+        async with self._lock:
+            self._owner = me
+            try:
+                yield
+            finally:
+                self._owner = None
+
+    async def _begin(self) -> Transaction[H]:
+        self._machine.begin()
+        error = await self._carry_out()
+        if not self._machine.is_open:
+            assert error is not None
+            raise error
+        assert self._open is not None
+        assert self._producer is not None
+        self._current = Transaction(self, self._open.handle, self._producer)
+        return self._current
+
+    def _check_may_send(self, transaction: Transaction[H]) -> None:
+        if transaction is not self._current:
+            raise IllegalState("this transaction is over")
+        self._machine.check_may_send()
+
+    async def _prepare(self) -> PreparedTxnState:
+        self._machine.prepare()
+        error = await self._carry_out()
+        if error is not None:
+            raise error
+        return self._machine.prepared_state
+
+    async def _commit(self) -> None:
+        self._machine.commit()
+        error = await self._carry_out()
+        if self._machine.outcome is Outcome.UNKNOWN:
+            await self._find_out()
+        raise_ending(self.transactional_id, self._machine, error)
+
+    async def _find_out(self) -> None:
+        """Ask again and again what became of the commit, until the time is up."""
+        loop = asyncio.get_running_loop()
+        ends, backoff_ms = loop.time() + self._recovery_timeout_ms / 1000, BACKOFF_MS
+        while self._machine.phase is Phase.IN_DOUBT and loop.time() < ends:
+            await asyncio.sleep(backoff_ms / 1000)
+            backoff_ms = min(2 * backoff_ms, BACKOFF_MAX_MS)
+            self._machine.recover()
+            await self._carry_out()
+
+    async def _recover(self) -> None:
+        if self._machine.phase is not Phase.FENCED:
+            self._machine.recover()
+            error = await self._carry_out()
+        else:
+            error = None
+        if self._machine.phase is Phase.IN_DOUBT and self._machine.outcome is Outcome.UNKNOWN:
+            raise OutcomeUnknown(f"{self.transactional_id!r}: the database cannot be asked: {error}") from error
+        raise_unrecovered(self.transactional_id, self._machine, error)
+
+    # -- effects
+
+    async def _carry_out(self) -> BaseException | None:
+        """Carry out what the machine wants; the first error on the way, if any."""
+        first: BaseException | None = None
+        machine = self._machine
+        while (effect := machine.next_effect()) is not None:
+            try:
+                result = await self._perform(effect)
+            except self._expected as error:
+                log.debug("%s: %s: %r", self.transactional_id, type(effect).__name__, error)
+                first = first or error
+                machine.failed(is_retriable=is_retriable(error), is_definite=isinstance(error, NotCommitted))
+            except BaseException:
+                machine.interrupted()
+                raise
+            else:
+                machine.succeeded(result)
+        return first
+
+    async def _perform(self, effect: core.Effect) -> Any:
+        match effect:
+            case core.BeginDatabase():
+                self._open = await self._database.begin()
+            case core.StoreState(stored=stored):
+                return await self._transaction.store(self.transactional_id, stored)
+            case core.CommitDatabase():
+                await self._transaction.commit()
+                self._open = None
+            case core.RollbackDatabase():
+                transaction, self._open = self._open, None
+                if transaction is not None:
+                    await transaction.rollback()
+            case core.TakeOver(expected_version=expected_version):
+                return await self._database.take_over(self.transactional_id, expected_version)
+            case core.ReadState():
+                return await self._database.read(self.transactional_id) or StoredState(0, PreparedTxnState())
+            case _:
+                return await self._perform_on_topic(effect)
+        return None
+
+    async def _perform_on_topic(self, effect: core.Effect) -> Any:
+        if isinstance(effect, core.KeepTopic):
+            return await self._keep()
+        producer = self._producer
+        if producer is None:
+            raise IllegalState("this writer is not running: use `async with`, or call start()")
+        match effect:
+            case core.BeginTopic():
+                producer.begin_transaction()
+            case core.PrepareTopic():
+                return await producer.prepare_transaction()
+            case core.CompleteTopic(prepared_state=prepared_state):
+                await producer.complete_transaction(prepared_state)
+            case core.AbortTopic():
+                await producer.abort_transaction()
+        return None
+
+    async def _keep(self) -> PreparedTxnState:
+        producer, self._producer = self._producer, None
+        if producer is None or not self._is_new:
+            if producer is not None:
+                await producer.stop(timeout_ms=STOP_TIMEOUT_MS)
+            producer = Producer(host=self._host, **self._config)
+        self._is_new = False
+        await producer.start()
+        self._producer = producer
+        return producer.prepared_state
+
+    @property
+    def _transaction(self) -> AsyncDatabaseTransaction[H]:
+        assert self._open is not None
+        return self._open

@@ -1,0 +1,97 @@
+"""What both writers share: the producer's configuration, errors with their way out, and how a transaction's end is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from oncelog.core.dual_write import DualWrite, Outcome, Phase
+from oncelog.errors import (
+    ConfigurationError,
+    IllegalState,
+    InstanceFenced,
+    KafkaError,
+    OutcomeUnknown,
+    TransactionalIdAuthorization,
+    UnsupportedVersion,
+)
+from oncelog.recipes.database import NotCommitted, check_transactional_id
+
+log = logging.getLogger("oncelog.recipes")
+
+RECOVERY_TIMEOUT_MS = 30_000
+BACKOFF_MS, BACKOFF_MAX_MS = 50, 2000
+STOP_TIMEOUT_MS = 1000
+# What an effect may raise besides the database's own errors.
+EXPECTED: tuple[type[Exception], ...] = (KafkaError, IllegalState, NotCommitted, TimeoutError, OSError)
+_OURS = ("transaction_two_phase_commit_enable", "keep_prepared_txn", "transaction_timeout_ms", "transactional_id")
+
+
+def producer_config(transactional_id: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The producer's keyword arguments. Raises ConfigurationError for what a dual write decides by itself."""
+    for name in _OURS:
+        if name in config:
+            raise ConfigurationError(f"{name}: a dual write sets it by itself")
+    return {
+        "linger_ms": 0,  # every transaction ends with a flush
+        **config,
+        "transactional_id": check_transactional_id(transactional_id),
+        "transaction_two_phase_commit_enable": True,
+        "keep_prepared_txn": True,
+    }
+
+
+def explained(error: KafkaError) -> KafkaError:
+    """An error of the producer's start, with what to do about it where the broker has no two-phase commit."""
+    if isinstance(error, TransactionalIdAuthorization | UnsupportedVersion):
+        return type(error)(
+            f"dual writes need two-phase commit (KIP-939): an oncelog broker with transaction.version 3 and "
+            f"transaction.two.phase.commit.enable=true; it said: {error.message or error}"
+        )
+    return error
+
+
+def is_retriable(error: BaseException) -> bool:
+    """Whether the same call may be made again."""
+    return isinstance(error, KafkaError) and error.retriable
+
+
+def fenced(transactional_id: str, machine: DualWrite) -> InstanceFenced:
+    """This instance is over."""
+    return InstanceFenced(
+        f"a newer instance of {transactional_id!r} took over (this one had version {machine.instance_version}); "
+        "nothing of this transaction was written: end this process, or start a new DualWriter to take over in turn"
+    )
+
+
+def raise_ending(transactional_id: str, machine: DualWrite, error: BaseException | None) -> None:
+    """After a commit: return where it is decided, else raise why nothing was written, or that nobody knows."""
+    if machine.outcome is Outcome.COMMITTED:
+        if machine.phase is not Phase.READY:
+            log.warning(
+                "%s: the database has committed %s; the topic follows with the next recovery (%s)",
+                transactional_id,
+                machine.prepared_state,
+                error,
+            )
+        return
+    if machine.outcome is Outcome.UNKNOWN:
+        raise OutcomeUnknown(
+            f"{transactional_id!r}: the database did not say whether it committed {machine.prepared_state}, and cannot be "
+            "asked; call recover() before you write this again, it gives the outcome"
+        ) from error
+    if machine.phase is Phase.FENCED:
+        raise fenced(transactional_id, machine) from error
+    if error is not None:
+        raise error
+
+
+def raise_unrecovered(transactional_id: str, machine: DualWrite, error: BaseException | None) -> None:
+    """After a recovery: return where the instance is ready."""
+    if machine.phase is Phase.READY:
+        return
+    if machine.phase is Phase.FENCED:
+        raise fenced(transactional_id, machine) from error
+    assert error is not None, "a recovery that does not end was stopped by an error"
+    raise explained(error) if isinstance(error, KafkaError) else error

@@ -1,0 +1,322 @@
+"""Dual writes through SQLAlchemy 2: PostgreSQL, SQLite, MySQL and MariaDB; connections, ORM sessions, async connections.
+
+`handle` is a Connection (Session, AsyncConnection) inside a transaction: do not commit it. `Session(bind=handle)` works.
+MySQL: a newer instance waits for one that stopped just before its commit until the server drops that connection
+(`wait_timeout`); use InnoDB with innodb_flush_log_at_trx_commit=1, the default.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Self
+
+from oncelog.core.dual_write import StoredState
+from oncelog.errors import ConfigurationError, IllegalState
+from oncelog.recipes.database import STALL_LIMIT_MS, TABLE
+from oncelog.recipes.missing import missing
+from oncelog.types import PreparedTxnState
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.dialects import mysql
+    from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransaction
+    from sqlalchemy.orm import Session, sessionmaker
+except ImportError as error:
+    raise missing("sqlalchemy", "sql", error) from error
+
+metadata = sa.MetaData()
+# MySQL compares text without regard to case unless told otherwise: two ids would share a row.
+_ID = sa.String(255).with_variant(mysql.VARCHAR(255, collation="utf8mb4_bin"), "mysql", "mariadb")
+states = sa.Table(
+    TABLE,
+    metadata,
+    sa.Column("transactional_id", _ID, primary_key=True),
+    sa.Column("prepared_transaction_state", sa.String(64), nullable=False),
+    sa.Column("instance_version", sa.BigInteger, nullable=False, autoincrement=False),
+    mysql_engine="InnoDB",
+    mariadb_engine="InnoDB",
+)
+SQLITE_FULL = 2
+
+
+def _check_durable(connection: sa.Connection) -> None:
+    """Raise ConfigurationError where a commit that is acknowledged could be lost."""
+    name = connection.dialect.name
+    if name == "postgresql" and connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "off":
+        raise ConfigurationError("synchronous_commit=off: PostgreSQL may lose what it acknowledged; set it to on")
+    if name == "sqlite" and connection.exec_driver_sql("PRAGMA synchronous").scalar_one() < SQLITE_FULL:
+        raise ConfigurationError("PRAGMA synchronous is less than FULL: SQLite may lose what it acknowledged")
+
+
+def _lock_sqlite(connection: sa.Connection) -> None:
+    """A reader that turns writer can be refused at once in SQLite; BEGIN IMMEDIATE makes writers wait for one another."""
+    if connection.dialect.name == "sqlite" and not getattr(connection.connection, "in_transaction", False):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _raise_version(connection: sa.Connection, transactional_id: str, expected_version: int | None) -> int | None:
+    """Inside a transaction: raise it. IntegrityError: another instance has just created the row; do it again."""
+    _check_durable(connection)
+    mine = states.c.transactional_id == transactional_id
+    which = mine if expected_version is None else mine & (states.c.instance_version == expected_version)
+    change = states.update().where(which).values(instance_version=states.c.instance_version + 1)
+    if connection.execute(change).rowcount == 0:
+        if expected_version is not None:
+            return None
+        row = {"transactional_id": transactional_id, "prepared_transaction_state": "", "instance_version": 1}
+        connection.execute(states.insert().values(**row))
+    return int(connection.execute(sa.select(states.c.instance_version).where(mine)).scalar_one())
+
+
+def _store(connection: sa.Connection, transactional_id: str, stored: StoredState, stall_limit_ms: int) -> bool:
+    mine = states.c.transactional_id == transactional_id
+    which = mine & (states.c.instance_version == stored.instance_version)
+    if connection.dialect.name == "postgresql":
+        # See STORE_POSTGRESQL: a session that stops here must not hold the row for ever.
+        limit = sa.func.set_config("idle_in_transaction_session_timeout", str(stall_limit_ms), True)
+        which &= limit.is_not(None)
+    change = states.update().where(which).values(prepared_transaction_state=str(stored.prepared_state))
+    return connection.execute(change).rowcount == 1
+
+
+def _read(connection: sa.Connection, transactional_id: str) -> StoredState | None:
+    row = connection.execute(sa.select(states).where(states.c.transactional_id == transactional_id)).first()
+    return None if row is None else _state_of(row)
+
+
+def _read_all(connection: sa.Connection) -> dict[str, StoredState]:
+    return {row.transactional_id: _state_of(row) for row in connection.execute(sa.select(states))}
+
+
+def _state_of(row: sa.Row[Any]) -> StoredState:
+    return StoredState(int(row.instance_version), PreparedTxnState(row.prepared_transaction_state))
+
+
+def _check_active(is_active: bool) -> None:
+    if not is_active:
+        raise IllegalState("the transaction was ended by the application (commit, rollback); its rows are not covered")
+
+
+class _Open:
+    """A Connection's transaction."""
+
+    def __init__(self, connection: sa.Connection, stall_limit_ms: int) -> None:
+        self.handle = connection
+        self._stall_limit_ms = stall_limit_ms
+        try:
+            self._transaction = connection.begin()
+            _lock_sqlite(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def store(self, transactional_id: str, stored: StoredState) -> bool:
+        _check_active(self._transaction.is_active)
+        return _store(self.handle, transactional_id, stored, self._stall_limit_ms)
+
+    def commit(self) -> None:
+        self._transaction.commit()
+        self.handle.close()
+
+    def rollback(self) -> None:
+        with contextlib.suppress(SQLAlchemyError):
+            if self._transaction.is_active:
+                self._transaction.rollback()
+            else:
+                self.handle.invalidate()  # a commit that failed: nobody may use this connection again
+        self.handle.close()
+
+
+class SqlAlchemyDatabase:
+    """An Engine of SQLAlchemy 2; `handle` is a Connection.
+
+    `stall_limit_ms`: how long an instance that stops just before its commit may hold up a newer one (PostgreSQL).
+    """
+
+    errors: tuple[type[Exception], ...] = (SQLAlchemyError,)
+
+    def __init__(self, engine: sa.Engine, *, stall_limit_ms: int = STALL_LIMIT_MS) -> None:
+        self._engine, self._stall_limit_ms = engine, stall_limit_ms
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def migrate(self) -> None:
+        """Create `kafka_transaction_state` where it is missing. For Alembic: `oncelog.recipes.sqlalchemy.metadata`."""
+        metadata.create_all(self._engine, checkfirst=True)
+
+    def begin(self) -> _Open:
+        """A transaction; `handle` is its Connection."""
+        return _Open(self._engine.connect(), self._stall_limit_ms)
+
+    def take_over(self, transactional_id: str, expected_version: int | None) -> int | None:
+        """Raise the version; waits for a writer that has stored its state and has not committed."""
+        try:
+            with self._writing() as connection:
+                return _raise_version(connection, transactional_id, expected_version)
+        except IntegrityError:
+            with self._writing() as connection:
+                return _raise_version(connection, transactional_id, expected_version)
+
+    @contextmanager
+    def _writing(self) -> Iterator[sa.Connection]:
+        with self._engine.begin() as connection:
+            _lock_sqlite(connection)
+            yield connection
+
+    def read(self, transactional_id: str) -> StoredState | None:
+        """The committed row."""
+        with self._engine.connect() as connection:
+            return _read(connection, transactional_id)
+
+    def read_all(self) -> Mapping[str, StoredState]:
+        """Every committed row."""
+        with self._engine.connect() as connection:
+            return _read_all(connection)
+
+    def close(self) -> None:
+        """Nothing: the engine is yours."""
+
+
+class _OpenSession:
+    """A Session's transaction."""
+
+    def __init__(self, session: Session, stall_limit_ms: int) -> None:
+        self.handle = session
+        self._stall_limit_ms = stall_limit_ms
+        try:
+            self._transaction = session.begin()
+            _lock_sqlite(session.connection())
+        except BaseException:
+            session.close()
+            raise
+
+    def store(self, transactional_id: str, stored: StoredState) -> bool:
+        _check_active(self._transaction.is_active and self.handle.get_transaction() is self._transaction)
+        self.handle.flush()
+        return _store(self.handle.connection(), transactional_id, stored, self._stall_limit_ms)
+
+    def commit(self) -> None:
+        self.handle.commit()
+        self.handle.close()
+
+    def rollback(self) -> None:
+        with contextlib.suppress(SQLAlchemyError):
+            self.handle.invalidate()
+
+
+class SqlAlchemySessions:
+    """A sessionmaker of SQLAlchemy's ORM; `handle` is a Session, flushed and committed with the topic.
+
+    It needs `session.connection()` to be one connection: no sharding, no twophase=True.
+    """
+
+    errors: tuple[type[Exception], ...] = (SQLAlchemyError,)
+
+    def __init__(self, sessions: sessionmaker[Session], *, stall_limit_ms: int = STALL_LIMIT_MS) -> None:
+        bind = sessions.kw.get("bind")
+        if not isinstance(bind, sa.Engine):
+            raise ConfigurationError("SqlAlchemySessions needs a sessionmaker that is bound to an Engine")
+        self._sessions, self._stall_limit_ms = sessions, stall_limit_ms
+        self._rest = SqlAlchemyDatabase(bind, stall_limit_ms=stall_limit_ms)
+        self.migrate = self._rest.migrate
+        self.take_over = self._rest.take_over
+        self.read = self._rest.read
+        self.read_all = self._rest.read_all
+        self.close = self._rest.close
+
+    def begin(self) -> _OpenSession:
+        """A transaction; `handle` is its Session."""
+        return _OpenSession(self._sessions(), self._stall_limit_ms)
+
+
+class _AsyncOpen:
+    """An AsyncConnection's transaction."""
+
+    def __init__(self, connection: AsyncConnection, transaction: AsyncTransaction, stall_limit_ms: int) -> None:
+        self.handle = connection
+        self._transaction, self._stall_limit_ms = transaction, stall_limit_ms
+
+    async def store(self, transactional_id: str, stored: StoredState) -> bool:
+        _check_active(self._transaction.is_active)
+        return await self.handle.run_sync(_store, transactional_id, stored, self._stall_limit_ms)
+
+    async def commit(self) -> None:
+        await self._transaction.commit()
+        await self.handle.close()
+
+    async def rollback(self) -> None:
+        with contextlib.suppress(SQLAlchemyError):
+            if self._transaction.is_active:
+                await self._transaction.rollback()
+            else:
+                await self.handle.invalidate()
+        await self.handle.close()
+
+
+class AsyncSqlAlchemyDatabase:
+    """An AsyncEngine of SQLAlchemy 2; `handle` is an AsyncConnection.
+
+    `stall_limit_ms`: how long an instance that stops just before its commit may hold up a newer one (PostgreSQL).
+    """
+
+    errors: tuple[type[Exception], ...] = (SQLAlchemyError,)
+
+    def __init__(self, engine: AsyncEngine, *, stall_limit_ms: int = STALL_LIMIT_MS) -> None:
+        self._engine, self._stall_limit_ms = engine, stall_limit_ms
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def migrate(self) -> None:
+        """Create `kafka_transaction_state` where it is missing."""
+        async with self._engine.begin() as connection:
+            await connection.run_sync(metadata.create_all, checkfirst=True)
+
+    async def begin(self) -> _AsyncOpen:
+        """A transaction; `handle` is its AsyncConnection."""
+        connection = await self._engine.connect()
+        try:
+            transaction = await connection.begin()
+            await connection.run_sync(_lock_sqlite)
+        except BaseException:
+            await connection.close()
+            raise
+        return _AsyncOpen(connection, transaction, self._stall_limit_ms)
+
+    async def take_over(self, transactional_id: str, expected_version: int | None) -> int | None:
+        """Raise the version; waits for a writer that has stored its state and has not committed."""
+        try:
+            async with self._writing() as connection:
+                return await connection.run_sync(_raise_version, transactional_id, expected_version)
+        except IntegrityError:
+            async with self._writing() as connection:
+                return await connection.run_sync(_raise_version, transactional_id, expected_version)
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncIterator[AsyncConnection]:
+        async with self._engine.begin() as connection:
+            await connection.run_sync(_lock_sqlite)
+            yield connection
+
+    async def read(self, transactional_id: str) -> StoredState | None:
+        """The committed row."""
+        async with self._engine.connect() as connection:
+            return await connection.run_sync(_read, transactional_id)
+
+    async def read_all(self) -> Mapping[str, StoredState]:
+        """Every committed row."""
+        async with self._engine.connect() as connection:
+            return await connection.run_sync(_read_all)
+
+    async def close(self) -> None:
+        """Nothing: the engine is yours."""

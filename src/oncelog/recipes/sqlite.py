@@ -1,0 +1,142 @@
+"""Dual writes with SQLite through the standard library's sqlite3.
+
+A write transaction locks the whole file (BEGIN IMMEDIATE): a newer instance waits for an older one that stands inside a
+transaction, at most `busy_timeout_ms`, and is then refused with "database is locked".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Self
+
+from oncelog.core.dual_write import StoredState
+from oncelog.errors import IllegalState
+from oncelog.recipes import statements
+
+BUSY_TIMEOUT_MS = 5000
+SAVEPOINT = "oncelog_dual_write"
+
+
+class _Open:
+    """SQLite's write transaction. The savepoint is gone if the application ended the transaction itself."""
+
+    def __init__(self, owner: SqliteDatabase, connection: sqlite3.Connection) -> None:
+        self.handle = connection
+        self._owner = owner
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(f"SAVEPOINT {SAVEPOINT}")
+
+    def store(self, transactional_id: str, stored: StoredState) -> bool:
+        try:
+            self.handle.execute(f"RELEASE {SAVEPOINT}")
+        except sqlite3.OperationalError as error:
+            raise IllegalState(
+                "the transaction was ended by the application (commit, rollback, executescript); its rows are not covered"
+            ) from error
+        values = (str(stored.prepared_state), transactional_id, stored.instance_version)
+        return self.handle.execute(_lite(statements.STORE), values).rowcount == 1
+
+    def commit(self) -> None:
+        self.handle.execute("COMMIT")
+
+    def rollback(self) -> None:
+        try:
+            if self.handle.in_transaction:
+                self.handle.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._owner.close()  # a connection that cannot roll back must not be used again; its end does
+
+
+class SqliteDatabase:
+    """SQLite. `connect`: a file, or a function that gives a new connection (usable from any thread).
+
+    `handle` is the connection. synchronous=FULL is set on it: what SQLite says is committed is on the disk.
+    """
+
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+
+    def __init__(
+        self,
+        connect: str | os.PathLike[str] | Callable[[], sqlite3.Connection],
+        *,
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+    ) -> None:
+        self._connect, self._busy_timeout_ms = connect, busy_timeout_ms
+        self._connection: sqlite3.Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _usable(self) -> sqlite3.Connection:
+        connection = self._connection
+        if connection is None:
+            connect = self._connect
+            connection = connect() if callable(connect) else sqlite3.connect(connect, check_same_thread=False)
+            connection.isolation_level = None
+            connection.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_ms)}")
+            connection.execute("PRAGMA synchronous = FULL")
+            self._connection = connection
+        return connection
+
+    def migrate(self) -> None:
+        """Create `kafka_transaction_state` where it is missing."""
+        self._usable().execute(statements.CREATE)
+
+    def begin(self) -> _Open:
+        """A write transaction; `handle` is the connection."""
+        return _Open(self, self._usable())
+
+    def take_over(self, transactional_id: str, expected_version: int | None) -> int | None:
+        """Raise the version; waits for whoever writes to the file."""
+        with self._writing() as connection:
+            if expected_version is None:
+                connection.execute(
+                    _lite(statements.TAKE_OVER.replace(" RETURNING instance_version", "")), (transactional_id,)
+                )
+            else:
+                values = (transactional_id, expected_version)
+                statement = _lite(statements.TAKE_OVER_EXPECTED.replace(" RETURNING instance_version", ""))
+                if connection.execute(statement, values).rowcount == 0:
+                    return None
+            row = connection.execute(_lite(statements.READ), (transactional_id,)).fetchone()
+        return int(row[0])
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        connection = self._usable()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+    def read(self, transactional_id: str) -> StoredState | None:
+        """The committed row."""
+        row = self._usable().execute(_lite(statements.READ), (transactional_id,)).fetchone()
+        return None if row is None else statements.stored_state(*row)
+
+    def read_all(self) -> Mapping[str, StoredState]:
+        """Every committed row."""
+        rows = self._usable().execute(statements.READ_ALL).fetchall()
+        return {row[0]: statements.stored_state(*row[1:]) for row in rows}
+
+    def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _lite(statement: str) -> str:
+    """SQLite's placeholders. (No RETURNING: its statement stays open until it is read to the end.)"""
+    return statement.replace("%s", "?")

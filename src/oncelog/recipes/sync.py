@@ -1,0 +1,307 @@
+"""Rows in a database and records in topics, together or not at all (KIP-939), without async.
+
+The steps and their order are decided in `core/dual_write.py`; here they are carried out. A writer may be used from several
+threads: one transaction at a time, the others wait.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from oncelog.client.config import snake_case
+from oncelog.client.producer import Headers
+from oncelog.core import dual_write as core
+from oncelog.core.dual_write import DualWrite, Outcome, Phase, StoredState
+from oncelog.core.transaction_requests import GroupMetadata
+from oncelog.errors import IllegalState, OutcomeUnknown
+from oncelog.recipes.database import Database, DatabaseTransaction, NotCommitted
+from oncelog.recipes.endings import (
+    BACKOFF_MAX_MS,
+    BACKOFF_MS,
+    EXPECTED,
+    RECOVERY_TIMEOUT_MS,
+    STOP_TIMEOUT_MS,
+    is_retriable,
+    log,
+    producer_config,
+    raise_ending,
+    raise_unrecovered,
+)
+from oncelog.sync import Producer, SentRecord
+from oncelog.types import OffsetAndMetadata, PreparedTxnState, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+H = TypeVar("H")
+
+
+class Transaction(Generic[H]):
+    """An open dual write. `database` is the adapter's handle (a connection ...): write rows, do not commit."""
+
+    def __init__(self, writer: DualWriter[H], database: H, producer: Producer) -> None:
+        self.database = database
+        self._writer, self._producer = writer, producer
+
+    def _check(self) -> Producer:
+        self._writer._check_may_send(self)
+        return self._producer
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> SentRecord:
+        """As `sync.Producer.send`. Raises IllegalState after `prepare` and after the end."""
+        return self._check().send(topic, value, key, headers, partition, timestamp_ms)
+
+    def send_many(
+        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], *, partition: int | None = None
+    ) -> list[SentRecord]:
+        """As `sync.Producer.send_many`: (key, value) pairs, in order."""
+        return self._check().send_many(topic, records, partition=partition)
+
+    def send_arrow(self, topic: str | None, batch: pa.RecordBatch, *, partition: int | None = None) -> None:
+        """As `sync.Producer.send_arrow`."""
+        self._check().send_arrow(topic, batch, partition=partition)
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
+    ) -> None:
+        """As `sync.Producer.send_offsets_to_transaction`."""
+        self._check().send_offsets_to_transaction(offsets, group)
+
+    def prepare(self) -> PreparedTxnState:
+        """No record follows; rows may. The end of the block does this where you did not."""
+        self._check()
+        return self._writer._prepare()
+
+
+class DualWriter(Generic[H]):
+    """Writes rows and records together. `with DualWriter(...) as writer:` or `start` and `stop`.
+
+    One transaction at a time; other threads wait. An exception from `transaction()` means that nothing was written on
+    either side (OutcomeUnknown: that nobody knows yet); no exception, that both are, or that the topic will follow.
+
+    Args:
+        database: an adapter of `oncelog.recipes`; it stays yours to close.
+        transactional_id: of this writer; two instances with one id fence one another.
+        recovery_timeout_ms: how long to ask what became of a commit that the database did not answer.
+        config: the producer's keys in snake case (bootstrap_servers ...).
+
+    Raises:
+        ConfigurationError: an unknown key, or one that a dual write decides by itself.
+    """
+
+    def __init__(
+        self,
+        database: Database[H],
+        *,
+        transactional_id: str,
+        recovery_timeout_ms: int = RECOVERY_TIMEOUT_MS,
+        **config: Any,
+    ) -> None:
+        self._database = database
+        self._config = producer_config(transactional_id, config)
+        self.transactional_id = transactional_id
+        self._recovery_timeout_ms = recovery_timeout_ms
+        self._machine = DualWrite()
+        self._producer: Producer | None = Producer(**self._config)
+        self._is_new = True
+        self._open: DatabaseTransaction[H] | None = None
+        self._current: Transaction[H] | None = None
+        self._lock = threading.RLock()  # within one thread the machine refuses a second transaction
+        self._expected = (*EXPECTED, *database.errors)
+
+    @classmethod
+    def from_config(cls, database: Database[H], config: Mapping[str, Any], **more: Any) -> Self:
+        """From Kafka's dotted keys, `transactional.id` among them; `more` are keyword arguments beside them."""
+        return cls(database, **{**snake_case(config), **more})
+
+    # -- life
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Fence older instances and complete what they left. Raises KafkaError, the database's errors, InstanceFenced."""
+        self.recover()
+
+    def stop(self) -> None:
+        """Give up an open transaction, leave a prepared one to the next start, close the producer."""
+        with self._lock:
+            self._machine.abandon()
+            self._carry_out()
+            producer, self._producer = self._producer, None
+            if producer is not None:
+                producer.stop(STOP_TIMEOUT_MS)
+
+    def recover(self) -> Outcome | None:
+        """Make database and topic agree; the outcome of this object's last transaction (None: there was none).
+
+        `start` and, where it is needed, every `transaction` do this. Raises as `start`.
+        """
+        with self._lock:
+            self._recover()
+            return self._machine.outcome
+
+    # -- writing
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction[H]]:
+        """Both transactions, open; committed at the end of the block, given up when it raises.
+
+        Raises:
+            InstanceFenced: a newer instance took over; nothing was written.
+            OutcomeUnknown: the database cannot say whether it committed; `recover` will.
+            KafkaError, the database's errors: nothing was written.
+        """
+        with self._lock:
+            if self._machine.phase is not Phase.READY:
+                self._recover()
+            transaction = self._begin()
+            try:
+                yield transaction
+            except BaseException:
+                self._machine.abandon()
+                self._carry_out()
+                raise
+            else:
+                self._commit()
+            finally:
+                self._current = None
+
+    def _begin(self) -> Transaction[H]:
+        self._machine.begin()
+        error = self._carry_out()
+        if not self._machine.is_open:
+            assert error is not None
+            raise error
+        assert self._open is not None
+        assert self._producer is not None
+        self._current = Transaction(self, self._open.handle, self._producer)
+        return self._current
+
+    def _check_may_send(self, transaction: Transaction[H]) -> None:
+        if transaction is not self._current:
+            raise IllegalState("this transaction is over")
+        self._machine.check_may_send()
+
+    def _prepare(self) -> PreparedTxnState:
+        self._machine.prepare()
+        error = self._carry_out()
+        if error is not None:
+            raise error
+        return self._machine.prepared_state
+
+    def _commit(self) -> None:
+        self._machine.commit()
+        error = self._carry_out()
+        if self._machine.outcome is Outcome.UNKNOWN:
+            self._find_out()
+        raise_ending(self.transactional_id, self._machine, error)
+
+    def _find_out(self) -> None:
+        """Ask again and again what became of the commit, until the time is up."""
+        ends, backoff_ms = time.monotonic() + self._recovery_timeout_ms / 1000, BACKOFF_MS
+        pause = threading.Event()
+        while self._machine.phase is Phase.IN_DOUBT and time.monotonic() < ends:
+            pause.wait(backoff_ms / 1000)
+            backoff_ms = min(2 * backoff_ms, BACKOFF_MAX_MS)
+            self._machine.recover()
+            self._carry_out()
+
+    def _recover(self) -> None:
+        error = None
+        if self._machine.phase is not Phase.FENCED:
+            self._machine.recover()
+            error = self._carry_out()
+        if self._machine.phase is Phase.IN_DOUBT and self._machine.outcome is Outcome.UNKNOWN:
+            raise OutcomeUnknown(f"{self.transactional_id!r}: the database cannot be asked: {error}") from error
+        raise_unrecovered(self.transactional_id, self._machine, error)
+
+    # -- effects
+
+    def _carry_out(self) -> BaseException | None:
+        """Carry out what the machine wants; the first error on the way, if any."""
+        first: BaseException | None = None
+        machine = self._machine
+        while (effect := machine.next_effect()) is not None:
+            try:
+                result = self._perform(effect)
+            except self._expected as error:
+                log.debug("%s: %s: %r", self.transactional_id, type(effect).__name__, error)
+                first = first or error
+                machine.failed(is_retriable=is_retriable(error), is_definite=isinstance(error, NotCommitted))
+            except BaseException:
+                machine.interrupted()
+                raise
+            else:
+                machine.succeeded(result)
+        return first
+
+    def _perform(self, effect: core.Effect) -> Any:
+        match effect:
+            case core.BeginDatabase():
+                self._open = self._database.begin()
+            case core.StoreState(stored=stored):
+                return self._transaction.store(self.transactional_id, stored)
+            case core.CommitDatabase():
+                self._transaction.commit()
+                self._open = None
+            case core.RollbackDatabase():
+                transaction, self._open = self._open, None
+                if transaction is not None:
+                    transaction.rollback()
+            case core.TakeOver(expected_version=expected_version):
+                return self._database.take_over(self.transactional_id, expected_version)
+            case core.ReadState():
+                return self._database.read(self.transactional_id) or StoredState(0, PreparedTxnState())
+            case _:
+                return self._perform_on_topic(effect)
+        return None
+
+    def _perform_on_topic(self, effect: core.Effect) -> Any:
+        if isinstance(effect, core.KeepTopic):
+            return self._keep()
+        producer = self._producer
+        if producer is None:
+            raise IllegalState("this writer is not running: use `with`, or call start()")
+        match effect:
+            case core.BeginTopic():
+                producer.begin_transaction()
+            case core.PrepareTopic():
+                return producer.prepare_transaction()
+            case core.CompleteTopic(prepared_state=prepared_state):
+                producer.complete_transaction(prepared_state)
+            case core.AbortTopic():
+                producer.abort_transaction()
+        return None
+
+    def _keep(self) -> PreparedTxnState:
+        producer, self._producer = self._producer, None
+        if producer is None or not self._is_new:
+            if producer is not None:
+                producer.stop(STOP_TIMEOUT_MS)
+            producer = Producer(**self._config)
+        self._is_new = False
+        producer.start()
+        self._producer = producer
+        return producer.prepared_state
+
+    @property
+    def _transaction(self) -> DatabaseTransaction[H]:
+        assert self._open is not None
+        return self._open

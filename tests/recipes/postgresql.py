@@ -1,0 +1,97 @@
+"""A PostgreSQL of its own, where its programs are installed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+
+
+def program(name: str) -> str | None:
+    """A program of PostgreSQL, on the PATH or where Debian keeps it."""
+    found = shutil.which(name)
+    if found:
+        return found
+    versions = sorted(pathlib.Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return str(versions[-1]) if versions else None
+
+
+def why_not() -> str | None:
+    """None where it can be started, else the reason."""
+    if program("initdb") is None or program("postgres") is None:
+        return "PostgreSQL is not installed"
+    if os.getuid() == 0 and shutil.which("setpriv") is None:
+        return "PostgreSQL does not run as root, and setpriv is missing"
+    return None
+
+
+def _as_its_user(*command: str) -> list[str]:
+    if os.getuid() != 0:
+        return list(command)
+    return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
+
+
+class PostgreSql:
+    """A running server. It listens on a socket in `folder`, short enough for one."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.process: subprocess.Popen[str]
+        self.conninfo = f"host={folder} user=postgres dbname=postgres"
+        self.url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
+        self.socket = folder / ".s.PGSQL.5432"
+
+    def start(self) -> None:
+        """Start, and wait until it takes connections."""
+        server = program("postgres")
+        assert server is not None
+        command = _as_its_user(
+            server, "-D", str(self.folder / "data"), "-k", str(self.folder), "-c", "listen_addresses="
+        )
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if "ready to accept connections" in line:
+                break
+        else:
+            raise RuntimeError("PostgreSQL did not start")
+        self._drain = threading.Thread(target=self.process.stderr.read, daemon=True)
+        self._drain.start()
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT: a fast shutdown; SIGQUIT: as after a crash."""
+        self.process.send_signal(how)
+        self.process.wait(30)
+        self._drain.join(5)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+@contextlib.contextmanager
+def running() -> Iterator[PostgreSql]:
+    """A server on a fresh directory, removed at the end."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="oncelog-pg-", dir="/tmp"))
+    initdb = program("initdb")
+    assert initdb is not None
+    try:
+        if os.getuid() == 0:
+            shutil.chown(folder, "postgres", "postgres")
+        subprocess.run(
+            _as_its_user(initdb, "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "--no-sync"),
+            check=True,
+            capture_output=True,
+        )
+        server = PostgreSql(folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,348 @@
+"""The blocking writer on every adapter: the eight steps, failures on either side, fencing, what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any
+
+import pytest
+
+from oncelog import TopicPartition, sync
+from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced, KafkaError, OutcomeUnknown
+from oncelog.recipes import Database, NotCommitted, Outcome
+from oncelog.recipes.sync import DualWriter
+from oncelog.types import PreparedTxnState
+from tests.recipes.stores import Store, sqlite_store
+from tests.recipes.topics import open_transaction, values_of
+
+
+def put(writer: DualWriter[Any], store: Store, name: str, value: int) -> None:
+    with writer.transaction() as tx:
+        store.write(tx.database, name, value)
+        tx.send(name, b"%d" % value, partition=0)
+
+
+def agree(store: Store, database: Database[Any], broker: str, name: str) -> list[int]:
+    rows = store.rows(database, name)
+    assert values_of(broker, name) == rows
+    return rows
+
+
+def test_rows_and_records_are_written_together(store: Store, broker: str, name: str) -> None:
+    with store.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        for value in range(3):
+            put(writer, store, name, value)
+        stored = database.read(name)
+        assert stored is not None
+        assert stored.instance_version == 1
+        assert not stored.prepared_state.is_none
+        assert database.read_all()[name] == stored
+        assert agree(store, database, broker, name) == [0, 1, 2]
+
+
+def test_a_block_that_raises_writes_neither(store: Store, broker: str, name: str) -> None:
+    with store.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        put(writer, store, name, 0)
+        with pytest.raises(ZeroDivisionError), writer.transaction() as tx:
+            store.write(tx.database, name, 1)
+            tx.send(name, b"1", partition=0)
+            raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError), writer.transaction() as tx:
+            store.write(tx.database, name, 2)
+            tx.send(name, b"2", partition=0)
+            tx.prepare()
+            raise ZeroDivisionError
+        put(writer, store, name, 3)
+        assert agree(store, database, broker, name) == [0, 3]
+
+
+def test_a_newer_instance_fences_and_recovers(store: Store, broker: str, name: str) -> None:
+    with store.open() as database:
+        first = DualWriter(database, transactional_id=name, bootstrap_servers=broker)
+        first.start()
+        put(first, store, name, 0)
+        block = first.transaction()
+        tx = block.__enter__()
+        tx.send(name, b"1", partition=0)
+        store.write(tx.database, name, 1)
+        tx.prepare()
+        if "sqlite" in store.name:  # its lock would keep the second waiting
+            _release(first)
+        with (
+            other(store, database) as newer,
+            DualWriter(newer, transactional_id=name, bootstrap_servers=broker) as second,
+        ):
+            put(second, store, name, 2)
+            with pytest.raises((InstanceFenced, IllegalState, *database.errors)):
+                block.__exit__(None, None, None)
+            with pytest.raises(InstanceFenced):
+                first.recover()
+            put(second, store, name, 3)
+            first.stop()
+            assert agree(store, newer, broker, name) == [0, 2, 3]
+
+
+def _release(writer: DualWriter[Any]) -> None:
+    """SQLite: as if the older instance had lost its lock (its file system went away and came back)."""
+    transaction = writer._open
+    assert transaction is not None
+    transaction.rollback()
+
+
+@contextlib.contextmanager
+def other(store: Store, database: Database[Any]):
+    """A second adapter; RocksDB's process has only one."""
+    if store.name.startswith("rocksdb"):
+        yield database
+    else:
+        with store.open() as newer:
+            yield newer
+
+
+class Unreliable:
+    """An adapter whose commit fails as told: before it happens, after it, or before it and then late."""
+
+    def __init__(self, database: Database[Any], how: str) -> None:
+        self._database, self.how = database, how
+        self.errors = (*database.errors, ConnectionError)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def begin(self) -> Any:
+        return _UnreliableOpen(self._database.begin(), self)
+
+
+class _UnreliableOpen:
+    def __init__(self, opened: Any, owner: Unreliable) -> None:
+        self._opened, self._owner = opened, owner
+        self.handle = opened.handle
+
+    def store(self, *arguments: Any) -> bool:
+        return bool(self._opened.store(*arguments))
+
+    def rollback(self) -> None:
+        self._opened.rollback()
+
+    def commit(self) -> None:
+        how, self._owner.how = self._owner.how, ""
+        if how == "lost":
+            raise ConnectionError("the request is lost")
+        self._opened.commit()
+        if how == "unanswered":
+            raise ConnectionError("the answer is lost")
+
+
+@pytest.mark.parametrize(("how", "rows"), [("lost", [0, 2]), ("unanswered", [0, 1, 2])])
+def test_an_unknown_outcome_is_found_out(store: Store, broker: str, name: str, how: str, rows: list[int]) -> None:
+    with store.open() as database:
+        shaky = Unreliable(database, "")
+        with DualWriter(shaky, transactional_id=name, bootstrap_servers=broker) as writer:
+            put(writer, store, name, 0)
+            shaky.how = how
+            with pytest.raises(ConnectionError, match="the request") if how == "lost" else contextlib.nullcontext():
+                put(writer, store, name, 1)
+            assert writer.recover() is (Outcome.ROLLED_BACK if how == "lost" else Outcome.COMMITTED)
+            put(writer, store, name, 2)
+            assert agree(store, database, broker, name) == rows
+
+
+def test_an_instance_that_died_before_it_completed_the_topic_is_completed(
+    store: Store, broker: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Died(BaseException): ...
+
+    def die(*_: object) -> None:
+        raise Died
+
+    with store.open() as database:
+        with DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+            put(writer, store, name, 0)
+            with monkeypatch.context() as patch:
+                patch.setattr(sync.Producer, "complete_transaction", die)
+                with pytest.raises(Died):
+                    put(writer, store, name, 1)
+        assert open_transaction(broker, name) == "Ongoing"
+        assert values_of(broker, name) == [0]
+        with DualWriter(database, transactional_id=name, bootstrap_servers=broker):
+            pass
+        assert agree(store, database, broker, name) == [0, 1]
+
+
+def test_a_transaction_that_the_application_ended_itself_is_refused(store: Store, broker: str, name: str) -> None:
+    if store.name.startswith("rocksdb"):
+        pytest.skip("its handle has no commit")
+    with store.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        with pytest.raises((IllegalState, *database.errors)), writer.transaction() as tx:
+            store.write(tx.database, name, 0)
+            tx.send(name, b"0", partition=0)
+            tx.database.rollback()
+        put(writer, store, name, 1)
+        assert agree(store, database, broker, name) == [1]
+
+
+# what does not depend on the database
+
+
+@pytest.fixture
+def lite(tmp_path) -> Store:
+    return sqlite_store(tmp_path, busy_timeout_ms=200)
+
+
+def test_nothing_is_sent_after_prepare_or_the_end(lite: Store, broker: str, name: str) -> None:
+    with lite.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        with writer.transaction() as tx:
+            tx.send_many(name, [(None, b"0"), (None, b"1")], partition=0)
+            state = tx.prepare()
+            assert str(state) == str(PreparedTxnState(str(state)))
+            with pytest.raises(IllegalState, match="prepared"):
+                tx.send(name, b"2", partition=0)
+            lite.write(tx.database, name, 0)
+            lite.write(tx.database, name, 1)
+        with pytest.raises(IllegalState, match="over"):
+            tx.send(name, b"3", partition=0)
+        assert agree(lite, database, broker, name) == [0, 1]
+
+
+def test_one_transaction_at_a_time(lite: Store, broker: str, name: str) -> None:
+    with lite.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        with writer.transaction() as tx:
+            with pytest.raises(IllegalState, match="open"), writer.transaction():
+                pass
+            lite.write(tx.database, name, 100)
+            tx.send(name, b"100", partition=0)
+
+        def work(thread: int) -> None:
+            for i in range(5):
+                put(writer, lite, name, 10 * thread + i)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert sorted(values_of(broker, name)) == lite.rows(database, name)
+        assert len(lite.rows(database, name)) == 16
+
+
+def test_offsets_go_with_the_rows(lite: Store, broker: str, name: str) -> None:
+    where = TopicPartition(name, 0)
+    with lite.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        with writer.transaction() as tx:
+            tx.send(name, b"0", partition=0)
+            tx.send_offsets_to_transaction({where: 7}, f"{name}-group")
+        with sync.Admin(bootstrap_servers=broker) as admin:
+            assert admin.list_consumer_group_offsets(f"{name}-group")[where].offset == 7
+
+
+def test_a_state_without_records_is_used_up(lite: Store, broker: str, name: str) -> None:
+    """Otherwise the next transaction would have the very state that the database holds as decided."""
+    with lite.open() as database:
+        for i in range(2):
+            with DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+                with writer.transaction() as tx:
+                    lite.write(tx.database, name, i)
+                before = database.read(name)
+                with pytest.raises(ZeroDivisionError), writer.transaction() as tx:
+                    tx.send(name, b"9", partition=0)
+                    assert tx.prepare() != before.prepared_state
+                    raise ZeroDivisionError
+        assert values_of(broker, name) == []
+
+
+def test_while_the_database_is_away_nobody_knows(lite: Store, broker: str, name: str) -> None:
+    class Away(Unreliable):
+        is_away = False
+
+        def take_over(self, *arguments: Any) -> Any:
+            if self.is_away:
+                raise ConnectionError("away")
+            return self._database.take_over(*arguments)
+
+    with lite.open() as database:
+        away = Away(database, "")
+        with DualWriter(away, transactional_id=name, bootstrap_servers=broker, recovery_timeout_ms=100) as writer:
+            away.how, away.is_away = "unanswered", True
+            with pytest.raises(OutcomeUnknown, match="recover"):
+                put(writer, lite, name, 0)
+            with pytest.raises(OutcomeUnknown), writer.transaction():
+                pass
+            away.is_away = False
+            assert writer.recover() is Outcome.COMMITTED
+            assert agree(lite, database, broker, name) == [0]
+
+
+def test_a_commit_that_was_refused_for_good(lite: Store, broker: str, name: str) -> None:
+    class Refusing(Unreliable):
+        def begin(self) -> Any:
+            opened = super().begin()
+            if self.how == "refused":
+                opened.commit = refuse
+            return opened
+
+    def refuse() -> None:
+        raise NotCommitted("another was first")
+
+    with lite.open() as database:
+        refusing = Refusing(database, "refused")
+        with DualWriter(refusing, transactional_id=name, bootstrap_servers=broker) as writer:
+            with pytest.raises(NotCommitted):
+                put(writer, lite, name, 0)
+            refusing.how = ""
+            put(writer, lite, name, 1)
+            assert agree(lite, database, broker, name) == [1]
+
+
+def test_an_operator_who_fences_does_not_stop_the_rightful_instance(lite: Store, broker: str, name: str) -> None:
+    with lite.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        put(writer, lite, name, 0)
+        with sync.Admin(bootstrap_servers=broker) as admin:
+            admin.fence_producers([name])
+        with pytest.raises(KafkaError):
+            put(writer, lite, name, 1)
+        put(writer, lite, name, 2)
+        assert agree(lite, database, broker, name) == [0, 2]
+
+
+def test_a_database_that_is_locked_refuses_and_nothing_is_lost(lite: Store, broker: str, name: str) -> None:
+    with (
+        lite.open() as database,
+        lite.open() as holder,
+        DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer,
+    ):
+        held = holder.begin()
+        with pytest.raises(database.errors), writer.transaction():
+            pass
+        held.rollback()
+        put(writer, lite, name, 1)
+        assert agree(lite, database, broker, name) == [1]
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"transaction_two_phase_commit_enable": False}, "by itself"),
+        ({"transaction_timeout_ms": 5}, "by itself"),
+        ({"linger": 5}, "did you mean 'linger_ms'"),
+        ({"transactional_id": "x" * 256}, "1 to 255"),
+        ({"transactional_id": " x"}, "spaces"),
+    ],
+)
+def test_wrong_options_are_refused(lite: Store, name: str, config: dict[str, Any], says: str) -> None:
+    with lite.open() as database, pytest.raises(ConfigurationError, match=says):
+        DualWriter(database, **{"transactional_id": name, **config})
+    with lite.open() as database, pytest.raises(ConfigurationError, match=says):
+        DualWriter.from_config(
+            database, {key.replace("_", "."): value for key, value in {"transactional_id": name, **config}.items()}
+        )
+
+
+def test_a_broker_without_two_phase_commit_is_named(lite: Store, name: str) -> None:
+    from oncelog.testing import TestBroker
+
+    with TestBroker({"transaction.two.phase.commit.enable": "false"}) as plain, lite.open() as database:
+        writer = DualWriter(database, transactional_id=name, bootstrap_servers=plain.bootstrap_servers)
+        with pytest.raises(KafkaError, match=r"transaction.two.phase.commit.enable=true"):
+            writer.start()
+        writer.stop()
