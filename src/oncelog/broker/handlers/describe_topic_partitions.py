@@ -28,7 +28,7 @@ def handle(broker: Broker, request: Request) -> DescribeTopicPartitionsResponse:
     first_topic, first_index = "", 0
     if message.cursor is not None:
         first_topic, first_index = message.cursor.topic_name, message.cursor.partition_index
-    limit = min(message.response_partition_limit, broker.config.max_request_partition_size_limit)
+    limit = max(min(message.response_partition_limit, broker.config.max_request_partition_size_limit), 1)
     response = DescribeTopicPartitionsResponse(next_cursor=None)
     for name in names:
         if name < first_topic:
@@ -40,7 +40,11 @@ def handle(broker: Broker, request: Request) -> DescribeTopicPartitionsResponse:
         topic = broker.metadata.topics.get(name)
         if topic is None:
             code = ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_fault(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            response.topics.append(DescribeTopicPartitionsResponseTopic(name=name, error_code=code))
+            response.topics.append(
+                DescribeTopicPartitionsResponseTopic(
+                    name=name, error_code=code, topic_authorized_operations=TOPIC_OPERATIONS
+                )
+            )
             continue
         end = min(topic.partition_count, begin + limit)
         limit -= max(end - begin, 0)

@@ -8,7 +8,20 @@ it is there whole or not at all after a power cut.
 from struct import Struct as Layout
 
 from oncelog.errors import MalformedMessage
-from oncelog.wire.schema import Int8, Int16, Int32, Int64, String, Struct, Uuid, decode_message, encode_message
+from oncelog.wire.schema import (
+    Bool,
+    Bytes,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    String,
+    Struct,
+    Uuid,
+    decode_message,
+    encode_message,
+)
 
 _PREFIX = Layout(">hh")
 
@@ -28,7 +41,7 @@ class RemoveTopicRecord(Struct, flexible=0):
 
 
 class ConfigRecord(Struct, flexible=0):
-    """A dynamic config of a topic (resource type 2) or a broker (4; "" is every broker); a null value removes it."""
+    """A dynamic config of a topic (2), broker (4; "" is every one), client metrics (16) or group (32); null removes it."""
 
     resource_type: Int8
     resource_name: String
@@ -50,7 +63,71 @@ class ProducerIdsRecord(Struct, flexible=0):
     next_producer_id: Int64
 
 
-MetadataRecord = TopicRecord | RemoveTopicRecord | ConfigRecord | FeatureLevelRecord | ProducerIdsRecord
+class AclRecord(Struct, flexible=0):
+    """One access rule, under an id of its own; the numbers are Kafka's (`core/acl.py`)."""
+
+    acl_id: Uuid
+    resource_type: Int8
+    resource_name: String
+    pattern_type: Int8
+    principal: String
+    host: String
+    operation: Int8
+    permission_type: Int8
+
+
+class RemoveAclRecord(Struct, flexible=0):
+    """The rule of this id is gone."""
+
+    acl_id: Uuid
+
+
+class QuotaEntity(Struct):
+    """One part of whom a quota is for: type "user", "client-id" or "ip"; no name is that type's default."""
+
+    entity_type: String
+    entity_name: String | None = None
+
+
+class ClientQuotaRecord(Struct, flexible=0):
+    """One quota of an entity, set or removed."""
+
+    entity: list[QuotaEntity]
+    key: String
+    value: Float64 = 0.0
+    is_removed: Bool = False
+
+
+class ScramCredentialRecord(Struct, flexible=0):
+    """What proves a user's password (RFC 5802) without being it; mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+
+    user: String
+    mechanism: Int8
+    salt: Bytes
+    stored_key: Bytes
+    server_key: Bytes
+    iterations: Int32
+
+
+class RemoveScramCredentialRecord(Struct, flexible=0):
+    """The user has no credential of this mechanism any more."""
+
+    user: String
+    mechanism: Int8
+
+
+MetadataRecord = (
+    TopicRecord
+    | RemoveTopicRecord
+    | ConfigRecord
+    | FeatureLevelRecord
+    | ProducerIdsRecord
+    | AclRecord
+    | RemoveAclRecord
+    | ClientQuotaRecord
+    | ScramCredentialRecord
+    | RemoveScramCredentialRecord
+)
 
 _TYPES: dict[int, type[MetadataRecord]] = {
     1: TopicRecord,
@@ -58,6 +135,11 @@ _TYPES: dict[int, type[MetadataRecord]] = {
     3: ConfigRecord,
     4: FeatureLevelRecord,
     5: ProducerIdsRecord,
+    6: AclRecord,
+    7: RemoveAclRecord,
+    8: ClientQuotaRecord,
+    9: ScramCredentialRecord,
+    10: RemoveScramCredentialRecord,
 }
 _NUMBERS = {cls: number for number, cls in _TYPES.items()}
 _VERSION = 0
