@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from oncelog.errors import ErrorCode
@@ -22,7 +22,7 @@ from oncelog.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from oncelog.wire.record_batch import batches, build_batch
+from oncelog.wire.record_batch import Record, batches, build_batch
 from tests.crash.direct import START_MS, Client
 
 E = ErrorCode
@@ -201,16 +201,20 @@ class Session:
         return visible(data.records or b"", data.aborted_transactions or [])
 
 
-def visible(data: Any, aborted_transactions: Sequence[Any]) -> dict[int, str]:
+def visible_records(data: Any, aborted_transactions: Sequence[Any]) -> Iterator[Record]:
     """The consumer's filter: between an aborted transaction's first offset and its marker nothing of its producer."""
     pending = sorted((each.first_offset, each.producer_id) for each in aborted_transactions)
     aborted: set[int] = set()
-    found: dict[int, str] = {}
     for batch in batches(data):
         while pending and pending[0][0] <= batch.last_offset:
             aborted.add(pending.pop(0)[1])
         if batch.is_control:
             aborted.discard(batch.producer_id)
         elif not (batch.is_transactional and batch.producer_id in aborted):
-            found.update({record.offset: bytes(record.value or b"").decode() for record in batch.records()})
-    return found
+            yield from batch.records()
+
+
+def visible(data: Any, aborted_transactions: Sequence[Any]) -> dict[int, str]:
+    """The values that a read_committed consumer shows, by offset."""
+    found = visible_records(data, aborted_transactions)
+    return {record.offset: bytes(record.value or b"").decode() for record in found}

@@ -24,6 +24,12 @@ from oncelog.wire.crc32c import crc32c
 from oncelog.wire.record_batch import RecordBatch
 
 _WALK_CHUNK_BYTES = 8192
+_PATHS = {
+    "log_path": "log",
+    "index_path": "index",
+    "time_index_path": "timeindex",
+    "transaction_index_path": "txnindex",
+}
 
 
 class SegmentRead(NamedTuple):
@@ -62,7 +68,10 @@ class Segment:
         self.offset_of_max_timestamp = base_offset
         self.unchecked_end_position = 0  # bytes below were not written or checked by this process: reads check them
         self._stem = f"{directory}/{base_offset:020d}"
-        self._name_files(suffix)
+        self.log_path = f"{self._stem}.log{suffix}"
+        self.index_path = f"{self._stem}.index{suffix}"
+        self.time_index_path = f"{self._stem}.timeindex{suffix}"
+        self.transaction_index_path = f"{self._stem}.txnindex{suffix}"
         self._open_files = open_files
         self._offset_index: OffsetIndex | None = OffsetIndex(base_offset) if size_bytes == 0 else None
         self._time_index: TimeIndex | None = TimeIndex(base_offset) if size_bytes == 0 else None
@@ -73,12 +82,6 @@ class Segment:
         self.indexes_differ = False  # the index files hold something that memory does not: the next flush rewrites them
         self._loaded_end_position = 0  # index entries up to here came from the file, later ones from this process
         self._believed: set[int] = set()  # positions of the former that were seen to agree with the log
-
-    def _name_files(self, suffix: str) -> None:
-        self.log_path = f"{self._stem}.log{suffix}"
-        self.index_path = f"{self._stem}.index{suffix}"
-        self.time_index_path = f"{self._stem}.timeindex{suffix}"
-        self.transaction_index_path = f"{self._stem}.txnindex{suffix}"
 
     # Indexes
 
@@ -405,16 +408,19 @@ class Segment:
             self._open_files.files.remove(path)
 
     def rename(self, suffix: str) -> tuple[str, ...]:
-        """Give the files another suffix, the log first, replacing what has that name; their new paths."""
+        """Give the files another suffix, the log first, replacing what has that name; their new paths.
+
+        After a StorageError each path still says where its file is.
+        """
         self.release()
-        before = self.paths
-        self._name_files(suffix)
-        renamed = [
-            (old, new) for old, new in zip(before, self.paths, strict=True) if self._open_files.files.exists(old)
-        ]
-        for old, new in renamed:
-            self._open_files.files.rename(old, new)
-        return tuple(new for _, new in renamed)
+        renamed = []
+        for attribute, extension in _PATHS.items():
+            old, new = getattr(self, attribute), f"{self._stem}.{extension}{suffix}"
+            if self._open_files.files.exists(old):
+                self._open_files.files.rename(old, new)
+                renamed.append(new)
+            setattr(self, attribute, new)
+        return tuple(renamed)
 
     def clear_indexes(self) -> bool:
         """Empty the index files of an empty segment, should a crash have left them content; True when it had."""

@@ -297,6 +297,37 @@ def build_batch_of_section(
     return batch
 
 
+def batch_of_header(
+    batch: RecordBatch,
+    payload: Data,
+    *,
+    attributes: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    record_count: int,
+) -> bytearray:
+    """`batch` with other records (`payload` is compressed as `attributes` say), its place and producer unchanged."""
+    copy = bytearray(HEADER_BYTES)
+    copy += payload
+    _OFFSET_AND_LENGTH.pack_into(copy, 0, batch.base_offset, len(copy) - LOG_OVERHEAD_BYTES)
+    _LEADER_EPOCH.pack_into(copy, 12, batch.partition_leader_epoch)
+    copy[16] = MAGIC
+    _COVERED.pack_into(
+        copy,
+        _ATTRIBUTES_POSITION,
+        attributes,
+        batch.last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        record_count,
+    )
+    _set_crc(copy)
+    return copy
+
+
 def build_end_txn_marker(
     *, commit: bool, producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int
 ) -> bytearray:
