@@ -29,6 +29,7 @@ from oncelog.wire.log_records.consumer_groups import (
 )
 from oncelog.wire.log_records.consumer_offsets import ConsumerOffsetsRecord
 
+FIRST_GROUP_EPOCH = 1  # a new group is in the log, whatever its first member asks for
 REGEX_RESOLVE_INTERVAL_MIN_MS = 10_000  # Kafka's: patterns of a group are looked at together, and not more often
 
 
@@ -115,14 +116,15 @@ class GroupChange:
     def refresh(self, members: Iterable[ConsumerGroupMember], *, bump: bool) -> int:
         """The group's epoch after this change: one more where asked for, or where a topic of the members changed."""
         group = self.group
-        if not bump and group.topics_version == self.topics.topics_version:
+        if group.group_epoch and not bump and group.topics_version == self.topics.topics_version:
             return group.group_epoch
         found = metadata_hash(group.subscribed_topics(members), self.topics.topics)
         group.topics_version = self.topics.topics_version
-        if not bump and found == group.metadata_hash:
-            return group.group_epoch
-        self.records.append(GroupEpoch(group.group_id, group.group_epoch + 1, found))
-        return group.group_epoch + 1
+        group_epoch = (group.group_epoch or FIRST_GROUP_EPOCH) + (bump or found != group.metadata_hash)
+        if group_epoch == group.group_epoch:
+            return group_epoch
+        self.records.append(GroupEpoch(group.group_id, group_epoch, found))
+        return group_epoch
 
     def resolve_regexes(self) -> None:
         """Looks up which topics the group's patterns match; a difference is a new epoch."""

@@ -53,12 +53,11 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assign
     elif request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
         raise Refused(ErrorCode.INVALID_REQUEST, "InstanceId can't be null.")
     elif request.member_epoch < STATIC_LEAVE_EPOCH:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"MemberEpoch is {request.member_epoch}, but must be -2 or more.")
+        raise Refused(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise Refused(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"ServerAssignor {request.server_assignor} is not supported. "
-            f"Supported assignors: {', '.join(sorted(assignors))}.",
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
         )
 
 
@@ -67,7 +66,7 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or request.topic_partitions:
         raise Refused(ErrorCode.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
-    if not request.subscribed_topic_names and not request.subscribed_topic_regex:
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
@@ -88,7 +87,7 @@ def heartbeat(
     updated = _updated(member, request, caller)
     has_new_names = change.update(member, updated)
     regex_change = change.update_regex(member, updated)
-    bump = group.group_epoch == 0 or has_new_names or regex_change is RegexChange.RESOLVED
+    bump = has_new_names or regex_change is RegexChange.RESOLVED
     group_epoch = change.refresh(group.with_member(updated).values(), bump=bump)
     target = change.target_for(updated, group_epoch)
     updated = change.reconcile(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from oncelog.core.cluster_metadata import Topic
-from oncelog.core.consumer_group import ConsumerGroup, Topics
+from oncelog.core.consumer_group import ConsumerGroup, Topics, metadata_hash
 from oncelog.core.consumer_group_change import Refused
 from oncelog.core.consumer_group_member import ConsumerGroupMember, to_consumer_protocol
 from oncelog.core.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState, Member, WallClock
@@ -51,14 +51,15 @@ def upgraded(group: Group, topics: Topics) -> tuple[ConsumerGroup, list[Consumer
     assignment gave; who was in a rebalance joins again. Raises Refused."""
     new = ConsumerGroup(group.group_id)
     members = [_member(group, each, topics.topics) for each in group.members.values()]
-    group_id, epoch_number = group.group_id, group.generation_id
+    group_id, generation_id = group.group_id, group.generation_id
     records: list[ConsumerGroupRecord] = [each.metadata_record(group_id) for each in members]
-    records.append(GroupEpoch(group_id, epoch_number))
+    names = {name for each in members for name in each.topic_names}
+    records.append(GroupEpoch(group_id, generation_id, metadata_hash(names, topics.topics)))
     records += [
         TargetMember(group_id, each.member_id, {topic: frozenset(held) for topic, held in each.assigned.items()})
         for each in members
     ]
-    records.append(TargetEpoch(group_id, epoch_number))
+    records.append(TargetEpoch(group_id, generation_id))
     records += [each.current_record(group_id) for each in members]
     for record in records:
         new.replay(record)

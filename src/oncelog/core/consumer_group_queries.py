@@ -48,10 +48,18 @@ def _member(group: ConsumerGroup, member: ConsumerGroupMember, topics: Topics) -
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
         subscribed_topic_regex=member.topic_regex,
-        assignment=_assignment(partitions_of(member.assigned), topics),
+        assignment=_assignment(_held(member), topics),
         target_assignment=_assignment(group.targets.get(member.member_id, {}), topics),
         member_type=MEMBER_TYPE_CLASSIC if member.uses_classic_protocol else MEMBER_TYPE_CONSUMER,
     )
+
+
+def _held(member: ConsumerGroupMember) -> Partitions:
+    """What the member has, also what it is giving back."""
+    held = partitions_of(member.assigned)
+    for topic_id, partitions in partitions_of(member.pending_revocation).items():
+        held[topic_id] = held.get(topic_id, frozenset()) | partitions
+    return held
 
 
 def _assignment(partitions: Partitions, topics: Topics) -> Assignment:
@@ -85,7 +93,7 @@ def check_commit(
     version: int,
 ) -> tuple[ErrorCode, CheckPartition | None]:
     """Whether a member may commit. With an older epoch it may for what it has had since then (KIP-1251): the second
-    value judges each partition, None where all may be committed."""
+    value judges each partition, None where all may be committed. One that may not refuses the whole request."""
     if member_epoch < 0 and not group.members:
         return ErrorCode.NONE, None
     if is_transactional and member_epoch == -1 and not member_id and instance_id is None:

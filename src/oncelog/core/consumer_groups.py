@@ -157,7 +157,7 @@ class ConsumerGroups:
             return group, []
         classic = self._classic.get(group_id)
         if not may_create:
-            raise _not_found(group_id, is_classic=classic is not None)
+            raise _not_found(group_id, is_classic=classic is not None, kind="Consumer group")
         if classic is None or not classic.members:
             is_logged = classic is not None and classic.metadata is not None
             return ConsumerGroup(group_id), [GroupDeleted(group_id)] if is_logged else []
@@ -245,8 +245,11 @@ class ConsumerGroups:
             replaced = group.static_member(request.group_instance_id)
             before, member, has_changed = consumer_group_classic.join(change, request, version, caller, new_id)
         except Refused as refused:
-            is_id_given = refused.error_code is ErrorCode.MEMBER_ID_REQUIRED
-            member_id = refused.message if is_id_given else request.member_id
+            member_id: str | None = request.member_id
+            if refused.error_code is ErrorCode.MEMBER_ID_REQUIRED:
+                member_id = refused.message
+            elif refused.error_code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                member_id = None
             return Decision(reply=join_error(refused.error_code, member_id or ""))
         if replaced is not None and self._is_last_of_the_new_protocol(group, replaced):
             if not has_changed:
@@ -269,6 +272,6 @@ class ConsumerGroups:
         )
 
 
-def _not_found(group_id: str, *, is_classic: bool) -> Refused:
-    message = f"Group {group_id} is not a consumer group." if is_classic else f"Group {group_id} not found."
+def _not_found(group_id: str, *, is_classic: bool, kind: str = "Group") -> Refused:
+    message = f"Group {group_id} is not a consumer group." if is_classic else f"{kind} {group_id} not found."
     return Refused(ErrorCode.GROUP_ID_NOT_FOUND, message)

@@ -8,12 +8,11 @@ it refuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from oncelog.core import consumer_group_queries
 from oncelog.core.committed_offsets import CommittedOffsets
 from oncelog.core.consumer_group import ConsumerGroup
-from oncelog.core.consumer_group_queries import CheckPartition
 from oncelog.core.consumer_groups import ConsumerGroups
 from oncelog.core.decision import Decision
 from oncelog.core.group import NO_MEMBER_ID, Group, GroupState
@@ -51,6 +50,7 @@ from oncelog.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
+TIMESTAMP_MS_MAX = 2**63 - 1
 FIRST_COMMIT_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 FIRST_FETCH_VERSION_WITH_GROUPS = 8
 NO_COMMITTED_OFFSET = -1
@@ -97,7 +97,6 @@ class OffsetRequests:
     def commit(self, group: Group | None, request: OffsetCommitRequest, version: int, now_ms: int) -> Decision:
         """OffsetCommit v2-10."""
         consumer = self._consumer_groups.by_id.get(request.group_id)
-        check: CheckPartition | None = None
         if consumer is not None:
             error_code, check = consumer_group_queries.check_commit(
                 consumer,
@@ -107,6 +106,10 @@ class OffsetRequests:
                 is_transactional=False,
                 version=version,
             )
+            if check is not None:
+                error_code = _worst(
+                    check(each.topic_id, p.partition_index) for each in request.topics for p in each.partitions
+                )
         else:
             is_new = version >= FIRST_COMMIT_VERSION_WITH_GROUP_ID_NOT_FOUND
             error_code = check_commit(
@@ -118,14 +121,15 @@ class OffsetRequests:
                 unknown_group=ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION,
             )
         # Versions 2-4 may ask for a retention of their own.
-        expire_ms = NO_TIMESTAMP if request.retention_time_ms < 0 else now_ms + request.retention_time_ms
+        # Where Kafka's sum overflows, the offset expires at once.
+        retention_ms = min(request.retention_time_ms, TIMESTAMP_MS_MAX - now_ms)
+        expire_ms = NO_TIMESTAMP if retention_ms < 0 else now_ms + retention_ms
         records: list[OffsetCommit] = []
         topics = []
         for topic in request.topics:
             partitions = []
             for each in topic.partitions:
-                partition_error = error_code if check is None else check(topic.topic_id, each.partition_index)
-                partition_error = self._check_metadata(partition_error, each.committed_metadata)
+                partition_error = self._check_metadata(error_code, each.committed_metadata)
                 partitions.append(
                     OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=partition_error)
                 )
@@ -148,18 +152,13 @@ class OffsetRequests:
 
     def txn_commit(self, group: Group | None, request: TxnOffsetCommitRequest, now_ms: int) -> Decision:
         """TxnOffsetCommit v0-5 of a verified transaction; the records go into one transactional batch."""
-        error_code, check = self._check_transactional(group, request)
+        error_code = self._check_transactional(group, request)
         records: list[OffsetCommit] = []
         topics = []
         for topic in request.topics:
             partitions = []
             for each in topic.partitions:
-                partition_error = (
-                    error_code if check is None else check(self._topic_id(topic.name), each.partition_index)
-                )
-                partition_error = self._check_metadata(partition_error, each.committed_metadata)
-                if partition_error == ErrorCode.STALE_MEMBER_EPOCH:
-                    partition_error = ErrorCode.ILLEGAL_GENERATION  # what a transactional producer understands
+                partition_error = self._check_metadata(error_code, each.committed_metadata)
                 partitions.append(
                     TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=partition_error)
                 )
@@ -180,25 +179,27 @@ class OffsetRequests:
             topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
         return Decision(records=tuple(records), reply=TxnOffsetCommitResponse(topics=topics))
 
-    def _check_transactional(
-        self, group: Group | None, request: TxnOffsetCommitRequest
-    ) -> tuple[ErrorCode, CheckPartition | None]:
-        consumer = self._consumer_groups.by_id.get(request.group_id)
-        if consumer is not None:
-            return consumer_group_queries.check_commit(
-                consumer,
-                request.member_id,
-                request.group_instance_id,
-                request.generation_id,
-                is_transactional=True,
-                version=0,
-            )
+    def _check_transactional(self, group: Group | None, request: TxnOffsetCommitRequest) -> ErrorCode:
         if not request.group_id:
-            return ErrorCode.INVALID_GROUP_ID, None
-        error_code = check_commit(
-            group, request.generation_id, request.member_id, request.group_instance_id, is_transactional=True
+            return ErrorCode.INVALID_GROUP_ID
+        consumer = self._consumer_groups.by_id.get(request.group_id)
+        if consumer is None:
+            return check_commit(
+                group, request.generation_id, request.member_id, request.group_instance_id, is_transactional=True
+            )
+        error_code, check = consumer_group_queries.check_commit(
+            consumer,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            is_transactional=True,
+            version=0,
         )
-        return error_code, None
+        if check is not None:
+            asked = [(self._topic_id(each.name), p.partition_index) for each in request.topics for p in each.partitions]
+            error_code = _worst(check(topic_id, index) for topic_id, index in asked)
+        # What a transactional producer understands (kafka-facts 5.8).
+        return ErrorCode.ILLEGAL_GENERATION if error_code == ErrorCode.STALE_MEMBER_EPOCH else error_code
 
     def _topic_id(self, name: str) -> bytes:
         topic = self._consumer_groups.topics.topics.get(name)
@@ -356,6 +357,10 @@ class OffsetRequests:
             if topics is not None:
                 return lambda record: None if record.topic in topics else record.commit_timestamp_ms
         return None
+
+
+def _worst(error_codes: Iterable[ErrorCode]) -> ErrorCode:
+    return next((each for each in error_codes if each != ErrorCode.NONE), ErrorCode.NONE)
 
 
 def _is_read(group: Group | ConsumerGroup | None, topic: str) -> bool:

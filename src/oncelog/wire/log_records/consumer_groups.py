@@ -158,7 +158,7 @@ class ConsumerGroupRegularExpressionKey(Struct, versions=(0, 0)):
 
 
 class ConsumerGroupMetadataValue(Struct, versions=(0, 0), flexible=0):
-    epoch: Int32
+    group_epoch: Int32
     metadata_hash: Int64 = field(tag=0, default=0)
 
 
@@ -224,7 +224,9 @@ def to_key_value(record: ConsumerGroupRecord) -> tuple[bytes, bytes | None]:
         case Tombstone():
             return _key(record.key, record.group_id, record.name), None
         case GroupEpoch():
-            value: Struct = ConsumerGroupMetadataValue(epoch=record.group_epoch, metadata_hash=record.metadata_hash)
+            value: Struct = ConsumerGroupMetadataValue(
+                group_epoch=record.group_epoch, metadata_hash=record.metadata_hash
+            )
             return _key(ConsumerGroupKey.GROUP_EPOCH, record.group_id), _value(value)
         case MemberMetadata():
             return _key(ConsumerGroupKey.MEMBER, record.group_id, record.member_id), _value(_member_value(record))
@@ -341,7 +343,7 @@ def _epochs(topics: Iterable[TopicPartitions], member_epoch: int) -> dict[bytes,
 
 def _read_epoch(group_id: str, _name: str, data: Buffer) -> GroupEpoch:
     value = decode_message(ConsumerGroupMetadataValue, VALUE_VERSION, data)
-    return GroupEpoch(group_id, value.epoch, value.metadata_hash)
+    return GroupEpoch(group_id, value.group_epoch, value.metadata_hash)
 
 
 def _read_member(group_id: str, name: str, data: Buffer) -> MemberMetadata:
