@@ -1,0 +1,148 @@
+"""`python -m tests.compat.clients`: every client's program against one `oncelog serve`, and against Apache Kafka 4.3.
+
+What Apache Kafka fails too is a fault of the program (or the client). One line at the end, exit status 1 unless all is well;
+`--save` writes tests/compat/clients/results.json and docs/compatibility.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from tests.compat.clients import page
+from tests.compat.clients.checks import CHECKS
+from tests.compat.clients.programs import BUILD, PROGRAMS, Missing, Program
+from tests.compat.clients.spy import Spy
+from tests.differential.brokers import ApacheKafkaNode, kafka_launcher
+
+CONFIG = {
+    "num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
+PROGRAM_S = 900
+ONCELOG, KAFKA = "oncelog", "kafka"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def oncelog(**more: str) -> Iterator[tuple[str, Spy]]:
+    """One `oncelog serve` behind a spy: where clients connect, and the spy."""
+    outside, inside = free_port(), free_port()
+    config = CONFIG | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{outside}"} | more
+    settings = [text for key, value in config.items() for text in ("-c", f"{key}={value}")]
+    command = [sys.executable, "-m", "oncelog", "serve", "--ephemeral", "--listen", f"127.0.0.1:{inside}", *settings]
+    with (BUILD / "oncelog.log").open("w") as log:
+        broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        try:
+            assert broker.stdout is not None
+            assert broker.stdout.readline().startswith(b"ready"), (BUILD / "oncelog.log").read_text()
+            with Spy(outside, ("127.0.0.1", inside)) as spy:
+                yield f"127.0.0.1:{outside}", spy
+        finally:
+            broker.send_signal(signal.SIGTERM)
+            broker.wait(60)
+
+
+@contextlib.contextmanager
+def apache_kafka(launcher: str) -> Iterator[tuple[str, Spy]]:
+    """One Apache Kafka behind a spy."""
+    outside = free_port()
+    with tempfile.TemporaryDirectory(prefix="oncelog-compat-") as directory:
+        own = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{outside}", "unstable.api.versions.enable": "false"}
+        node = ApacheKafkaNode(pathlib.Path(directory), launcher, CONFIG | own)
+        with Spy(outside, node.address) as spy, node:
+            yield f"127.0.0.1:{outside}", spy
+
+
+def play(name: str, program: Program, server: str, bootstrap: str, checks: list[str]) -> dict[str, dict[str, Any]]:
+    """Run one client's program; what it reported of each check."""
+    slug = name.replace(" ", "-")
+    log = BUILD / f"{slug}-{server}.log"
+    command = [*program.command, bootstrap, f"{slug}-{os.getpid()}", *checks]
+    reported = {}
+    with log.open("w") as stderr:
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, timeout=PROGRAM_S)
+            stdout, ended = done.stdout, f"exit status {done.returncode}"
+        except subprocess.TimeoutExpired as late:
+            stdout, ended = (late.stdout or b"").decode(), f"stopped after {PROGRAM_S} s"
+    for line in stdout.splitlines():
+        if line.startswith('{"check":'):
+            outcome = json.loads(line)
+            reported[outcome.pop("check")] = outcome
+    for check in checks:
+        silent = {"result": "failed", "detail": f"not reported ({ended}); see {log}", "seconds": 0}
+        outcome = reported.setdefault(check, silent)
+        if outcome["result"] == "failed":
+            print(f"  {name} with {server}: {check} FAILED: {outcome['detail']}", file=sys.stderr, flush=True)
+    return {check: reported[check] for check in checks}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests.compat.clients", description=__doc__)
+    parser.add_argument("--only", default="", help="clients, separated by commas")
+    parser.add_argument("--check", default="", help="checks, separated by commas")
+    parser.add_argument("--against", choices=("both", ONCELOG, KAFKA), default="both")
+    parser.add_argument("--save", action="store_true", help="write the page and the result file it is made from")
+    options = parser.parse_args()
+    BUILD.mkdir(parents=True, exist_ok=True)
+    checks = [check for check in CHECKS if not options.check or check in options.check.split(",")]
+    results: dict[str, Any] = {"clients": {}}
+    programs: dict[str, Program] = {}
+    for name, prepare in PROGRAMS.items():
+        if options.only and name not in options.only.split(","):
+            continue
+        try:
+            programs[name] = prepare()
+            results["clients"][name] = {"version": programs[name].version}
+        except Missing as missing:
+            print(f"  {name}: NOT RUN: {missing}", file=sys.stderr, flush=True)
+            results["clients"][name] = {"missing": str(missing)}
+    launcher = kafka_launcher() if options.against != ONCELOG else None
+    servers = {ONCELOG: oncelog} if options.against != KAFKA else {}
+    if launcher is not None:
+        servers[KAFKA] = lambda: apache_kafka(launcher)
+    elif options.against != ONCELOG:
+        print("  Apache Kafka: NOT RUN: needs Java 17 and mvn", file=sys.stderr)
+    for server, serve in servers.items():
+        with serve() as (bootstrap, spy):
+            for name, program in programs.items():
+                spy.seen = set()
+                outcomes = play(name, program, server, bootstrap, checks)
+                results["clients"][name] |= {server: outcomes, f"requests-{server}": sorted(map(list, spy.seen))}
+                print(f"  {name} {program.version} with {server}: {page.count(outcomes)}", file=sys.stderr, flush=True)
+    (BUILD / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    if options.save:
+        page.save("clients", results["clients"])
+    failed = sum(page.count_failed(client) for client in results["clients"].values())
+    left_out = sum("missing" in client for client in results["clients"].values())
+    passed = sum(
+        outcome["result"] == "passed"
+        for client in results["clients"].values()
+        for outcome in client.get(ONCELOG, {}).values()
+    )
+    print(
+        f"clients: {len(programs)} clients, {passed} checks passed with oncelog, {failed} failed, "
+        f"{left_out} clients not run, {'with' if launcher else 'WITHOUT'} Apache Kafka beside"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
