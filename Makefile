@@ -12,10 +12,10 @@ ROWS ?=
 SECONDS ?= 60
 ONLY ?=
 
-.PHONY: all install test lint fix demo sim crash fuzz conformance bench docs lock clean spark-kills
+.PHONY: sim-dual-writes dual-writes all install test lint fix demo sim crash fuzz conformance bench docs lock clean spark-kills
 all: lint test
 
-$(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard src/oncelog/wire/record_codec.py src/oncelog/wire/arrow_codec.py)
+$(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard src/oncelog/wire/record_codec.py src/oncelog/wire/arrow_codec.py src/oncelog/host/native_sync.c)
 	@$(PYTHON) tools/install.py $(VENV)
 	@touch $(STAMP)
 
@@ -61,3 +61,9 @@ spark-kills: $(STAMP)
 
 conformance: $(STAMP)
 	@$(BIN)/python -m tests.compat.conformance
+
+sim-dual-writes: $(STAMP)
+	@$(BIN)/python -m tests.recipes.simulate $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+dual-writes: $(STAMP)
+	@$(BIN)/python -m tests.recipes.crash --kills $(KILLS) $(if $(MINUTES),--minutes $(MINUTES))
