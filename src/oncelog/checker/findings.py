@@ -1,0 +1,16 @@
+"""What a rule finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """One finding: `text` is for a person, `witness` (operation indexes, key, offsets, values) for a machine."""
+
+    name: str
+    text: str
+    witness: dict[str, Any]
+    fails: bool = True
