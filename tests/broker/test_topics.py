@@ -206,7 +206,7 @@ def test_broker_configs_are_dynamic_where_kafkas_are(tmp_path):
     async def work():
         async with broker_and_client(tmp_path, num_partitions=3) as (broker, client):
             assert await described(client, BROKER, "1", "num.partitions") == {"num.partitions": ("3", 4)}
-            assert await alter(client, BROKER, "1", "num.partitions", "4") is E.INVALID_CONFIG
+            assert await alter(client, BROKER, "1", "num.partitions", "4") is E.INVALID_REQUEST
             assert await alter(client, BROKER, "", "message.max.bytes", "300") is E.NONE
             assert await alter(client, BROKER, "1", "message.max.bytes", "200") is E.NONE
             assert await described(client, BROKER, "1", "message.max.bytes") == {"message.max.bytes": ("200", 2)}

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from oncelog.broker import startup
 from oncelog.broker.addresses import Address, advertised_address, listen_addresses
-from oncelog.broker.config import BrokerConfig, ConfigInvalid, config_from, parse_value, rules
+from oncelog.broker.config import BrokerConfig, config_from, rules, text_of
+from oncelog.broker.config_view import BrokerValues, broker_key_kind
+from oncelog.broker.dynamic_config import dynamic_fault
 from oncelog.broker.flusher import Flusher
 from oncelog.broker.gauges import register_gauges
 from oncelog.broker.groups import Groups
@@ -210,20 +212,18 @@ class Broker:
 
     def dynamic_keys(self) -> BrokerKeys:
         """What may be altered while the broker runs."""
+        return BrokerKeys(self.node_id, lambda name: broker_key_kind(name) == "list", dynamic_fault, self.config_value)
 
-        def fault(name: str, value: str) -> str | None:
-            known = rules().get(name)
-            if known is None:
-                return f"Unknown broker config name: {name}"
-            if not known[1].is_dynamic:
-                return f"Cannot update these configs dynamically: {name}"
-            try:
-                parse_value(name, value)
-            except ConfigInvalid as error:
-                return str(error)
-            return None
+    def config_value(self, key: str) -> str | None:
+        """The value in force of a broker's key; None for a key that it has not."""
+        return text_of(getattr(self.config, key.replace(".", "_"))) if key in rules() else None
 
-        return BrokerKeys(self.node_id, lambda name: name == "log.cleanup.policy", fault)
+    def config_values(self) -> BrokerValues:
+        """Where this broker's values come from."""
+        dynamic = self.metadata.broker_configs
+        return BrokerValues(
+            self.static_config, self.static_keys, dynamic.get(str(self.node_id), {}), dynamic.get("", {})
+        )
 
     def configs_changed(self) -> None:
         """Take over the dynamic configuration of the metadata."""

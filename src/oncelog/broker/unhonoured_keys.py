@@ -11,7 +11,6 @@ _FAMILIES = (
     "broker.session.",
     "controller.",
     "delegation.token.",
-    "group.consumer.",
     "group.coordinator.",
     "group.share.",
     "group.streams.",
@@ -60,6 +59,55 @@ _KEYS = frozenset(
 )
 
 
+# Those that Kafka lets be changed while it runs, by type: they are stored, and shown, without an effect.
+_DYNAMIC = {
+    "int": """
+        background.threads compression.gzip.level compression.lz4.level compression.zstd.level
+        group.coordinator.cached.buffer.max.bytes group.share.assignment.interval.ms
+        group.streams.assignment.interval.ms log.cleaner.io.buffer.size log.cleaner.threads num.io.threads
+        num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms
+        remote.log.manager.copier.thread.pool.size remote.log.manager.expiration.thread.pool.size
+        remote.log.manager.follower.thread.pool.size remote.log.reader.threads
+        share.coordinator.cached.buffer.max.bytes
+    """,
+    "list": """
+        config.providers cordoned.log.dirs metric.reporters sasl.enabled.mechanisms ssl.cipher.suites
+        ssl.enabled.protocols
+    """,
+    "boolean": """
+        follower.fetch.last.tiered.offset.enable log.preallocate unclean.leader.election.enable
+    """,
+    "string": """
+        listener.security.protocol.map ssl.client.auth ssl.keystore.location ssl.keystore.type ssl.protocol
+        ssl.truststore.location ssl.truststore.type
+    """,
+    "long": """
+        log.cleaner.dedupe.buffer.size log.flush.interval.messages log.flush.interval.ms log.local.retention.bytes
+        log.local.retention.ms log.roll.jitter.ms remote.list.offsets.request.timeout.ms
+        remote.log.index.file.cache.total.size.bytes remote.log.manager.copy.max.bytes.per.second
+        remote.log.manager.fetch.max.bytes.per.second leader.replication.throttled.rate
+        follower.replication.throttled.rate replica.alter.log.dirs.io.max.bytes.per.second
+    """,
+    "double": """
+        log.cleaner.io.buffer.load.factor log.cleaner.io.max.bytes.per.second log.cleaner.min.cleanable.ratio
+    """,
+    "class": """
+        principal.builder.class
+    """,
+    "password": """
+        sasl.jaas.config ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password
+        ssl.truststore.certificates ssl.truststore.password
+    """,
+}
+DYNAMIC_KINDS: dict[str, str] = {key: kind for kind, keys in _DYNAMIC.items() for key in keys.split()}
+_ONE_BROKERS_FAMILIES = ("listener.", "sasl.", "ssl.", "principal.builder.")
+
+
+def is_of_one_broker(key: str) -> bool:
+    """True where Kafka lets a key be changed for one broker only, not for all."""
+    return key.startswith(_ONE_BROKERS_FAMILIES)
+
+
 def is_known_to_kafka(key: str) -> bool:
     """True where Apache Kafka has such a broker key."""
-    return key in _KEYS or key.startswith(_FAMILIES)
+    return key in _KEYS or key in DYNAMIC_KINDS or key.startswith(_FAMILIES)

@@ -106,9 +106,7 @@ def check_create_topics(caller: Caller, message: CreateTopicsRequest, _version: 
     may_all = caller.may_on_cluster(Operation.CREATE)
     passed = [each for each in message.topics if may_all or caller.may_on_topic(Operation.CREATE, each.name)]
     names = {each.name: None for each in message.topics if each not in passed}
-    answers = [
-        CreatableTopicResult(name=name, error_code=DENIED, error_message=MESSAGE, configs=None) for name in names
-    ]
+    answers = [CreatableTopicResult(name=name, error_code=DENIED, error_message=MESSAGE) for name in names]
     if not passed:
         return Passage(reply=CreateTopicsResponse(topics=answers))
 
@@ -141,7 +139,9 @@ def check_create_partitions(caller: Caller, message: CreatePartitionsRequest, _v
 
 
 def check_delete_topics(caller: Caller, message: DeleteTopicsRequest, version: int) -> Passage | None:
-    """Each topic needs the right to delete it; an id whose topic may not be described keeps its name to itself."""
+    """The right to delete is the cluster's or the topic's; an id whose topic may not be described keeps its name."""
+    if caller.may_on_cluster(Operation.DELETE):
+        return None
     states = message.topics if version >= 6 else [DeleteTopicState(name=name) for name in message.topic_names]
     passed: list[DeleteTopicState] = []
     answers: list[DeletableTopicResult] = []

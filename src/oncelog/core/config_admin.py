@@ -5,22 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from oncelog.core.cluster_metadata import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterMetadata
+from oncelog.core.cluster_metadata import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterMetadata,
+)
+from oncelog.core.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, client_metrics_refusal, group_refusal
 from oncelog.core.topic_admin import Refusal
-from oncelog.core.topic_configs import TOPIC_CONFIGS, config_fault, topic_name_fault
+from oncelog.core.topic_configs import TOPIC_CONFIGS, TopicConfig, config_fault, topic_name_fault
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import ConfigRecord
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
+_TABLES: dict[int, dict[str, TopicConfig]] = {
+    TOPIC_RESOURCE: TOPIC_CONFIGS,
+    GROUP_RESOURCE: GROUP_CONFIGS,
+    CLIENT_METRICS_RESOURCE: CLIENT_METRICS_CONFIGS,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerKeys:
-    """What the rules need to know of the broker's keys: `fault(name, value)` says why a dynamic value is refused."""
+    """What the rules need to know of the broker's keys.
+
+    `fault(name, value, is_default)` says why a dynamic value is refused, of this broker or (`is_default`) of all;
+    `value(name)` is the value in force, None for keys that the broker has not.
+    """
 
     node_id: int
     is_list: Callable[[str], bool]
-    fault: Callable[[str, str], str | None]
+    fault: Callable[[str, str, bool], str | None]
+    value: Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +86,39 @@ def whole_change(
 
 
 def _current(metadata: ClusterMetadata, resource_type: int, name: str, keys: BrokerKeys) -> Mapping[str, str] | Refusal:
+    invalid = ErrorCode.INVALID_REQUEST
     if resource_type == TOPIC_RESOURCE:
-        if not name:
-            return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-        topic = metadata.topics.get(name)
-        if topic is None:
-            code = ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_fault(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return Refusal(code, f"The topic '{name}' does not exist.")
-        return topic.configs
+        return _current_of_topic(metadata, name)
     if resource_type == BROKER_RESOURCE:
+        if name and not _is_number(name):
+            return Refusal(invalid, f"Node id must be an integer, but it is: {name}")
         if name not in ("", str(keys.node_id)):
-            return Refusal(
-                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {keys.node_id}, but received {name}"
-            )
-        return metadata.broker_configs.get(name, {})
-    return Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource_type}")
+            return Refusal(invalid, f"Unexpected broker id, expected {keys.node_id}, but received {name}")
+    elif resource_type == GROUP_RESOURCE:
+        if not name:
+            return Refusal(invalid, "Default group resources are not allowed.")
+    elif resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            return Refusal(invalid, "Subscription name can't be empty")
+    else:
+        return Refusal(invalid, f"Unknown resource type {resource_type}")
+    return metadata.configs_of(resource_type).get(name, {})
+
+
+def _current_of_topic(metadata: ClusterMetadata, name: str) -> Mapping[str, str] | Refusal:
+    if not name:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    topic = metadata.topics.get(name)
+    if topic is not None:
+        return topic.configs
+    fault = topic_name_fault(name)
+    if fault:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
+    return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def _is_number(text: str) -> bool:
+    return text.removeprefix("-").isdecimal() and len(text) < 12
 
 
 def _changed_value(change: Change, current: str | None, resource_type: int, keys: BrokerKeys) -> str | Refusal | None:
@@ -93,17 +128,14 @@ def _changed_value(change: Change, current: str | None, resource_type: int, keys
         return change.value
     if change.operation not in (APPEND, SUBTRACT):
         return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown config operation {change.operation}")
-    config = TOPIC_CONFIGS.get(change.name)
-    is_list = (
-        config is not None and config.kind == "list" if resource_type == TOPIC_RESOURCE else keys.is_list(change.name)
-    )
+    config = _TABLES.get(resource_type, {}).get(change.name)
+    is_list = keys.is_list(change.name) if resource_type == BROKER_RESOURCE else config is None or config.kind == "list"
     if not is_list:
-        return Refusal(
-            ErrorCode.INVALID_CONFIG,
-            f"Config value append/subtract is not allowed for config key: {change.name}",
-        )
+        verb = "APPEND" if change.operation == APPEND else "SUBTRACT"
+        return Refusal(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {change.name} because its type is not LIST.")
     given = [item for item in (change.value or "").split(",") if item]
-    have = current if current is not None else config.default if config else ""
+    inherited = keys.value(change.name) if resource_type == BROKER_RESOURCE else config.default if config else ""
+    have = current if current is not None else inherited or ""
     items = [item for item in have.split(",") if item]
     if change.operation == APPEND:
         return ",".join(items + [item for item in given if item not in items])
@@ -118,13 +150,23 @@ def _checked(
     keys: BrokerKeys,
 ) -> list[ConfigRecord] | Refusal:
     for name, value in wanted.items():
-        if value is None:
-            continue
-        fault = config_fault(name, value) if resource_type == TOPIC_RESOURCE else keys.fault(name, value)
-        if fault:
-            return Refusal(ErrorCode.INVALID_CONFIG, fault)
+        refusal = None if value is None else _refusal(resource_type, resource_name, name, value, keys)
+        if refusal:
+            return refusal
     return [
         ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
         for name, value in wanted.items()
         if current.get(name) != value
     ]
+
+
+def _refusal(resource_type: int, resource_name: str, name: str, value: str, keys: BrokerKeys) -> Refusal | None:
+    if resource_type == GROUP_RESOURCE:
+        return group_refusal(name, value, keys.value)
+    if resource_type == CLIENT_METRICS_RESOURCE:
+        return client_metrics_refusal(name, value)
+    if resource_type == TOPIC_RESOURCE:
+        fault = config_fault(name, value)
+        return Refusal(ErrorCode.INVALID_CONFIG, fault) if fault else None
+    fault = keys.fault(name, value, not resource_name)
+    return Refusal(ErrorCode.INVALID_REQUEST, fault) if fault else None

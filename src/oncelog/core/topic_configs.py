@@ -150,10 +150,13 @@ def config_fault(name: str, value: str | None) -> str | None:
         return f"Unknown topic config name: {name}"
     if value is None:
         return f"Null value not supported for topic configs: {name}"
-    return _value_fault(config, value.strip())
+    if name == "remote.storage.enable" and value.strip().lower() == "true":
+        return "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+    return value_fault(config, value.strip())
 
 
-def _value_fault(config: TopicConfig, value: str) -> str | None:
+def value_fault(config: TopicConfig, value: str) -> str | None:
+    """Why `value` is refused for a key, or None."""
     wrong = f"Invalid value {value} for configuration {config.name}"
     if config.kind in ("int", "long", "double"):
         try:

@@ -22,6 +22,17 @@ def _temporary_directory() -> str:
     return tempfile.mkdtemp(prefix="oncelog-")
 
 
+def _unknown_space(_path: str) -> tuple[int, int]:
+    return -1, -1
+
+
+def _disk_space(path: str) -> tuple[int, int]:
+    import shutil
+
+    usage = shutil.disk_usage(path)
+    return usage.total, usage.free
+
+
 @dataclass(frozen=True)
 class Host:
     """The doors of one process, real or simulated."""
@@ -33,6 +44,7 @@ class Host:
     random: Random
     new_temporary_directory: Callable[[], str] = field(default=_temporary_directory)
     worker: Worker = field(default_factory=InlineWorker)
+    disk_space: Callable[[str], tuple[int, int]] = field(default=_unknown_space)  # total and free bytes, -1 unknown
 
 
 def real_host() -> Host:
@@ -40,4 +52,12 @@ def real_host() -> Host:
     from oncelog.host.files import RealFiles
     from oncelog.host.syncer import RealSyncer
 
-    return Host(RealClock(), RealNetwork(), RealFiles(), RealSyncer(), RealRandom(), worker=ThreadWorker())
+    return Host(
+        RealClock(),
+        RealNetwork(),
+        RealFiles(),
+        RealSyncer(),
+        RealRandom(),
+        worker=ThreadWorker(),
+        disk_space=_disk_space,
+    )

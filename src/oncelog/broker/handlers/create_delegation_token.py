@@ -12,15 +12,20 @@ if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
 
 
-def handle(_broker: Broker, _request: Request) -> CreateDelegationTokenResponse:
+REQUESTER_SINCE_VERSION = 3
+
+
+def handle(_broker: Broker, request: Request) -> CreateDelegationTokenResponse:
     """What Kafka answers on a plaintext listener."""
-    return CreateDelegationTokenResponse(
+    response = CreateDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
         principal_type="User",
         principal_name="ANONYMOUS",
-        token_requester_principal_type="User",  # noqa: S106
-        token_requester_principal_name="ANONYMOUS",  # noqa: S106
         issue_timestamp_ms=-1,
         expiry_timestamp_ms=-1,
         max_timestamp_ms=-1,
     )
+    if request.api_version >= REQUESTER_SINCE_VERSION:
+        response.token_requester_principal_type = "User"  # noqa: S105 - Kafka's name of the field
+        response.token_requester_principal_name = "ANONYMOUS"  # noqa: S105
+    return response

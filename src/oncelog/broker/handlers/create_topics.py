@@ -60,9 +60,9 @@ def _created(broker: Broker, created: NewTopic) -> CreatableTopicResult:
         error_message=None,
         num_partitions=topic.partition_count,
         replication_factor=1,
-        configs=created_topic_configs(topic, broker.config, broker.static_keys),
+        configs=created_topic_configs(topic, broker.config_values()),
     )
 
 
 def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=refusal.error_code, error_message=refusal.message, configs=None)
+    return CreatableTopicResult(name=name, error_code=refusal.error_code, error_message=refusal.message, configs=[])

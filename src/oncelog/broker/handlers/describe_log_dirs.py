@@ -29,5 +29,11 @@ def handle(broker: Broker, request: Request) -> DescribeLogDirsResponse:
         size_bytes = partition.log.size_bytes if partition is not None else 0
         shown = topics.setdefault(name.topic, DescribeLogDirsTopic(name=name.topic))
         shown.partitions.append(DescribeLogDirsPartition(partition_index=name.partition, partition_size=size_bytes))
-    result = DescribeLogDirsResult(log_dir=broker.data_directory, topics=list(topics.values()))
+    total_bytes, usable_bytes = broker.host.disk_space(broker.data_directory)
+    result = DescribeLogDirsResult(
+        log_dir=broker.data_directory,
+        topics=list(topics.values()),
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
+    )
     return DescribeLogDirsResponse(results=[result])

@@ -20,6 +20,8 @@ from oncelog.wire.messages.describe_quorum import (
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
 
+NODES_SINCE_VERSION = 2
+
 
 def handle(broker: Broker, request: Request) -> DescribeQuorumResponse:
     """Partition 0 of the metadata's topic; there is no other."""
@@ -41,7 +43,8 @@ def handle(broker: Broker, request: Request) -> DescribeQuorumResponse:
                     )
                 )
         topics.append(TopicData(topic_name=topic.topic_name, partitions=partitions))
-    return DescribeQuorumResponse(topics=topics, nodes=[_node(broker)] if is_known else [])
+    nodes = [_node(broker)] if is_known and request.api_version >= NODES_SINCE_VERSION else []
+    return DescribeQuorumResponse(topics=topics, nodes=nodes)
 
 
 def _metadata_partition(broker: Broker) -> PartitionData:

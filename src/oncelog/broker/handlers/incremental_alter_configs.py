@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from oncelog.broker.loggers import alter_loggers
 from oncelog.broker.request import Request
+from oncelog.core.cluster_metadata import BROKER_LOGGER_RESOURCE
 from oncelog.core.config_admin import Change, incremental_changes
 from oncelog.core.topic_admin import Refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -33,8 +36,10 @@ async def _handle(broker: Broker, message: IncrementalAlterConfigsRequest) -> In
             kind, name = resource.resource_type, resource.resource_name
             if asked_times[kind, name] > 1:
                 outcome: object = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            elif kind == BROKER_LOGGER_RESOURCE:
+                outcome = alter_loggers(name, broker.node_id, _changes(resource), is_only_checked=message.validate_only)
             else:
-                changes = [Change(each.name, each.config_operation, each.value) for each in resource.configs]
+                changes = _changes(resource)
                 outcome = incremental_changes(broker.metadata, kind, name, changes, broker.dynamic_keys())
             response = AlterConfigsResourceResponse(resource_type=kind, resource_name=name, error_message=None)
             if isinstance(outcome, Refusal):
@@ -46,3 +51,7 @@ async def _handle(broker: Broker, message: IncrementalAlterConfigsRequest) -> In
                 broker.configs_changed()
             responses.append(response)
     return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _changes(resource: AlterConfigsResource) -> list[Change]:
+    return [Change(each.name, each.config_operation, each.value) for each in resource.configs]
