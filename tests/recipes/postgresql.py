@@ -9,8 +9,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
+import time
 from collections.abc import Iterator
+
+START_TIMEOUT_S = 30.0
 
 
 def program(name: str) -> str | None:
@@ -42,35 +44,32 @@ class PostgreSql:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
-        self.process: subprocess.Popen[str]
+        self.process: subprocess.Popen[bytes]
         self.conninfo = f"host={folder} user=postgres dbname=postgres"
         self.url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
         self.socket = folder / ".s.PGSQL.5432"
 
     def start(self) -> None:
-        """Start, and wait until it takes connections."""
+        """Start, and wait until it takes connections. No thread: whoever calls may fork."""
         server = program("postgres")
         assert server is not None
         command = _as_its_user(
             server, "-D", str(self.folder / "data"), "-k", str(self.folder), "-c", "listen_addresses="
         )
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if "ready to accept connections" in line:
-                break
-        else:
-            raise RuntimeError("PostgreSQL did not start")
-        self._drain = threading.Thread(target=self.process.stderr.read, daemon=True)
-        self._drain.start()
+        log = self.folder / "server.log"
+        with log.open("ab") as output:
+            begins = log.stat().st_size
+            self.process = subprocess.Popen(command, stderr=output, stdout=output)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while b"ready to accept connections" not in log.read_bytes()[begins:]:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL did not start: {log.read_text()[-500:]}")
+            time.sleep(0.02)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """SIGINT: a fast shutdown; SIGQUIT: as after a crash."""
         self.process.send_signal(how)
         self.process.wait(30)
-        self._drain.join(5)
-        assert self.process.stderr is not None
-        self.process.stderr.close()
 
 
 @contextlib.contextmanager
