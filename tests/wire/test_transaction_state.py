@@ -18,6 +18,7 @@ from oncelog.wire.log_records.transaction_state import (
     TransactionTombstone,
     record_from_key_value,
     record_to_key_value,
+    value_by_schema,
 )
 from oncelog.wire.schema import encode_message
 
@@ -109,6 +110,11 @@ def records(draw: st.DrawFn) -> TransactionRecord:
 @given(records())
 def test_what_is_written_is_read(record: TransactionRecord) -> None:
     assert record_from_key_value(*record_to_key_value(record)) == record
+
+
+@given(records())
+def test_the_short_way_writes_what_the_schema_does(record: TransactionRecord) -> None:
+    assert record_to_key_value(record)[1] == value_by_schema(record)
 
 
 @given(records())

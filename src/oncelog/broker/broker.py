@@ -21,6 +21,7 @@ from oncelog.broker.gauges import register_gauges
 from oncelog.broker.groups import Groups
 from oncelog.broker.handlers import MODULES, handler_for
 from oncelog.broker.local_peer import LocalPeer
+from oncelog.broker.log_cleaner import LogCleaner
 from oncelog.broker.marker_sender import MarkerSender
 from oncelog.broker.measured_syncer import MeasuredSyncer
 from oncelog.broker.metadata_store import MetadataStore
@@ -107,7 +108,12 @@ class Broker:
         self.store = MetadataStore(files, self._data_dir, self.host.syncer, clock, self.tasks)
         self.store.on_change = self._metadata_changed
         self.authorization = self._authorization()
-        self.partitions = Partitions(files, self._data_dir, self.store.metadata, in_force, self.flusher)
+        self.partitions = Partitions(
+            files, self._data_dir, self.store.metadata, in_force, self.flusher, self.host.worker, self.host.syncer
+        )
+        self.log_cleaner = LogCleaner(
+            files, self.partitions, self.host.worker, self.host.syncer, clock, in_force, self.metrics
+        )
         self.topics = Topics(
             self.store, self.partitions, in_force, self.host.random, self.node_id, self._topic_deleted, self.metrics
         )
@@ -149,6 +155,7 @@ class Broker:
                 self.config.add_partitions_to_txn_retry_backoff_max_ms,
             ),
             self.metrics,
+            self.transactions.vouches_for if self.host.network.has_shortcut else None,
         )
         sender = MarkerSender(self.marker_peer, self.metadata, self.transactions.markers_written, self.tasks)
         self.marker_sender = sender
@@ -157,7 +164,10 @@ class Broker:
     def _peer_here(self, purpose: str) -> Peer | LocalPeer:
         client_id = f"oncelog-{self.node_id}-{purpose}"
         if self.host.network.has_shortcut:
-            return LocalPeer(self._handle, self.tasks, client_id=client_id)
+            # Not through the access rules: nobody but this broker asks.
+            return LocalPeer(
+                lambda request: handler_for(request.api_key)(self, request), self.tasks, client_id=client_id
+            )
         host, port = self.addresses[0]
         near = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host  # noqa: S104
         return Peer(self.host.network, near, port, client_id=client_id, timeout_ms=self.config.request_timeout_ms)
@@ -294,7 +304,7 @@ class Broker:
         if self.lock is not None:
             try:
                 if is_clean:
-                    startup.close_directory(self)
+                    await startup.close_directory(self)
                 self.files.close()
             finally:
                 self.lock.close()

