@@ -29,7 +29,7 @@ TABLE = {  # coordinator's or transport's error: what each column is told
     48: (48, 48, 48, 48, 48, 48),
     3: (3, 3, 3, 3, 3, 3),
     0: (0, 0, 0, 0, 0, 0),
-    35: (0, 0, 120, 0, 0, 120),  # the coordinator's broker lacks AddPartitionsToTxn v4
+    35: (0, 0, 35, 0, 0, 35),  # transaction.version 0, or the coordinator's broker lacks AddPartitionsToTxn v4
 }
 
 

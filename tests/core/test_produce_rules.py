@@ -22,13 +22,12 @@ def code(verdict) -> ErrorCode:
     [
         (marker_batch(1, 0, commit=True), "t", ErrorCode.INVALID_RECORD),
         (data_batch(1, 0, 0), None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (data_batch(1, 0, 0), "", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (data_batch(-1, -1, -1), "t", ErrorCode.INVALID_RECORD),
         (data_batch(1, -1, 0, transactional=False), None, ErrorCode.INVALID_PRODUCER_EPOCH),
         (data_batch(1, -2, 0, transactional=False), None, ErrorCode.INVALID_PRODUCER_EPOCH),
         (data_batch(1, 0, -1, transactional=False), None, ErrorCode.INVALID_RECORD),
     ],
-    ids=["control", "no-id", "empty-id", "no-producer", "epoch-1", "epoch-2", "no-sequence"],
+    ids=["control", "no-id", "no-producer", "epoch-1", "epoch-2", "no-sequence"],
 )
 def test_batches_that_are_wrong_in_themselves(batch, transactional_id, expected):
     leader = Leader()

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import socket
 import subprocess
 import threading
+from collections.abc import Iterator, Mapping
 from typing import Protocol, Self
 
 from oncelog.broker.broker import Broker
+from oncelog.broker.marker_sender import MarkerSender
+from tests.differential.seeding import tell_apache_kafka, tell_oncelog
 
 LAUNCHER = pathlib.Path(__file__).parent.parent / "compat" / "apache_kafka" / "apache-kafka"
 START_S = 60.0
@@ -31,13 +35,19 @@ class Node(Protocol):
 
     def stop(self) -> None: ...
 
+    def seed(self, seeds: Mapping[str, int]) -> None:
+        """Make transactional ids known that have reached a producer epoch."""
+
+    def stalled(self) -> contextlib.AbstractContextManager[None]:
+        """Meanwhile a marker that a leader refused is not sent again, so that its transaction stays in Prepare."""
+
 
 class OncelogNode:
     """oncelog, in its own thread and event loop."""
 
-    def __init__(self, directory: pathlib.Path, **config: object) -> None:
+    def __init__(self, directory: pathlib.Path, config: Mapping[str, object] | None = None) -> None:
         self._directory = str(directory)
-        self._config = CONFIG | {name.replace("_", "."): value for name, value in config.items()}
+        self._config = CONFIG | {"transaction.two.phase.commit.enable": True} | (config or {})
 
     @property
     def address(self) -> tuple[str, int]:
@@ -53,6 +63,7 @@ class OncelogNode:
         self._stopping, self._loop = asyncio.Event(), asyncio.get_running_loop()
         try:
             async with Broker(self._directory, self._config) as broker:
+                self._broker = broker
                 ready.set_result((broker.addresses[0].host, broker.addresses[0].port))
                 await self._stopping.wait()
         except BaseException as error:
@@ -63,6 +74,18 @@ class OncelogNode:
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(START_S)
+
+    def seed(self, seeds: Mapping[str, int]) -> None:
+        asyncio.run_coroutine_threadsafe(tell_oncelog(self._broker, seeds), self._loop).result(START_S)
+
+    @contextlib.contextmanager
+    def stalled(self) -> Iterator[None]:
+        sends_later = MarkerSender.send_later
+        MarkerSender.send_later = lambda self, markers: None  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            MarkerSender.send_later = sends_later  # type: ignore[method-assign]
 
     def __enter__(self) -> Self:
         self.start()
@@ -82,13 +105,15 @@ def kafka_launcher() -> str | None:
 class ApacheKafkaNode:
     """Apache Kafka through a launcher: `start DIR PORT key=value...`, `stop DIR`."""
 
-    def __init__(self, directory: pathlib.Path, launcher: str, **config: object) -> None:
+    def __init__(self, directory: pathlib.Path, launcher: str, config: Mapping[str, object] | None = None) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = ("127.0.0.1", free.getsockname()[1])
         self._directory, self._launcher = str(directory), launcher
         both = CONFIG | {"unstable.api.versions.enable": "true", "transaction.two.phase.commit.enable": "true"}
-        self._config = [f"{key}={value}" for key, value in (both | config).items()]
+        given = both | (config or {})
+        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items()}
+        self._config = [f"{key}={value}" for key, value in texts.items()]
 
     def start(self) -> None:
         environment = {"KAFKA_HEAP": "-Xmx512m -Xms256m"} | os.environ
@@ -97,6 +122,14 @@ class ApacheKafkaNode:
 
     def stop(self) -> None:
         subprocess.run([self._launcher, "stop", self._directory], check=True)
+
+    def seed(self, seeds: Mapping[str, int]) -> None:
+        tell_apache_kafka(self.address, seeds)
+        self.stop()
+        self.start()
+
+    def stalled(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()  # it gives up by itself
 
     def __enter__(self) -> Self:
         self.start()

@@ -60,13 +60,31 @@ class Connection:
     def close(self) -> None:
         self._socket.close()
 
-    def frame(self, api_name: str, version: int, fields: dict[str, Any], correlation_id: int | None = None) -> bytes:
+    def frame(
+        self,
+        api_name: str,
+        version: int,
+        fields: dict[str, Any],
+        correlation_id: int | None = None,
+        client_id: str = "differential",
+    ) -> bytes:
         """The bytes of a request, size included."""
+        return self.frame_of(api_name, version, message(api_name, fields), correlation_id, client_id)
+
+    def frame_of(
+        self,
+        api_name: str,
+        version: int,
+        request: Any,
+        correlation_id: int | None = None,
+        client_id: str = "differential",
+    ) -> bytes:
+        """The bytes of a request that is a message already."""
         if correlation_id is None:
             self._next += 1
             correlation_id = self._next
         api: Api = API_NAMED[api_name]
-        return b"".join(encode_request(api.key, version, correlation_id, "differential", message(api_name, fields)))
+        return b"".join(encode_request(api.key, version, correlation_id, client_id, request))
 
     def send(self, api_name: str, version: int, fields: dict[str, Any]) -> None:
         self.send_bytes(self.frame(api_name, version, fields))
@@ -102,3 +120,8 @@ class Connection:
     def call(self, api_name: str, version: int, fields: dict[str, Any]) -> Any:
         self.send(api_name, version, fields)
         return self.receive(api_name, version)[1]
+
+
+def send_message(connection: Connection, api_name: str, version: int, request: Any) -> None:
+    """Send a message that is built already."""
+    connection.send_bytes(connection.frame_of(api_name, version, request))

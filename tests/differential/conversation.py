@@ -16,6 +16,7 @@ from typing import Any
 from oncelog.errors import ErrorCode
 from oncelog.wire.control_records import COMMIT
 from oncelog.wire.record_batch import Codec, RecordBatch, batches, build_batch
+from tests.differential.asking import AskVerb
 from tests.differential.connection import Connection, ConnectionClosed, NoReply
 from tests.differential.group_verbs import GroupVerbs
 
@@ -34,13 +35,13 @@ def error_name(code: int) -> str:
     return ErrorCode(code).name
 
 
-class Conversation(GroupVerbs):
+class Conversation(GroupVerbs, AskVerb):
     """Everything one scenario says to one broker, and the lines it wrote down."""
 
-    def __init__(self, host: str, port: int, *, transaction_timeout_ms: int = 60_000) -> None:
+    def __init__(self, host: str, port: int, *, transaction_timeout_ms: int = 60_000, prefix: str = "") -> None:
         self.address = (host, port)
         self.lines: list[str] = []
-        self.prefix = f"d{os.getpid()}x{next(_runs)}-"
+        self.prefix = prefix or f"d{os.getpid()}x{next(_runs)}-"
         self.started_ms = time.time_ns() // 1_000_000 - AGE_MS
         self.transaction_timeout_ms = transaction_timeout_ms
         self._producer_names: dict[int, str] = {}
@@ -493,10 +494,10 @@ class Conversation(GroupVerbs):
         found = self.fetch_partition(topic, partition)
         self.say(f"marks {topic}-{partition}", f"lso={found.last_stable_offset} hw={found.high_watermark}")
 
-    def wait_until_stable(self, topic: str, partition: int, offset: int) -> None:
-        """Wait until the last stable offset has come so far; says nothing."""
+    def wait_until_stable(self, topic: str, partition: int, offset: int, *, start: int = 0) -> None:
+        """Wait until the last stable offset has come so far; says nothing. `start`: of the log."""
         self.until(
-            lambda: True if self.fetch_partition(topic, partition).last_stable_offset >= offset else None,
+            lambda: True if self.fetch_partition(topic, partition, start).last_stable_offset >= offset else None,
         )
 
     def offsets(

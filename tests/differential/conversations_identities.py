@@ -251,3 +251,27 @@ def twopc_timeouts_ignored(x: Conversation) -> None:
         x.describe(f"t{t}")
     x.init("t", timeout=5000, label=" back to one phase", v=6)
     x.describe("t")
+
+
+@scenario("2pc")
+def twopc_keeps_a_prepared_transaction(x: Conversation) -> None:
+    """KIP-939: the transaction stays, its new owner ends it. Apache Kafka has the field, and answers 35."""
+    t = x.topic("a")
+    pid, e = x.init("t", v=6, enable_2pc=True)
+    x.produce(t, 0, n=1, producer=(pid, e), sequence=0, transactional_id="t")
+    pid, e = x.init("t", v=6, enable_2pc=True, keep_prepared_txn=True, label=" keeps", wait=False)
+    x.describe("t")
+    x.end("t", pid, e, True)
+
+
+@scenario("2pc")
+def twopc_forced_to_end(x: Conversation) -> None:
+    """Gap 6: an operator's init over a two-phase transaction aborts it; what becomes of its timeout."""
+    t = x.topic("a")
+    pid, e = x.init("t", v=6, enable_2pc=True)
+    x.produce(t, 0, n=1, producer=(pid, e), sequence=0, transactional_id="t")
+    x.describe("t")
+    x.init("t", v=5, timeout=30_000, wait=False, label=" by an operator")
+    x.settle("t")
+    x.describe("t")
+    x.end("t", pid, e, True, label=" by the producer")

@@ -110,7 +110,7 @@ class GroupVerbs:
         self.say(head, _name(reply.error_code))
 
     def leave(self, group: str, members: Sequence[tuple[str, str | None]], *, v: int = 5, label: str = "") -> None:
-        gone: dict[str, Any] = {"member_id": members[0][0]}
+        gone: dict[str, Any] = {"member_id": members[0][0] if members else ""}
         if v >= 3:
             gone = {"members": [{"member_id": who, "group_instance_id": instance} for who, instance in members]}
         reply = self.call("LeaveGroup", v, group_id=self.name(group), **gone)

@@ -1,23 +1,28 @@
 """Has every conversation with Apache Kafka again and compares, or writes down what it says: `--write`.
 
 `--differences` asks oncelog instead and writes down where it answers otherwise; the page of differences must then say why.
+`--only PATTERN` takes the conversations whose name matches (as a shell would), and leaves the others as they are written.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import fnmatch
 import pathlib
 import sys
 import tempfile
+from collections.abc import Callable, Iterable
 
-from tests.differential.brokers import ApacheKafkaNode, OncelogNode, kafka_launcher
-from tests.differential.scenario import all_scenarios, as_file, sections, transcript, warm_up
+from tests.differential.brokers import ApacheKafkaNode, Node, OncelogNode, kafka_launcher
+from tests.differential.connection import ConnectionClosed, NoReply
+from tests.differential.scenario import KINDS, Kind, all_scenarios, as_file, kind_of, prepare, sections, transcript
 
 RECORDED = pathlib.Path(__file__).parent / "apache_kafka_4_3.txt"
 DIFFERENCES = pathlib.Path(__file__).parent / "differences.txt"
 OURS = "Where oncelog answers otherwise: - Apache Kafka's line, + oncelog's. docs/differences-from-kafka.md says why."
 TITLE = "What Apache Kafka 4.3.0 answered: one section per conversation, one line per request. Written by record.py."
+MakeNode = Callable[[pathlib.Path, Kind], ApacheKafkaNode | OncelogNode]
 
 
 def recorded() -> dict[str, list[str]]:
@@ -31,26 +36,55 @@ def difference(before: list[str], after: list[str]) -> list[str]:
     return [line for line in lines if not line.startswith("@@")]
 
 
-def ask_apache_kafka(launcher: str) -> dict[str, list[str]]:
-    """All conversations, anew."""
-    with (
-        tempfile.TemporaryDirectory(prefix="oncelog-differential-") as directory,
-        ApacheKafkaNode(pathlib.Path(directory), launcher) as node,
-    ):
-        warm_up(node)
-        return {name: transcript(node, name) for name in sorted(all_scenarios())}
+def chosen(patterns: Iterable[str]) -> list[str]:
+    """The names that match one of them; all without any."""
+    wanted = tuple(patterns) or ("*",)
+    return sorted(name for name in all_scenarios() if any(fnmatch.fnmatch(name, each) for each in wanted))
 
 
-def ask_oncelog() -> dict[str, list[str]]:
-    """The lines that differ from the recorded ones, of each conversation that has any."""
+def ask(make: MakeNode, names: Iterable[str]) -> dict[str, list[str]]:
+    """These conversations, each with a broker of the kind it needs."""
+    names = list(names)
+    found: dict[str, list[str]] = {}
+    for kind in KINDS:
+        here = [name for name in names if kind_of(name) == kind]
+        if not here:
+            continue
+        with tempfile.TemporaryDirectory(prefix="oncelog-differential-") as directory:
+            node = make(pathlib.Path(directory), KINDS[kind])
+            with node:
+                prepare(node, kind, here)
+                found |= {name: attempt(node, name) for name in here}
+    return found
+
+
+def attempt(node: Node, name: str) -> list[str]:
+    """A transcript; one that broke off says so in its last line."""
+    try:
+        return transcript(node, name)
+    except (AssertionError, ConnectionClosed, NoReply, OSError, LookupError, ValueError) as error:
+        return [f"# broke off: {type(error).__name__}: {error}".replace("\n", " | ")]
+
+
+def apache_kafka(launcher: str) -> MakeNode:
+    """How to make an Apache Kafka of a kind."""
+    return lambda directory, kind: ApacheKafkaNode(directory, launcher, kind.config)
+
+
+def oncelog(directory: pathlib.Path, kind: Kind) -> OncelogNode:
+    """How to make an oncelog of a kind."""
+    return OncelogNode(directory, kind.config)
+
+
+def write_differences(names: list[str]) -> None:
+    """Ask oncelog these, and keep what is known of the others."""
     before = recorded()
-    with (
-        tempfile.TemporaryDirectory(prefix="oncelog-differential-") as directory,
-        OncelogNode(pathlib.Path(directory), transaction_two_phase_commit_enable=True) as node,
-    ):
-        warm_up(node)
-        compared = {name: difference(before[name], transcript(node, name)) for name in sorted(before)}
-    return {name: lines for name, lines in compared.items() if lines}
+    known = sections(DIFFERENCES.read_text())
+    found = ask(oncelog, [name for name in names if name in before])
+    differing = {name: lines for name, lines in known.items() if name in before and name not in found}
+    differing |= {name: lines for name, said in found.items() if (lines := difference(before[name], said))}
+    DIFFERENCES.write_text(as_file(OURS, differing))
+    print(f"differential: {len(differing)} conversations differ from Apache Kafka's")
 
 
 def main() -> int:
@@ -58,23 +92,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential.record", description=__doc__)
     parser.add_argument("--write", action="store_true", help="replace the recorded file")
     parser.add_argument("--differences", action="store_true", help="write differences.txt, from oncelog")
+    parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="these conversations only")
     arguments = parser.parse_args()
+    names = chosen(arguments.only)
     if arguments.differences:
-        differing = ask_oncelog()
-        DIFFERENCES.write_text(as_file(OURS, differing))
-        print(f"differential: {len(differing)} conversations differ from Apache Kafka's")
+        write_differences(names)
         return 0
     launcher = kafka_launcher()
     if launcher is None:
         print("differential: skipped, Apache Kafka needs Java 17 and mvn")
         return 77
-    found = ask_apache_kafka(launcher)
+    found = ask(apache_kafka(launcher), names)
     before = recorded()
     changed = {name: lines for name in found if (lines := difference(before.get(name, []), found[name]))}
     for name, lines in changed.items():
         print("\n".join([f"## {name}", *lines]))
     if arguments.write:
-        RECORDED.write_text(as_file(TITLE, found))
+        kept = {name: lines for name, lines in before.items() if name in all_scenarios()}
+        RECORDED.write_text(as_file(TITLE, kept | found))
     print(f"differential: {len(found)} conversations with Apache Kafka, {len(changed)} otherwise than recorded")
     return 1 if changed and not arguments.write else 0
 

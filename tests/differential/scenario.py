@@ -1,39 +1,137 @@
-"""The scenarios by name, and how one is run. One that restarts the broker yields before it: topic, partitions."""
+"""The scenarios by name, and how one is run. One that restarts the broker yields before it: topic, partitions.
+
+A tag says what kind of broker a scenario needs: its configuration, and how it is prepared. `family` makes one scenario
+of a function for each of several values, for what differs by version.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from tests.differential.brokers import Node
 from tests.differential.conversation import Conversation
 
 Scenario = Callable[[Conversation], Iterator[tuple[str, int]] | None]
 SCENARIOS: dict[str, tuple[str, Scenario]] = {}
-RESTART = "restart"
 RESTART_TIMEOUT_MS = 600_000
 MODULES = (
+    "acls",
+    "adding",
     "administration",
+    "configurations",
+    "consumer_groups",
+    "consumer_migration",
     "defects",
+    "discovery",
+    "ending",
+    "epochs",
+    "expiry",
+    "fetching",
+    "group_members",
     "groups",
     "identities",
+    "initializing",
+    "levels",
     "malformed",
+    "markers",
+    "offsets",
     "operators",
+    "prepared",
     "producing",
+    "producing_in_transactions",
     "reading",
     "restarts",
+    "topics",
+    "transactional_offsets",
     "transactions",
+    "unverified",
 )
 
 
-def scenario(tag: str) -> Callable[[Scenario], Scenario]:
-    """Register under the function's name; `tag` says what kind of broker it needs."""
+@dataclass(frozen=True)
+class Kind:
+    """A kind of broker: Kafka's keys that differ from the usual ones."""
+
+    config: Mapping[str, object] = field(default_factory=dict)
+
+
+AUTHORIZED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": True,
+}
+KINDS = {
+    "default": Kind(),
+    # transactional ids are forgotten after three quiet seconds, producers after two
+    "expiry": Kind(
+        {
+            "transactional.id.expiration.ms": 3000,
+            "transaction.remove.expired.transaction.cleanup.interval.ms": 100,
+            "producer.id.expiration.ms": 2000,
+            "producer.id.expiration.check.interval.ms": 100,
+        }
+    ),
+    # whose transaction.version the scenarios change
+    "levels": Kind(),
+    "damaged": Kind(),  # by what a scenario does to it
+    # where a group's assignment is computed at once, and sessions are short
+    "consumer": Kind(
+        {
+            "group.consumer.assignment.interval.ms": 0,
+            "group.consumer.min.session.timeout.ms": 1000,
+            "group.consumer.session.timeout.ms": 45_000,
+        }
+    ),
+    "unverified": Kind({"transaction.partition.verification.enable": False}),
+    # where no rule is, everything is allowed; the scenarios are User:ANONYMOUS
+    "acl": Kind(AUTHORIZED),
+    "acl_cluster": Kind(AUTHORIZED),  # for what cannot be taken back
+}
+RESTART, SEEDED, STALLED = "restart", "seeded", "stalled"
+SEEDS: dict[str, dict[str, int]] = {}  # scenario -> transactional id -> the producer epoch it has reached
+
+
+def kind_of(name: str) -> str:
+    """Which of KINDS a scenario needs."""
+    tag, _ = SCENARIOS[name]
+    return tag if tag in KINDS else "default"
+
+
+def scenario(tag: str, **seeds: int) -> Callable[[Scenario], Scenario]:
+    """Register under the function's name. `seeds`: transactional ids that have been used up to an epoch (tag seeded)."""
 
     def register(function: Scenario) -> Scenario:
-        SCENARIOS[function.__name__] = (tag, function)
+        _register(function.__name__, tag, function, seeds)
         return function
 
     return register
+
+
+def family(tag: str, values: Iterable[Any], **seeds: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """One scenario per value, `name_v3` for the number 3, `name_word` for the text "word"."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for value in values:
+            suffix = f"v{value}" if isinstance(value, int) else str(value)
+            name = f"{function.__name__}_{suffix}"
+            _register(name, tag, partial(_with, function, value), seeds)
+        return function
+
+    return register
+
+
+def _with(function: Callable[..., Any], value: Any, conversation: Conversation) -> Any:
+    return function(conversation, value)
+
+
+def _register(name: str, tag: str, function: Scenario, seeds: dict[str, int]) -> None:
+    assert name not in SCENARIOS, name
+    SCENARIOS[name] = (tag, function)
+    if seeds:
+        SEEDS[name] = seeds
 
 
 def all_scenarios() -> dict[str, tuple[str, Scenario]]:
@@ -46,9 +144,15 @@ def all_scenarios() -> dict[str, tuple[str, Scenario]]:
 def transcript(node: Node, name: str) -> list[str]:
     """Have one conversation with a broker; its lines."""
     tag, function = all_scenarios()[name]
-    options = {"transaction_timeout_ms": RESTART_TIMEOUT_MS} if tag == RESTART else {}
+    options: dict[str, Any] = {"transaction_timeout_ms": RESTART_TIMEOUT_MS} if tag == RESTART else {}
+    if tag == SEEDED:
+        options["prefix"] = _seed_prefix(name)
     conversation = Conversation(*node.address, **options)
     try:
+        if tag == STALLED:
+            with node.stalled():
+                function(conversation)
+            return conversation.lines
         steps = function(conversation)
         for topic, partitions in steps or ():
             node.stop()
@@ -62,8 +166,12 @@ def transcript(node: Node, name: str) -> list[str]:
     return conversation.lines
 
 
-def warm_up(node: Node) -> None:
-    """Let the broker make its internal topics, as the recorded one had them all along."""
+def _seed_prefix(name: str) -> str:
+    return f"seeded-{name}-"
+
+
+def prepare(node: Node, kind: str, names: Iterable[str]) -> None:
+    """Let the broker make its internal topics, as a broker in use has them, and remember the seeds of these scenarios."""
     conversation = Conversation(*node.address)
     try:
         conversation.find_group("g")
@@ -71,6 +179,9 @@ def warm_up(node: Node) -> None:
         conversation.init("t")
     finally:
         conversation.close()
+    seeds = {_seed_prefix(name) + key: last for name in names for key, last in SEEDS.get(name, {}).items()}
+    if kind == "default" and seeds:
+        node.seed(seeds)
 
 
 def as_file(title: str, found: dict[str, list[str]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import pathlib
 import re
 
@@ -9,33 +10,69 @@ import pytest
 
 from tests.differential.brokers import OncelogNode
 from tests.differential.record import difference, recorded
-from tests.differential.scenario import all_scenarios, sections, transcript, warm_up
+from tests.differential.rules import read_rules
+from tests.differential.scenario import KINDS, all_scenarios, kind_of, prepare, sections, transcript
 
 HERE = pathlib.Path(__file__).parent
-PAGE = HERE.parent.parent / "docs" / "differences-from-kafka.md"
+ROOT = HERE.parent.parent
+PAGE = ROOT / "docs" / "differences-from-kafka.md"
 RECORDED = recorded()
 DIFFERENCES = sections((HERE / "differences.txt").read_text())
+SCENARIOS = list(all_scenarios())
+NAMES = sorted(all_scenarios(), key=lambda name: (kind_of(name), name))
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory):
-    with OncelogNode(tmp_path_factory.mktemp("differential"), transaction_two_phase_commit_enable=True) as node:
-        warm_up(node)
-        yield node
+def node_of(tmp_path_factory):
+    """A running broker of each kind that is asked for."""
+    nodes = {}
+
+    def get(kind):
+        if kind not in nodes:
+            nodes[kind] = OncelogNode(tmp_path_factory.mktemp(kind), KINDS[kind].config)
+            nodes[kind].start()
+            prepare(nodes[kind], kind, [name for name in NAMES if kind_of(name) == kind])
+        return nodes[kind]
+
+    yield get
+    for node in nodes.values():
+        node.stop()
 
 
-@pytest.mark.parametrize("name", sorted(all_scenarios()))
-def test_conversation(node, name):
-    assert difference(RECORDED[name], transcript(node, name)) == DIFFERENCES.get(name, [])
+@pytest.mark.parametrize("name", NAMES)
+def test_conversation(node_of, name):
+    assert difference(RECORDED[name], transcript(node_of(kind_of(name)), name)) == DIFFERENCES.get(name, [])
 
 
 def test_every_conversation_is_recorded():
     assert set(RECORDED) == set(all_scenarios())
 
 
+def test_no_recorded_conversation_broke_off():
+    assert [name for name, lines in RECORDED.items() if any(line.startswith("# broke off") for line in lines)] == []
+
+
 def test_the_page_explains_every_difference_and_no_other():
     """The table of conversations in docs/differences-from-kafka.md is what differs, neither more nor less."""
     section = PAGE.read_text().split("## Recorded conversations that differ")[1].split("\n## ")[0]
-    explained = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-    assert sorted(explained) == sorted(DIFFERENCES)
+    explained = re.findall(r"^\| `([\w*]+)` \|", section, re.MULTILINE)
+    unexplained = [name for name in DIFFERENCES if not any(fnmatch.fnmatch(name, each) for each in explained)]
+    assert unexplained == []
+    assert [each for each in explained if not fnmatch.filter(DIFFERENCES, each)] == [], "explains what does not differ"
     assert all(DIFFERENCES.values()), "a section without lines is no difference"
+
+
+def test_every_rule_is_shown_by_a_conversation():
+    """rules.txt names what shows each rule: conversations, or a file of tests where no request can reach the rule."""
+    rules = read_rules()
+    assert len({rule.name for rule in rules}) == len(rules)
+    for rule in rules:
+        assert rule.shown_by, rule.name
+        for each in rule.shown_by:
+            is_there = (ROOT / each).exists() if "/" in each else bool(fnmatch.filter(SCENARIOS, each))
+            assert is_there, f"{rule.name}: {each}"
+
+
+def test_every_conversation_shows_a_rule():
+    patterns = [each for rule in read_rules() for each in rule.shown_by]
+    assert [name for name in SCENARIOS if not any(fnmatch.fnmatch(name, each) for each in patterns)] == []

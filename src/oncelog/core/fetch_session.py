@@ -134,7 +134,7 @@ class FetchSessions:
             self._sessions.pop(session_id, None)
             wanted = list(partitions)
             session = None
-            if session_epoch == INITIAL_SESSION_EPOCH and wanted:
+            if session_epoch == INITIAL_SESSION_EPOCH:
                 session = self._create(wanted, uses_topic_ids, now_ms)
             return FetchContext(session, wanted, is_incremental=False)
         session = self._sessions.get(session_id)

@@ -53,9 +53,9 @@ def client_refusal(client: ClientVersion, error_code: ErrorCode) -> Refuse | Non
     if error_code is ErrorCode.NONE:
         return None
     if error_code is ErrorCode.UNSUPPORTED_VERSION:
-        # The coordinator's broker is older than AddPartitionsToTxn v4. Who only wants verification goes on as before
-        # KIP-890; who wants the partition added must abort and use the old protocol.
-        return _refuse(client, ErrorCode.TRANSACTION_ABORTABLE) if client.supports_implicit_add else None
+        # The coordinator's broker is older than AddPartitionsToTxn v4, or transaction.version is 0. Who only wants
+        # verification goes on as before KIP-890; who wants the partition added must use the old protocol.
+        return _refuse(client, error_code) if client.supports_implicit_add else None
     return _refuse(client, error_code)
 
 

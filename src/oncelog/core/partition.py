@@ -133,11 +133,13 @@ class Partition:
             return APPEND
         state = self._producers.get(batch.producer_id)
         if state is not None:
-            refused = produce_rules.check_duplicate(
-                state, batch, supports_implicit_add=supports_implicit_add
-            ) or produce_rules.check_epoch(state, batch.producer_epoch)
-            if refused is not None:
-                return refused
+            found = produce_rules.check_duplicate(state, batch, supports_implicit_add=supports_implicit_add)
+            if found is not None:
+                return found
+            refusal = produce_rules.check_epoch(state, batch.producer_epoch)
+            if refusal is not None:
+                is_verified = supports_implicit_add or self.config.verification_enabled
+                return replace(refusal, is_before_log=batch.is_transactional and is_verified)
         if batch.is_transactional:
             assert transactional_id is not None
             verdict = self._check_transaction(

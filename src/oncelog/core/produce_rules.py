@@ -21,7 +21,7 @@ def check_request(batches: Sequence[RecordBatch], transactional_id: str | None) 
     A transactional batch needs a transactional id, and all of them must be one producer's.
     """
     transactional = [batch for batch in batches if batch.is_transactional]
-    if transactional and not transactional_id:
+    if transactional and transactional_id is None:
         return _missing_transactional_id()
     producers = {ProducerIdAndEpoch(batch.producer_id, batch.producer_epoch) for batch in transactional}
     if len(producers) > 1:
@@ -36,7 +36,7 @@ def check_identity(batch: RecordBatch, transactional_id: str | None) -> Refuse |
     """Control bit, producer id, epoch and sequence as far as the batch alone tells."""
     if batch.is_control:
         return Refuse(ErrorCode.INVALID_RECORD, "clients may not write control batches")
-    if batch.is_transactional and not transactional_id:
+    if batch.is_transactional and transactional_id is None:  # an empty one is the coordinator's to refuse
         return _missing_transactional_id()
     if batch.producer_id < 0:
         # Unlike Apache Kafka, which stores such a batch as transactional though no transaction holds it.

@@ -6,6 +6,7 @@ single node the only replica of every partition is this node, so replication fac
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -205,7 +206,13 @@ def delete_topics(
     found: list[tuple[Topic, RemoveTopicRecord]] = []
     results: list[DeletableTopicResult] = []
     seen: set[bytes] = set()
+    times = Counter(state.name for state in states if state.name is not None)
+    for name in [name for name, count in times.items() if count > 1]:  # one refusal, and nothing is deleted
+        refused = DeletableTopicResult(name=name, error_code=ErrorCode.INVALID_REQUEST)
+        results.append(refused.replace(error_message="Duplicate topic name."))
     for state in states:
+        if state.name is not None and times[state.name] > 1:
+            continue
         outcome = _deletable(metadata, state, seen, version, is_enabled=is_enabled)
         result = DeletableTopicResult(name=state.name, topic_id=state.topic_id)
         if isinstance(outcome, Refusal):

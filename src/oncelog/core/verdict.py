@@ -51,10 +51,14 @@ class AskCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Append nothing and answer this error; `message` is for the reply's ErrorMessage and for logs."""
+    """Append nothing and answer this error; `message` is for the reply's ErrorMessage and for logs.
+
+    `is_before_log`: Kafka finds it before it looks into the log, and its reply has no log start offset (observed P3).
+    """
 
     error_code: ErrorCode
     message: str
+    is_before_log: bool = False
 
 
 APPEND = Append()

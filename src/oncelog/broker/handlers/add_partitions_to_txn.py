@@ -95,7 +95,7 @@ async def _batched_when_ready(broker: Broker, request: Request) -> Reply:
 
 
 def _entry(broker: Broker, request: Request, entry: AddPartitionsToTxnTransaction) -> Reply:
-    bad = None if entry.verify_only else _bad_topics(broker, entry.topics, from_client=False)
+    bad = _bad_topics(broker, entry.topics, from_client=False)
     if bad is not None:
         return AddPartitionsToTxnResult(transactional_id=entry.transactional_id, topic_results=bad)
     if not entry.transactional_id:

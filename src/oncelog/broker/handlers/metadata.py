@@ -11,6 +11,7 @@ from oncelog.core.cluster_metadata import Topic
 from oncelog.core.topic_configs import INTERNAL_TOPICS, topic_name_fault
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.types import TopicPartition
+from oncelog.wire.schema import ZERO_UUID
 from oncelog.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -29,7 +30,7 @@ _log = logging.getLogger("oncelog.metadata")
 TOPIC_OPERATIONS = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
 NO_OPERATIONS = -(1 << 31)
-NULL_NAME_SINCE_VERSION = 12
+TOPIC_IDS_SINCE_VERSION = 12  # v10 and v11 have the field, but it never worked (KAFKA-14324)
 
 
 def handle(broker: Broker, request: Request) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
@@ -41,12 +42,24 @@ def handle(broker: Broker, request: Request) -> MetadataResponse | Coroutine[Any
             broker, request, [_described(broker, topic, message) for topic in broker.metadata.topics.values()]
         )
     assert message.topics is not None
+    if request.api_version < TOPIC_IDS_SINCE_VERSION and any(
+        asked.topic_id != ZERO_UUID or asked.name is None for asked in message.topics
+    ):
+        return _no_topic_ids(message.topics)
     wanted = {(asked.name, asked.topic_id): asked for asked in message.topics}  # one answer for a topic asked twice
     missing = [name for name, _ in wanted if name and name not in broker.metadata.topics and not topic_name_fault(name)]
     may_create = broker.config.auto_create_topics_enable and message.allow_auto_topic_creation
     if missing and may_create:
         return _created(broker, request, list(wanted.values()), missing)
     return _response(broker, request, [_answer(broker, asked, request) for asked in wanted.values()])
+
+
+def _no_topic_ids(topics: list[MetadataRequestTopic]) -> MetadataResponse:
+    refused = [
+        MetadataResponseTopic(name=asked.name or "", topic_id=asked.topic_id, error_code=ErrorCode.INVALID_REQUEST)
+        for asked in topics
+    ]
+    return MetadataResponse(topics=refused)
 
 
 async def _created(
@@ -62,13 +75,11 @@ async def _created(
 
 def _answer(broker: Broker, asked: MetadataRequestTopic, request: Request) -> MetadataResponseTopic:
     message: MetadataRequest = request.message
-    version = request.api_version
     topic = broker.metadata.topic(asked.name, asked.topic_id)
     if topic is not None:
         return _described(broker, topic, message)
     if asked.name is None:
-        nameless = None if version >= NULL_NAME_SINCE_VERSION else ""
-        return MetadataResponseTopic(name=nameless, topic_id=asked.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+        return MetadataResponseTopic(name=None, topic_id=asked.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
     fault = topic_name_fault(asked.name)
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if fault else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return MetadataResponseTopic(name=asked.name, error_code=code, is_internal=asked.name in INTERNAL_TOPICS)

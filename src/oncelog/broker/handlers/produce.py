@@ -162,7 +162,8 @@ class _Produce:
             return verdict
         if isinstance(verdict, Refuse):
             _refuse(part, verdict.error_code, verdict.message)
-            part.response.log_start_offset = rules.log_start_offset
+            if not verdict.is_before_log:
+                part.response.log_start_offset = rules.log_start_offset
             if verdict.error_code is ErrorCode.POLICY_VIOLATION:
                 self.broker.metrics.limit_hit("oncelog.max.producer.ids.per.partition")
         elif isinstance(verdict, Duplicate):
