@@ -17,6 +17,7 @@ from oncelog.core.authorizer import STANDARD_AUTHORIZER, super_users_of
 
 _LONG_MAX = 2**63 - 1
 _INT_MAX = 2**31 - 1
+_DOUBLE_MAX = 1.7976931348623157e308
 DAY_MS = 86_400_000
 
 
@@ -40,6 +41,10 @@ def _int(default: int, *, least: int = 1, most: int = _INT_MAX, dynamic: bool = 
 
 def _long(default: int, *, least: int = 0, dynamic: bool = False) -> Any:
     return _int(default, least=least, most=_LONG_MAX, dynamic=dynamic)
+
+
+def _double(default: float, *, least: int = 0, most: int = int(_DOUBLE_MAX), dynamic: bool = False) -> Any:
+    return field(default=default, metadata={"rule": Rule(least, most, (), dynamic)})
 
 
 def _bool(default: bool, *, dynamic: bool = False) -> Any:
@@ -89,6 +94,8 @@ class BrokerConfig:
     log_segment_bytes: int = _int(1_073_741_824, least=1_048_576, dynamic=True)
     log_roll_ms: int = _long(-1, least=-1, dynamic=True)
     log_roll_hours: int = _int(168)
+    log_roll_jitter_ms: int = _long(-1, least=-1, dynamic=True)
+    log_roll_jitter_hours: int = _int(0, least=0)
     log_index_interval_bytes: int = _int(4096, least=0, dynamic=True)
     log_index_size_max_bytes: int = _int(10_485_760, least=4, dynamic=True)
     log_retention_ms: int = _long(-2, least=-2, dynamic=True)
@@ -100,6 +107,10 @@ class BrokerConfig:
     log_cleanup_policy: str = _text("delete", "delete", "compact", "compact,delete", "delete,compact", dynamic=True)
     log_cleaner_enable: bool = _bool(True)
     log_cleaner_backoff_ms: int = _long(15_000, dynamic=True)
+    log_cleaner_dedupe_buffer_size: int = _long(134_217_728, least=1_048_576, dynamic=True)
+    log_cleaner_io_buffer_load_factor: float = _double(0.9, dynamic=True)
+    log_cleaner_io_max_bytes_per_second: float = _double(_DOUBLE_MAX, least=1, dynamic=True)
+    log_cleaner_min_cleanable_ratio: float = _double(0.5, most=1, dynamic=True)
     log_cleaner_delete_retention_ms: int = _long(DAY_MS, dynamic=True)
     log_cleaner_min_compaction_lag_ms: int = _long(0, dynamic=True)
     log_cleaner_max_compaction_lag_ms: int = _long(_LONG_MAX, least=1, dynamic=True)
@@ -169,6 +180,8 @@ class BrokerConfig:
             return str(self.retention_ms)
         if key == "log.roll.ms":
             return str(self.log_roll_ms if self.log_roll_ms > 0 else self.log_roll_hours * 3_600_000)
+        if key == "log.roll.jitter.ms":
+            return str(self.log_roll_jitter_ms if self.log_roll_jitter_ms >= 0 else self.log_roll_jitter_hours * 3_600_000)
         name = key.replace(".", "_")
         return text_of(getattr(self, name)) if name in _rules() else None
 
@@ -183,6 +196,8 @@ class BrokerConfig:
 
 def text_of(value: Any) -> str:
     """A configuration value as Kafka writes it."""
+    if isinstance(value, float):
+        return repr(value).upper().replace("E+", "E")  # as Java writes a double
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -230,6 +245,8 @@ def parse_value(key: str, value: object) -> Any:
         if text.lower() not in ("true", "false"):
             raise ConfigInvalid(f"{key}={text!r}: expected true or false")
         return text.lower() == "true"
+    if kind is float:
+        return _double_value(key, text, rule)
     if kind is int:
         try:
             number = int(text) if len(text) < 25 else rule.most + 1
@@ -245,6 +262,16 @@ def parse_value(key: str, value: object) -> Any:
     if rule.choices and text not in rule.choices:
         raise ConfigInvalid(f"{key}={text!r}: expected one of {', '.join(rule.choices)}")
     return text
+
+
+def _double_value(key: str, text: str, rule: Rule) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise ConfigInvalid(f"{key}={text!r}: expected a number") from None
+    if not rule.least <= number <= rule.most:
+        raise ConfigInvalid(f"{key}={text[:30]}: expected {rule.least} to {rule.most}")
+    return number
 
 
 def _check_super_users(text: str) -> None:

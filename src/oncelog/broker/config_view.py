@@ -48,6 +48,8 @@ def broker_key_kind(key: str) -> str:
     kind, rule = known
     if kind is str:
         return "list" if key in _LISTS else "string"
+    if kind is float:
+        return "double"
     return "boolean" if kind is bool else "int" if rule.most <= _INT_MAX else "long"
 
 

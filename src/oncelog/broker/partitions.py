@@ -1,16 +1,19 @@
 """All partitions on this node: opened at start, made on first use, closed at the end.
 
-A partition that was never written has no directory and costs nothing. The three checkpoint files of the data directory
-are written here, and a log start is in its checkpoint before any record below it is removed.
+A partition that was never written has no directory and costs nothing. The checkpoint files of the data directory are
+written here, and a log start is in its checkpoint before any record below it is removed. Many partitions are opened and
+closed together: what they wrote is synced in one call, since a sync of each would take most of a start's time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Sequence
 
+from oncelog.broker.checkpoint_file import CheckpointFile
 from oncelog.broker.config import BrokerConfig
+from oncelog.broker.deleted_files import DeletedFiles
 from oncelog.broker.flusher import Flusher
 from oncelog.broker.local_partition import LocalPartition
 from oncelog.core.cluster_metadata import ClusterMetadata, Topic
@@ -21,26 +24,32 @@ from oncelog.core.topic_configs import (
     TopicSettings,
     settings,
 )
-from oncelog.errors import CorruptIndex, DamagedLog, StorageError
+from oncelog.errors import DamagedLog, StorageError
+from oncelog.host.syncer import Syncer
+from oncelog.host.worker import Worker
 from oncelog.log.checkpoint_files import (
+    CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     PARTITION_METADATA,
     RECOVERY_POINTS,
     partition_metadata_to_bytes,
-    read_offsets,
-    write_offsets,
 )
 from oncelog.log.config import LogConfig
 from oncelog.log.files import DirectoryNames, Files, Syncable
 from oncelog.log.open_files import OpenFiles
-from oncelog.log.recovery import recover
+from oncelog.log.recovery import recover, remove_below_start
 from oncelog.types import TopicPartition
 
 _log = logging.getLogger("oncelog.partitions")
 
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+TOGETHER_MAX = (
+    128  # partitions that are synced in one call at the start and the end: each has about five files open then
+)
+STEP_PARTITIONS = 32  # how many partitions housekeeping looks at before others have their turn
+INT64_MAX = 2**63 - 1
 
 
 class _Unsynced:
@@ -91,6 +100,8 @@ class Partitions:
         metadata: ClusterMetadata,
         config: Callable[[], BrokerConfig],
         flusher: Flusher,
+        worker: Worker,
+        syncer: Syncer,
     ) -> None:
         self._files = files
         self._directory = data_directory
@@ -101,6 +112,15 @@ class Partitions:
         self._damaged: dict[TopicPartition, str] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
+        self._cleaned: dict[TopicPartition, int] = {}
+        self._worker = worker
+        self._syncer = syncer
+        self._checkpoints = {
+            name: CheckpointFile(files.files, data_directory, name)
+            for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS)
+        }
+        self._retention_due: dict[TopicPartition, tuple[int, int]] = {}  # log end when it was looked at, when again
+        self.deleted = DeletedFiles(files.files, worker)
         self._new_names = _NewNames(DirectoryNames(files.files, data_directory))
 
     def __iter__(self) -> Iterator[LocalPartition]:
@@ -142,39 +162,77 @@ class Partitions:
 
     # opening
 
-    def open_all(self, *, is_clean: bool) -> None:
+    async def open_all(self, *, is_clean: bool) -> None:
         """Open every partition that has a directory; damaged ones stay offline and say so. Raises StorageError."""
-        self._recovery_points = self._read_checkpoint(RECOVERY_POINTS)
-        self._log_starts = self._read_checkpoint(LOG_START_OFFSETS)
+        self._recovery_points = self._read_needed(RECOVERY_POINTS)
+        self._log_starts = self._read_needed(LOG_START_OFFSETS)
+        try:
+            self._cleaned = self._checkpoints[CLEANED_OFFSETS].read()
+        except StorageError as error:
+            _log.warning("%s; every compacted log is cleaned from its start again", error)
+        opened: list[LocalPartition] = []
         for directory in self._files.files.list(self._directory):
-            path = f"{self._directory}/{directory}"
             if directory.endswith(DELETED_SUFFIX):
-                self._files.files.remove_directory(path)
+                self._files.files.remove_directory(f"{self._directory}/{directory}")
                 continue
-            topic_name, dash, index = directory.rpartition("-")
-            if not dash or not index.isdigit() or topic_name == "__cluster_metadata":
-                continue
-            name = TopicPartition(topic_name, int(index))
-            topic = self._metadata.topics.get(topic_name)
-            if topic is None or name.partition >= topic.partition_count:
-                # A deletion that a crash cut short, or metadata that was lost: a person may still want the data.
-                _log.warning("%s belongs to no topic; moved aside as %s%s", directory, directory, STRAY_SUFFIX)
-                self._files.files.rename(path, f"{path}{STRAY_SUFFIX}")
+            name, topic = self._named(directory)
+            if topic is None:
                 continue
             try:
-                self._open(name, topic, is_clean=is_clean)
+                opened.append(self._open(name, topic, is_clean=is_clean))
             except DamagedLog as error:
                 self._damaged[name] = str(error)
                 _log.critical("partition %s is damaged and stays offline: %s", name, error)
+            if len(opened) >= TOGETHER_MAX:
+                await self._sync_opened(opened)
+                opened = []
+        await self._sync_opened(opened)
 
-    def _read_checkpoint(self, file_name: str) -> dict[TopicPartition, int]:
+    def _named(self, directory: str) -> tuple[TopicPartition, Topic | None]:
+        """Whose directory it is; one of no topic is moved aside."""
+        topic_name, dash, index = directory.rpartition("-")
+        if not dash or not index.isdigit() or topic_name == "__cluster_metadata":
+            return TopicPartition("", -1), None
+        name = TopicPartition(topic_name, int(index))
+        topic = self._metadata.topics.get(topic_name)
+        if topic is not None and name.partition < topic.partition_count:
+            return name, topic
+        # A deletion that a crash cut short, or metadata that was lost: a person may still want the data.
+        _log.warning("%s belongs to no topic; moved aside as %s%s", directory, directory, STRAY_SUFFIX)
+        path = f"{self._directory}/{directory}"
+        self._files.files.rename(path, f"{path}{STRAY_SUFFIX}")
+        return name, None
+
+    async def _sync_opened(self, opened: Sequence[LocalPartition]) -> None:
+        """Make durable what recovery wrote, then remove what lies below the log starts. Raises StorageError."""
+        await self._sync_together([each for each in opened if each.log.has_unsynced])
+        for each in opened:
+            if remove_below_start(each.log):
+                self._flusher.appended(each)
+
+    async def _sync_together(self, partitions: Sequence[LocalPartition]) -> None:
+        """Checkpoint and sync these logs in one call. Raises StorageError, after which none of them is trusted."""
+        begun: list[tuple[LocalPartition, int]] = []
+        files: list[Syncable] = []
+        for each in partitions:
+            files += each.log.files_to_sync(checkpoint=True)
+            begun.append((each, each.log.log_end_offset))
         try:
-            return read_offsets(self._files.files, self._directory, file_name)
-        except CorruptIndex as error:
+            if files:
+                await self._syncer.sync(files)
+        except StorageError as error:
+            for each, _ in begun:
+                each.log.fail(error)
+            raise
+        for each, end_offset in begun:
+            each.log.mark_synced(end_offset)
+
+    def _read_needed(self, file_name: str) -> dict[TopicPartition, int]:
+        try:
+            return self._checkpoints[file_name].read()
+        except StorageError as error:
             # Without recovery points, damage in old data would be taken for a torn tail and cut.
-            raise StorageError(
-                f"{self._directory}/{file_name} is damaged ({error}): restore it; without it, damage in old data would be cut"
-            ) from error
+            raise StorageError(f"{error}: restore it; without it, damage in old data would be cut") from error
 
     def _create_directory(self, name: TopicPartition, topic: Topic) -> list[Syncable]:
         # Made durable together with the first batch, by the flusher: thousands of new partitions must not stop the loop.
@@ -197,12 +255,12 @@ class Partitions:
         report = recover(
             self._files,
             f"{self._directory}/{name}",
-            log_config(chosen),
+            self._log_config(name, chosen),
             rules,
             recovery_point=self._recovery_points.get(name, 0),
             log_start_offset=log_start_offset,
             is_clean=is_clean,
-            sync=not created,
+            sync=False,  # the caller's part: with many others, or with the first append
         )
         for note in report.notes:
             _log.warning("%s: %s", name, note)
@@ -213,6 +271,9 @@ class Partitions:
         partition = LocalPartition(name, topic.topic_id, log, rules, chosen, self._flusher, created=created)
         self._partitions[name] = partition
         return partition
+
+    def _log_config(self, name: TopicPartition, chosen: TopicSettings) -> LogConfig:
+        return log_config(chosen, was_cleaned=name in self._cleaned)
 
     @staticmethod
     def _settings(topic: Topic, config: BrokerConfig) -> TopicSettings:
@@ -233,36 +294,92 @@ class Partitions:
         """Take over the configuration that is in force now."""
         config = self._config()
         rules_config = self._rules_config(config)
+        self._retention_due.clear()
         for partition in self:
             topic = self._metadata.topics.get(partition.name.topic)
             if topic is not None:
                 partition.settings = self._settings(topic, config)
                 partition.rules.config = rules_config
-                partition.log.config = log_config(partition.settings)
+                partition.log.config = self._log_config(partition.name, partition.settings)
 
     def delete_records(self, partition: LocalPartition, log_start_offset: int) -> None:
         """Move a log's start up: first its checkpoint, then the files. Raises StorageError."""
         if log_start_offset > partition.rules.log_start_offset:
             self._log_starts[partition.name] = log_start_offset
-            write_offsets(self._files.files, self._directory, LOG_START_OFFSETS, self._log_starts)
-            partition.delete_records_to(log_start_offset)
+            self._write_checkpoint(LOG_START_OFFSETS, self._log_starts)
+            self._move_start(partition, log_start_offset)
 
-    def apply_retention(self, now_ms: int) -> None:
-        """Remove segments that retention no longer asks for, below each high watermark. Raises StorageError."""
-        for partition in self:
-            if not partition.settings.is_deleted_by_retention or partition.is_offline:
+    def _move_start(self, partition: LocalPartition, log_start_offset: int) -> None:
+        partition.delete_records_to(log_start_offset)
+        self.gather_deleted(partition)
+
+    def gather_deleted(self, partition: LocalPartition) -> None:
+        """Have the files removed that the log has given up."""
+        self.deleted.add(partition.log.take_deleted(), partition.settings.file_delete_delay_ms)
+
+    async def apply_retention(self, now_ms: int) -> int:
+        """Give up segments that retention no longer asks for, a few partitions at a time; how many segments."""
+        count = 0
+        partitions = tuple(self)
+        for first in range(0, len(partitions), STEP_PARTITIONS):
+            count += self._retain(partitions[first : first + STEP_PARTITIONS], now_ms)
+            await asyncio.sleep(0)
+        return count
+
+    def _retain(self, partitions: Sequence[LocalPartition], now_ms: int) -> int:
+        moves: list[tuple[LocalPartition, int]] = []
+        count = 0
+        for partition in partitions:
+            if (
+                not partition.settings.is_deleted_by_retention
+                or partition.is_offline
+                or self._is_too_early(partition, now_ms)
+            ):
                 continue
-            past = partition.log.segments_past_retention(now_ms, partition.rules.last_stable_offset)
-            if past:
-                _log.info("%s: retention removes %d segments", partition.name, len(past))
-                self.delete_records(partition, past[-1].end_offset)
+            log = partition.log
+            past = log.segments_past_retention(now_ms, partition.rules.high_watermark)
+            if not past:
+                self._note_retention(partition)
+                continue
+            _log.info(
+                "%s: retention gives up %d segments below offset %d", partition.name, len(past), past[-1].end_offset
+            )
+            try:
+                if past[-1] is log.segments[-1]:
+                    log.roll()
+            except StorageError as error:
+                partition.go_offline(str(error))
+                continue
+            moves.append((partition, past[-1].end_offset))
+            count += len(past)
+        if moves:
+            self._log_starts |= {partition.name: offset for partition, offset in moves}
+            self._write_checkpoint(LOG_START_OFFSETS, self._log_starts)
+        for partition, offset in moves:
+            self._move_start(partition, offset)
+        return count
+
+    def _is_too_early(self, partition: LocalPartition, now_ms: int) -> bool:
+        # Nothing was appended, and its oldest segment is not old enough yet: an idle partition costs a look at a dict.
+        looked_at = self._retention_due.get(partition.name)
+        return looked_at is not None and looked_at[0] == partition.log_end_offset and now_ms < looked_at[1]
+
+    def _note_retention(self, partition: LocalPartition) -> None:
+        retention_ms = partition.settings.retention_ms
+        oldest = partition.log.segments[0].largest_timestamp if retention_ms >= 0 else 0
+        if oldest >= 0 and partition.rules.high_watermark == partition.log_end_offset:
+            due_ms = oldest + retention_ms if retention_ms >= 0 else INT64_MAX
+            self._retention_due[partition.name] = (partition.log_end_offset, due_ms)
 
     def remove(self, topic: Topic) -> None:
-        """Forget a deleted topic's partitions and remove their files. Raises StorageError."""
+        """Forget a deleted topic's partitions and have their files removed. Raises StorageError."""
+        given_up: list[str] = []
         for name in topic.partitions():
             self._damaged.pop(name, None)
             self._log_starts.pop(name, None)
             self._recovery_points.pop(name, None)
+            self._cleaned.pop(name, None)
+            self._retention_due.pop(name, None)
             partition = self._partitions.pop(name, None)
             if partition is not None:
                 partition.go_away()
@@ -271,8 +388,18 @@ class Partitions:
             if self._files.files.exists(path):
                 gone = f"{self._directory}/{name}.{topic.topic_id.hex()}{DELETED_SUFFIX}"
                 self._files.files.rename(path, gone)
-                self._files.files.remove_directory(gone)
+                given_up.append(gone)
+        if given_up:
+            self._sync_names()
+            self.deleted.add_directories(given_up)
         self.checkpoint()  # a topic of the same name must not be judged by this one's recovery points
+
+    def _sync_names(self) -> None:
+        try:
+            self._files.files.sync_directory(self._directory)
+        except StorageError as error:
+            self._new_names.failure = error
+            raise
 
     def expire_producers(self, now_ms: int) -> None:
         """Forget producers that were silent longer than producer.id.expiration.ms."""
@@ -284,56 +411,90 @@ class Partitions:
     def checkpoint(self) -> None:
         """Write the checkpoint files; then logs may drop what only an older recovery point needed. Raises StorageError."""
         stored = [(each, each.log.recovery_point) for each in self]
-        self._write_checkpoint(RECOVERY_POINTS, lambda each: each.log.recovery_point, self._recovery_points)
-        self._write_checkpoint(HIGH_WATERMARKS, lambda each: each.rules.high_watermark)
-        self._write_checkpoint(
-            LOG_START_OFFSETS,
-            lambda each: each.rules.log_start_offset if each.rules.log_start_offset > 0 else None,
-            self._log_starts,
-        )
+        self._write_checkpoint(RECOVERY_POINTS, self._recovery_points_now())
+        self._write_checkpoint(HIGH_WATERMARKS, self._high_watermarks_now())
+        self._write_checkpoint(LOG_START_OFFSETS, self._log_starts)
+        self._write_checkpoint(CLEANED_OFFSETS, self._cleaned)
         for partition, recovery_point in stored:
-            if not partition.is_offline:
-                partition.log.recovery_point_stored(recovery_point)
+            self._recovery_point_stored(partition, recovery_point)
 
-    def _write_checkpoint(
-        self,
-        file_name: str,
-        offset_of: Callable[[LocalPartition], int | None],
-        at_start: Mapping[TopicPartition, int] = MappingProxyType({}),
-    ) -> None:
+    async def checkpoint_aside(self) -> None:
+        """The same from time to time, without holding the loop. Raises StorageError."""
+        stored = [(each, each.log.recovery_point) for each in self]
+        is_newest = await self._write_aside(RECOVERY_POINTS, self._recovery_points_now())
+        await self._write_aside(HIGH_WATERMARKS, self._high_watermarks_now())
+        for index, (partition, recovery_point) in enumerate(stored):
+            if is_newest and self._partitions.get(partition.name) is partition:
+                self._recovery_point_stored(partition, recovery_point)
+            if index % STEP_PARTITIONS == STEP_PARTITIONS - 1:
+                await asyncio.sleep(0)
+
+    def _recovery_points_now(self) -> dict[TopicPartition, int]:
         # A damaged partition keeps what it had at the start: with its recovery point gone, the next start would cut it.
-        offsets = {name: at_start[name] for name in self._damaged if name in at_start}
-        offsets |= {each.name: offset for each in self if (offset := offset_of(each)) is not None}
+        offsets = {name: self._recovery_points[name] for name in self._damaged if name in self._recovery_points}
+        return offsets | {each.name: each.log.recovery_point for each in self}
+
+    def _high_watermarks_now(self) -> dict[TopicPartition, int]:
+        return {each.name: each.rules.high_watermark for each in self}
+
+    def _recovery_point_stored(self, partition: LocalPartition, recovery_point: int) -> None:
+        if not partition.is_offline:
+            partition.log.recovery_point_stored(recovery_point)
+            self.gather_deleted(partition)
+
+    def cleaned_offset(self, name: TopicPartition) -> int | None:
+        """Up to where the partition was cleaned; None where it never was."""
+        return self._cleaned.get(name)
+
+    async def note_cleaned(self, partition: LocalPartition, end_offset: int) -> None:
+        """Durably note it. From the first time on the log may have gaps, whatever its policy becomes. Raises StorageError."""
+        self._cleaned[partition.name] = end_offset
+        partition.log.config = self._log_config(partition.name, partition.settings)
+        await self._write_aside(CLEANED_OFFSETS, dict(self._cleaned))
+
+    def _write_checkpoint(self, file_name: str, offsets: dict[TopicPartition, int]) -> None:
         try:
-            write_offsets(self._files.files, self._directory, file_name, offsets)
+            self._checkpoints[file_name].write(offsets)
         except StorageError as error:
             self._new_names.failure = error  # it may have been the sync of the same directory
             raise
 
-    def close(self) -> bool:
-        """Close every log cleanly, with snapshots; whether all of them could be."""
+    async def _write_aside(self, file_name: str, offsets: dict[TopicPartition, int]) -> bool:
+        try:
+            return await self._checkpoints[file_name].write_aside(offsets, self._worker, self._syncer)
+        except StorageError as error:
+            self._new_names.failure = error
+            raise
+
+    async def close(self) -> bool:
+        """Close every log cleanly, with snapshots; whether all of them could be. Raises StorageError."""
         is_clean = not self._damaged
-        for partition in self:
+        partitions = tuple(self)
+        for first in range(0, len(partitions), TOGETHER_MAX):
+            some = partitions[first : first + TOGETHER_MAX]
             try:
-                partition.log.close(clean=not partition.is_offline)
+                await self._sync_together([each for each in some if not each.is_offline and not each.log.is_at_rest])
             except StorageError as error:
-                _log.critical("%s could not be closed cleanly: %s", partition.name, error)
-                is_clean = False
-            is_clean = is_clean and not partition.is_offline
+                _log.critical("partitions could not be closed cleanly: %s", error)
+            for each in some:
+                each.log.close(clean=False)
+                is_clean = is_clean and not each.is_offline and each.log.failure is None
         self.checkpoint()
         return is_clean
 
 
-def log_config(chosen: TopicSettings) -> LogConfig:
+def log_config(chosen: TopicSettings, *, was_cleaned: bool = False) -> LogConfig:
     """What the log on disk needs of a topic's settings."""
+    lag_ms = chosen.max_compaction_lag_ms if chosen.is_compacted else INT64_MAX
     return LogConfig(
         segment_bytes=chosen.segment_size_bytes,
-        segment_ms=chosen.segment_ms,
+        segment_ms=min(chosen.segment_ms, lag_ms),
+        segment_jitter_ms=chosen.segment_jitter_ms,
         index_interval_bytes=chosen.index_interval_bytes,
         index_bytes_max=chosen.index_size_bytes_max,
         retention_ms=chosen.retention_ms,
         retention_bytes=chosen.retention_size_bytes,
-        may_have_gaps=chosen.is_compacted,
+        may_have_gaps=chosen.is_compacted or was_cleaned,
     )
 
 

@@ -90,7 +90,7 @@ async def load_cluster_metadata(broker: Broker) -> None:
 
 async def recover_partitions(broker: Broker) -> None:
     """Open every partition that has data."""
-    broker.partitions.open_all(is_clean=broker.is_clean_start)
+    await broker.partitions.open_all(is_clean=broker.is_clean_start)
 
 
 async def load_coordinators(broker: Broker) -> None:
@@ -127,10 +127,12 @@ async def start_timers(broker: Broker) -> None:
         (config.transaction_remove_expired_transaction_cleanup_interval_ms, broker.transactions.remove_expired),
         (config.producer_id_expiration_check_interval_ms, lambda: broker.partitions.expire_producers(clock.now_ms())),
         (config.log_retention_check_interval_ms, lambda: broker.partitions.apply_retention(clock.now_ms())),
-        (config.log_flush_offset_checkpoint_interval_ms, broker.partitions.checkpoint),
+        (config.log_flush_offset_checkpoint_interval_ms, broker.partitions.checkpoint_aside),
     )
     for interval_ms, act in timers:
         broker.tasks.start(_every(interval_ms, act))
+    broker.tasks.start(broker.partitions.deleted.run(), name="deleted-files")
+    broker.tasks.start(broker.log_cleaner.run(), name="log-cleaner")
     broker.tasks.start(broker.server.sweep(), name="sweep")
     if config.metrics_listen:
         broker.tasks.start(watch_event_loop(broker.metrics), name="event-loop-lag")
@@ -152,7 +154,9 @@ async def _every(interval_ms: int, act: Callable[[], object]) -> None:
     while True:
         await asyncio.sleep(interval_ms / 1000)
         try:
-            act()
+            done = act()
+            if isinstance(done, Awaitable):
+                await done
         except StorageError as error:
             _log.error("housekeeping failed: %s", error)
 
@@ -172,8 +176,8 @@ STEPS: tuple[tuple[str, Callable[[Broker], Awaitable[None]]], ...] = (
 )
 
 
-def close_directory(broker: Broker) -> None:
+async def close_directory(broker: Broker) -> None:
     """After everything was synced: close the logs with snapshots, and say so. Raises StorageError."""
-    is_clean = broker.partitions.close()
+    is_clean = await broker.partitions.close()
     if broker.store.close() and is_clean:
         write_clean_shutdown(broker.host.files, broker.data_directory)

@@ -42,11 +42,10 @@ _KEYS = frozenset(
     create.topic.policy.class.name default.replication.factor delete.records.purgatory.purge.interval.requests
     early.start.listeners fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     initial.broker.registration.timeout.ms inter.broker.listener.name inter.broker.protocol.version
-    listener.security.protocol.map log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
-    log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.min.cleanable.ratio
+    listener.security.protocol.map log.cleaner.io.buffer.size
     log.cleaner.threads log.dir.failure.timeout.ms log.flush.interval.messages log.flush.interval.ms
     log.flush.scheduler.interval.ms log.flush.start.offset.checkpoint.interval.ms log.local.retention.bytes
-    log.local.retention.ms log.message.format.version log.preallocate log.roll.jitter.hours log.roll.jitter.ms
+    log.local.retention.ms log.message.format.version log.preallocate
     metric.reporters metrics.num.samples
     metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
     num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
@@ -82,14 +81,11 @@ _DYNAMIC = {
         ssl.truststore.location ssl.truststore.type
     """,
     "long": """
-        log.cleaner.dedupe.buffer.size log.flush.interval.messages log.flush.interval.ms log.local.retention.bytes
-        log.local.retention.ms log.roll.jitter.ms remote.list.offsets.request.timeout.ms
+        log.flush.interval.messages log.flush.interval.ms log.local.retention.bytes
+        log.local.retention.ms remote.list.offsets.request.timeout.ms
         remote.log.index.file.cache.total.size.bytes remote.log.manager.copy.max.bytes.per.second
         remote.log.manager.fetch.max.bytes.per.second leader.replication.throttled.rate
         follower.replication.throttled.rate replica.alter.log.dirs.io.max.bytes.per.second
-    """,
-    "double": """
-        log.cleaner.io.buffer.load.factor log.cleaner.io.max.bytes.per.second log.cleaner.min.cleanable.ratio
     """,
     "class": """
         principal.builder.class

@@ -89,7 +89,7 @@ _ALL = (
     _long("retention.ms", 604_800_000, "log.retention.ms", -1),
     _int("segment.bytes", 1_073_741_824, "log.segment.bytes", 1_048_576),
     _int("segment.index.bytes", 10_485_760, "log.index.size.max.bytes", 4),
-    _long("segment.jitter.ms", 0, "log.roll.jitter.ms", is_honoured=False),
+    _long("segment.jitter.ms", 0, "log.roll.jitter.ms"),
     _long("segment.ms", 604_800_000, "log.roll.ms", 1),
     TopicConfig(
         "unclean.leader.election.enable", "boolean", "false", "unclean.leader.election.enable", is_honoured=False
@@ -111,6 +111,7 @@ class TopicSettings:
     min_insync_replicas: int
     segment_size_bytes: int
     segment_ms: int
+    segment_jitter_ms: int
     index_interval_bytes: int
     index_size_bytes_max: int
     retention_ms: int
@@ -203,6 +204,7 @@ def settings(overrides: Mapping[str, str], broker_value: Callable[[str], str | N
         min_insync_replicas=int(text("min.insync.replicas")),
         segment_size_bytes=int(text("segment.bytes")),
         segment_ms=int(text("segment.ms")),
+        segment_jitter_ms=int(text("segment.jitter.ms")),
         index_interval_bytes=int(text("index.interval.bytes")),
         index_size_bytes_max=int(text("segment.index.bytes")),
         retention_ms=int(text("retention.ms")),

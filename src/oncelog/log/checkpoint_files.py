@@ -1,7 +1,8 @@
 """The small files around the logs: offset checkpoints, partition.metadata, the clean shutdown marker.
 
-`recovery-point-offset-checkpoint`, `replication-offset-checkpoint` (high watermarks) and `log-start-offset-checkpoint`
-lie in the data directory and are text: "0", the number of entries, then "topic partition offset" lines.
+`recovery-point-offset-checkpoint`, `replication-offset-checkpoint` (high watermarks), `log-start-offset-checkpoint` and
+`cleaner-offset-checkpoint` lie in the data directory and are text: "0", the number of entries, then "topic partition
+offset" lines.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from oncelog.types import TopicPartition
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
+CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PARTITION_METADATA = "partition.metadata"
 

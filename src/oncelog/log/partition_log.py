@@ -224,6 +224,13 @@ class PartitionLog:
         """True when `files_to_sync` would give something."""
         return bool(self._unsynced) or self._names_are_unsynced or self._leader_epochs_changed
 
+    @property
+    def is_at_rest(self) -> bool:
+        """True when a checkpoint of exactly this state is durable: a clean end needs to write nothing."""
+        end_offset = self.log_end_offset
+        is_stored = self.recovery_point == end_offset and (end_offset in self._snapshot_offsets or end_offset == 0)
+        return is_stored and not self.has_unsynced
+
     def files_to_sync(self, *, checkpoint: bool = False) -> list[Syncable]:
         """What must be synced so that everything appended so far is durable; then call `mark_synced(end_offset)`
         with the log end offset of *this* moment, or `fail(error)`. One at a time for each log; any thread, any order.
@@ -319,9 +326,7 @@ class PartitionLog:
         recovery point to the log's end (nothing is written when a checkpoint was synced just before).
         A failed log is only closed. Raises StorageError.
         """
-        end_offset = self.log_end_offset
-        is_stored = self.recovery_point == end_offset and (end_offset in self._snapshot_offsets or end_offset == 0)
-        if clean and self.failure is None and (self.has_unsynced or not is_stored):
+        if clean and self.failure is None and not self.is_at_rest:
             self.sync_now(checkpoint=True)
         for segment in self.segments:
             segment.release()
