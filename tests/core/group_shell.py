@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from oncelog.core.cluster_metadata import ClusterMetadata
 from oncelog.core.decision import Decision
 from oncelog.core.group_config import GroupConfig
 from oncelog.core.group_coordinator import GroupCoordinator
+from oncelog.wire.consumer_protocol import Subscription, assignment_from_bytes, subscription_to_bytes
+from oncelog.wire.log_records.cluster_metadata import RemoveTopicRecord, TopicRecord
+from oncelog.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from oncelog.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from oncelog.wire.messages.heartbeat import HeartbeatRequest
 from oncelog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from oncelog.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -27,7 +32,7 @@ from oncelog.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
-NO_DELAY = GroupConfig(group_initial_rebalance_delay_ms=0)
+NO_DELAY = GroupConfig(group_initial_rebalance_delay_ms=0, group_consumer_assignment_interval_ms=0)
 RANGE = (("range", b"subscription"),)
 
 
@@ -37,7 +42,8 @@ class GroupShell:
     def __init__(self, config: GroupConfig = NO_DELAY, now_ms: int = 0) -> None:
         self.now_ms = now_ms
         self.config = config
-        self.coordinator = GroupCoordinator(0, config)
+        self.topics = ClusterMetadata()
+        self.coordinator = GroupCoordinator(0, config, topics=self.topics)
         self.coordinator.loaded(now_ms)
         self.log: list[tuple[bytes, bytes | None, int, int] | tuple[int, int, bool]] = []
         self.uncommitted: list[Any] = []
@@ -91,7 +97,7 @@ class GroupShell:
 
     def replayed(self, end: int | None = None) -> GroupCoordinator:
         """A coordinator that knows only the log (up to `end`)."""
-        coordinator = GroupCoordinator(0, self.config)
+        coordinator = GroupCoordinator(0, self.config, topics=self.topics)
         for entry in self.log[:end]:
             if len(entry) == 3:
                 coordinator.apply_marker(*entry)
@@ -293,6 +299,97 @@ class GroupShell:
     def offset(self, *, group_id: str = "g", topic: str = "t", partition: int = 0) -> int:
         return self.fetch((topic, partition), group_id=group_id)[topic, partition][0]
 
+    # -- consumer groups (KIP-848) ---------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, partition_count: int = 1, generation: int = 0) -> bytes:
+        """Creates a topic, or gives it more partitions; its id comes from its name."""
+        topic_id = topic_id_of(name, generation)
+        self.topics.apply(TopicRecord(name=name, topic_id=topic_id, partition_count=partition_count))
+        return topic_id
+
+    def delete_topic(self, name: str) -> None:
+        self.topics.apply(RemoveTopicRecord(topic_id=self.topics.topics[name].topic_id))
+
+    def beat(
+        self,
+        member_id: str,
+        member_epoch: int,
+        *,
+        group_id: str = "g",
+        topics: tuple[str, ...] | None = None,
+        regex: str | None = None,
+        owned: dict[str, tuple[int, ...]] | None = None,
+        timeout_ms: int | None = None,
+        assignor: str | None = None,
+        instance_id: str | None = None,
+        rack_id: str | None = None,
+        version: int = 1,
+        client_id: str = "c",
+    ) -> Any:
+        """A heartbeat; a join (epoch 0) brings a rebalance timeout and owns nothing, unless told otherwise."""
+        if member_epoch == 0:
+            timeout_ms = 60_000 if timeout_ms is None else timeout_ms
+            owned = {} if owned is None else owned
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group_id,
+            member_id=member_id,
+            member_epoch=member_epoch,
+            instance_id=instance_id,
+            rack_id=rack_id,
+            rebalance_timeout_ms=-1 if timeout_ms is None else timeout_ms,
+            subscribed_topic_names=None if topics is None else list(topics),
+            subscribed_topic_regex=regex,
+            server_assignor=assignor,
+            topic_partitions=None
+            if owned is None
+            else [TopicPartitions(topic_id=topic_id_of(name), partitions=list(held)) for name, held in owned.items()],
+        )
+        self.uuids += 1
+        decision = self.coordinator.consumer_group_heartbeat(
+            request,
+            version,
+            client_id=client_id,
+            client_host="/127.0.0.1",
+            member_uuid=f"made-{self.uuids}",
+            now_ms=self.now_ms,
+        )
+        reply = self.perform(decision)
+        self.run_due()
+        return reply
+
+    def held(self, reply: Any) -> dict[str, list[int]] | None:
+        """The assignment of a heartbeat's answer by topic names, None where it has none."""
+        if reply.assignment is None:
+            return None
+        names = self.topics.topics_by_id
+        return {names[each.topic_id].name: each.partitions for each in reply.assignment.topic_partitions}
+
+    def described(self, group_id: str = "g") -> Any:
+        request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+        return self.perform(self.coordinator.consumer_group_describe(request)).groups[0]
+
+    def shares(self, group_id: str = "g") -> dict[str, list[str]]:
+        """Member id -> what it has, from the group's description."""
+        return {
+            each.member_id: [
+                f"{topic.topic_name}-{p}" for topic in each.assignment.topic_partitions for p in topic.partitions
+            ]
+            for each in self.described(group_id).members
+        }
+
+    def join_as_consumer(self, member_id: str, topics: tuple[str, ...], **how: Any) -> Any:
+        """A classic join with the embedded consumer protocol."""
+        owned = how.pop("owned", ())
+        metadata = subscription_to_bytes(Subscription(topics, owned_partitions=owned))
+        names = how.pop("names", ("range",))
+        return self.join(member_id, protocols=tuple((name, metadata) for name in names), **how)
+
+    def synced(self, member_id: str, generation_id: int, **how: Any) -> list[str]:
+        """What a classic member is told that it has."""
+        reply = self.sync(member_id, generation_id, **how)
+        assert reply.error_code == 0, reply
+        return [str(each) for each in assignment_from_bytes(reply.assignment).partitions]
+
     # -- a group that is there -------------------------------------------------------------------------------------
 
     def stable_pair(self, **how: Any) -> tuple[str, str, int]:
@@ -305,3 +402,8 @@ class GroupShell:
         self.sync(again.member_id, again.generation_id, {again.member_id: b"first", follower.member_id: b"second"})
         self.sync(follower.member_id, again.generation_id)
         return again.member_id, follower.member_id, again.generation_id
+
+
+def topic_id_of(name: str, generation: int = 0) -> bytes:
+    """Ids that sort as their names."""
+    return f"{name}{generation}".encode().rjust(16, b"-")
