@@ -41,6 +41,7 @@ class _Open:
         self._stall_limit_ms = stall_limit_ms
         self._block = connection.transaction()
         self._block.__enter__()
+        self._is_asked = False
 
     def store(self, transactional_id: str, stored: StoredState) -> bool:
         _check_in_transaction(self.handle)
@@ -48,9 +49,13 @@ class _Open:
         return self.handle.execute(statements.STORE_POSTGRESQL, values).rowcount == 1
 
     def commit(self) -> None:
+        self._is_asked = True
         self._block.__exit__(None, None, None)
 
     def rollback(self) -> None:
+        if self._is_asked:
+            self.handle.close()  # nobody knows what it is at
+            return
         with contextlib.suppress(psycopg.Error, _Rollback):
             self._block.__exit__(_Rollback, _Rollback(), None)
         if not _is_idle(self.handle):
@@ -142,6 +147,7 @@ class _AsyncOpen:
         self.handle = connection
         self._stall_limit_ms = stall_limit_ms
         self._block = connection.transaction()
+        self._is_asked = False
 
     async def begin(self) -> _AsyncOpen:
         await self._block.__aenter__()
@@ -153,9 +159,13 @@ class _AsyncOpen:
         return (await self.handle.execute(statements.STORE_POSTGRESQL, values)).rowcount == 1
 
     async def commit(self) -> None:
+        self._is_asked = True
         await self._block.__aexit__(None, None, None)
 
     async def rollback(self) -> None:
+        if self._is_asked:
+            await self.handle.close()  # nobody knows what it is at
+            return
         with contextlib.suppress(psycopg.Error, _Rollback):
             await self._block.__aexit__(_Rollback, _Rollback(), None)
         if not _is_idle(self.handle):

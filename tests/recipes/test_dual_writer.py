@@ -1,0 +1,199 @@
+"""The asyncio writer with PostgreSQL, through psycopg and SQLAlchemy: together, fenced, cancelled, found out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced
+from oncelog.recipes import AsyncDatabase, AsyncPsycopgDatabase, AsyncSqlAlchemyDatabase, DualWriter, Outcome
+from tests.recipes.postgresql import PostgreSql
+from tests.recipes.stores import INSERT, ROWS, written
+from tests.recipes.topics import values_of
+
+
+@asynccontextmanager
+async def opened(kind: str, server: PostgreSql) -> AsyncIterator[AsyncDatabase[Any]]:
+    if kind == "psycopg":
+        async with AsyncPsycopgDatabase(server.conninfo, stall_limit_ms=500) as database:
+            await database.migrate()
+            yield database
+    else:
+        engine = create_async_engine(server.url)
+        alchemy = AsyncSqlAlchemyDatabase(engine, stall_limit_ms=500)
+        await alchemy.migrate()
+        yield alchemy
+        await engine.dispose()
+
+
+async def put(writer: DualWriter[Any], name: str, value: int) -> None:
+    async with writer.transaction() as tx:
+        if isinstance(tx.database, psycopg.AsyncConnection):
+            await tx.database.execute(INSERT, (name, value))
+        else:
+            await tx.database.execute(sa.insert(written).values(transactional_id=name, value=value))
+        await tx.send(name, b"%d" % value, partition=0)
+
+
+def rows(server: PostgreSql, name: str) -> list[int]:
+    with psycopg.connect(server.conninfo) as connection:
+        return [value for (value,) in connection.execute(ROWS, (name,))]
+
+
+@pytest.fixture(params=["psycopg", "sqlalchemy"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_rows_and_records_are_written_together(kind: str, postgres: PostgreSql, broker: str, name: str) -> None:
+    async def main() -> None:
+        async with opened(kind, postgres) as database:
+            async with DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+                await asyncio.gather(*(put(writer, name, value) for value in range(5)))
+                with pytest.raises(ZeroDivisionError):
+                    async with writer.transaction() as tx:
+                        await tx.send(name, b"9", partition=0)
+                        await tx.prepare()
+                        raise ZeroDivisionError
+                with pytest.raises(IllegalState, match="in this task"):
+                    async with writer.transaction(), writer.transaction():
+                        pass
+                await put(writer, name, 5)
+            stored = await database.read(name)
+            assert stored is not None
+            assert (await database.read_all())[name] == stored
+            assert await database.take_over(name, stored.instance_version + 1) is None
+
+    asyncio.run(main())
+    assert sorted(values_of(broker, name)) == rows(postgres, name) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_cancelled_commit_is_found_out_by_the_next_call(
+    kind: str, postgres: PostgreSql, broker: str, name: str
+) -> None:
+    async def main() -> None:
+        async with opened(kind, postgres) as database:
+            asked = asyncio.Event()
+            begin = database.begin
+
+            async def slow() -> Any:
+                transaction = await begin()
+                commit = transaction.commit
+
+                async def late() -> None:
+                    await commit()
+                    asked.set()
+                    await asyncio.Event().wait()
+
+                transaction.commit = late  # type: ignore[method-assign]
+                return transaction
+
+            async with DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+                await put(writer, name, 0)
+                database.begin = slow  # type: ignore[method-assign]
+                async with asyncio.TaskGroup() as tasks:
+                    task = tasks.create_task(put(writer, name, 1))
+                    await asked.wait()
+                    task.cancel()
+                database.begin = begin  # type: ignore[method-assign]
+                assert await writer.recover() is Outcome.COMMITTED
+                await put(writer, name, 2)
+
+    asyncio.run(main())
+    assert values_of(broker, name) == rows(postgres, name) == [0, 1, 2]
+
+
+def test_a_session_that_stalls_just_before_its_commit_is_ended(
+    kind: str, postgres: PostgreSql, broker: str, name: str
+) -> None:
+    """It holds the row; the newer instance waits for `stall_limit_ms`, no longer."""
+
+    async def main() -> None:
+        async with opened(kind, postgres) as old, opened(kind, postgres) as new:
+            first = DualWriter(old, transactional_id=name, bootstrap_servers=broker)
+            await first.start()
+            begin, stored, woken = old.begin, asyncio.Event(), asyncio.Event()
+
+            async def stalling() -> Any:
+                transaction = await begin()
+                commit = transaction.commit
+
+                async def stall() -> None:
+                    stored.set()
+                    await woken.wait()
+                    await commit()
+
+                transaction.commit = stall  # type: ignore[method-assign]
+                return transaction
+
+            old.begin = stalling  # type: ignore[method-assign]
+
+            async def loses() -> None:
+                # its state was prepared and not decided: rolled back, or nobody can say once the newer one has written
+                with pytest.raises((InstanceFenced, *old.errors, Exception)):
+                    await put(first, name, 1)
+
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(loses())
+                await stored.wait()
+                async with DualWriter(new, transactional_id=name, bootstrap_servers=broker) as second:
+                    await put(second, name, 2)
+                    woken.set()
+            with pytest.raises(InstanceFenced):
+                await first.recover()
+            await first.stop()
+
+    asyncio.run(main())
+    assert values_of(broker, name) == rows(postgres, name) == [2]
+
+
+def test_a_connection_lost_while_idle_is_made_anew(kind: str, postgres: PostgreSql, broker: str, name: str) -> None:
+    async def main() -> None:
+        async with (
+            opened(kind, postgres) as database,
+            DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer,
+        ):
+            await put(writer, name, 0)
+            with psycopg.connect(postgres.conninfo, autocommit=True) as killer:
+                killer.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE pid <> pg_backend_pid() AND state = 'idle'"
+                )
+            for value in (1, 2):
+                try:
+                    await put(writer, name, value)
+                except database.errors:  # SQLAlchemy's pool notices it at the first statement
+                    assert kind == "sqlalchemy"
+            await put(writer, name, 3)
+
+    asyncio.run(main())
+    assert values_of(broker, name) == rows(postgres, name)
+    assert rows(postgres, name)[-1] == 3
+
+
+def test_a_database_that_may_forget_its_commits_is_refused(
+    kind: str, postgres: PostgreSql, broker: str, name: str
+) -> None:
+    async def main() -> None:
+        async with opened(kind, postgres) as database:
+            await database.migrate()
+            with psycopg.connect(postgres.conninfo, autocommit=True) as admin:
+                admin.execute("ALTER ROLE postgres SET synchronous_commit = off")
+            try:
+                async with opened(kind, postgres) as forgetful:
+                    writer = DualWriter(forgetful, transactional_id=name, bootstrap_servers=broker)
+                    with pytest.raises(ConfigurationError, match="synchronous_commit=off"):
+                        await writer.start()
+                    await writer.stop()
+            finally:
+                with psycopg.connect(postgres.conninfo, autocommit=True) as admin:
+                    admin.execute("ALTER ROLE postgres RESET synchronous_commit")
+
+    asyncio.run(main())
