@@ -52,6 +52,9 @@ clean:
 bench: $(STAMP)
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
+fuzz: $(STAMP)
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
 crash: $(STAMP)
 	@$(BIN)/python -m tests.crash --kills $(KILLS)
 

@@ -60,8 +60,13 @@ class _Unsynced:
         self._path = path
 
     def sync(self) -> None:
-        """Open, sync, close."""
-        file = self._files.open(self._path, False)
+        """Open, sync, close; nothing where its topic was deleted meanwhile: others wait for the same call."""
+        try:
+            file = self._files.open(self._path, False)
+        except StorageError:
+            if self._files.exists(self._path):
+                raise
+            return
         try:
             file.sync()
         finally:

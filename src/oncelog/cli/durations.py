@@ -13,9 +13,14 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+TEXT_LENGTH_MAX = 40  # a longer number would not even be a number of milliseconds
+
+
 def duration_from_text(text: str) -> int:
     """Milliseconds of `500ms`, `30s`, `15m`, `1h30m`, `2d`; a bare number is seconds. Raises ValueError."""
     stripped = text.strip().lower()
+    if len(stripped) > TEXT_LENGTH_MAX:
+        raise ValueError(f"{text[:20]!r}... is no duration; it is too long")
     if re.fullmatch(r"\d+(\.\d+)?", stripped):
         return round(float(stripped) * 1000)
     parts = _PART.findall(stripped)

@@ -235,6 +235,8 @@ class Cluster:
             return known
         message = FindCoordinatorRequest(key_type=key.key_type, coordinator_keys=[key.key])
         response = await self.request(None, message, version_min=4)
+        if not response.coordinators:
+            raise CoordinatorNotAvailable(f"the coordinator of {key.key!r} is not in the answer")
         found = response.coordinators[0]
         if found.error_code:
             raise error_for(found.error_code, f"the coordinator of {key.key!r} was not found")

@@ -18,7 +18,14 @@ from oncelog.client.config import ConsumerConfig
 from oncelog.client.group_offsets import group_error, group_key
 from oncelog.core.assignors import ASSIGNORS, Assignor, assign_joined
 from oncelog.core.transaction_requests import GroupMetadata
-from oncelog.errors import ConfigurationError, ErrorCode, FencedInstanceId, KafkaError
+from oncelog.errors import (
+    ConfigurationError,
+    ErrorCode,
+    FencedInstanceId,
+    InconsistentGroupProtocol,
+    KafkaError,
+    MalformedMessage,
+)
 from oncelog.types import TopicPartition
 from oncelog.wire.consumer_protocol import (
     Subscription,
@@ -160,6 +167,8 @@ class GroupMembership:
             try:
                 response = await self._join_group(subscription)
                 return await self._sync_group(response)
+            except MalformedMessage as error:
+                raise InconsistentGroupProtocol(f"a member of {self.group_id!r} tells nonsense: {error}") from error
             except KafkaError as error:
                 if not self._may_join_again(error):
                     raise
@@ -230,6 +239,8 @@ class GroupMembership:
         return Joined(joined.generation_id, joined.member_id, protocol_name, partitions)
 
     async def _assign(self, protocol_name: str, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
+        if protocol_name not in self._assignors:
+            raise InconsistentGroupProtocol(f"group {self.group_id!r} chose {protocol_name!r}, which was not offered")
         topics = {t for member in joined.members for t in subscription_from_bytes(member.metadata).topics}
         self.assigned_counts = dict(await self._partition_counts(sorted(topics)))
         shares = assign_joined(self._assignors[protocol_name], joined.members, self.assigned_counts)

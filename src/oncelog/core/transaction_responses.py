@@ -54,13 +54,26 @@ def _on_success(manager: TransactionManager, request: TxnRequest, response: Any)
 
 def _error_code(request: TxnRequest, response: Any) -> int:
     if request.api is TxnApi.FIND_COORDINATOR:
-        return int(response.coordinators[0].error_code)
+        found = response.coordinators
+        return int(found[0].error_code) if found else ErrorCode.COORDINATOR_NOT_AVAILABLE
     if request.api is TxnApi.ADD_PARTITIONS_TO_TXN:
         codes = [p.partition_error_code for t in response.results_by_topic_v3_and_below for p in t.results_by_partition]
         return _gravest(request, codes)
     if request.api is TxnApi.TXN_OFFSET_COMMIT:
         return _gravest(request, [p.error_code for t in response.topics for p in t.partitions])
+    if response.error_code == ErrorCode.NONE and not _makes_sense(request, response):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
     return int(response.error_code)
+
+
+def _makes_sense(request: TxnRequest, response: Any) -> bool:
+    """Whether the identities in a successful response can be anybody's."""
+    if request.api is TxnApi.INIT_PRODUCER_ID:
+        is_ongoing = response.ongoing_txn_producer_id < 0 or response.ongoing_txn_producer_epoch >= 0
+        return bool(is_ongoing and response.producer_id >= 0 and response.producer_epoch >= 0)
+    if request.api is TxnApi.END_TXN:
+        return bool(response.producer_id < 0 or response.producer_epoch >= 0)
+    return True
 
 
 _GRAVITY = [

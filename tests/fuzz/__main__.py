@@ -1,0 +1,128 @@
+"""`python -m tests.fuzz --seconds 600`: every target in turn until the time is over, in two processes; exit 1 on a finding.
+
+The seed of each life is printed with its finding; `--seed` runs that one alone. The last line has the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import pathlib
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from tests.fuzz import broker_target, client_target, disk_target, parser_target, socket_target
+from tests.fuzz.findings import Findings, resident_bytes
+
+FOLDER = pathlib.Path("build/fuzz")
+GROWTH_BYTES_MAX = 64 * 1024 * 1024
+WARM_UP_LIVES = 12  # codecs are compiled, handlers imported, caches filled
+PROGRESS_S = 10.0
+
+Target = Callable[[str, Findings], None]
+TARGETS: dict[str, Target] = {
+    "broker": broker_target.one_life,
+    "sockets": socket_target.one_life,
+    "client": client_target.one_life,
+    "disk": disk_target.one_life,
+    "parsers": parser_target.one_life,
+}
+# Lives of each target in one round: most of the time belongs to the broker's frames.
+ROUND = ("broker",) * 12 + ("parsers", "client", "broker", "disk", "broker", "sockets")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument(
+        "--seed", default="", help="TARGET:NUMBER of one life, as a finding says; or a number to begin with"
+    )
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--only", choices=TARGETS, help="one target")
+    options = parser.parse_args()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    if ":" in options.seed:
+        findings = Findings()
+        TARGETS[options.seed.partition(":")[0]](options.seed, findings)
+        return told(findings, 0, 1)
+    first = int(options.seed) if options.seed else random.randrange(10**9)
+    say(f"{options.seconds:g} s, seeds from {first}, {options.processes} processes")
+    queue: multiprocessing.SimpleQueue[tuple[Findings, int]] = multiprocessing.SimpleQueue()
+    workers = [
+        multiprocessing.Process(
+            target=work, args=(queue, index, options.processes, first, options.seconds, options.only)
+        )
+        for index in range(options.processes)
+    ]
+    begun = time.monotonic()
+    for worker in workers:
+        worker.start()
+    results = []
+    while len(results) < len(workers):
+        if queue.empty():
+            if any(worker.exitcode not in (None, 0) for worker in workers):
+                print("fuzz: FAILED: a process ended by itself: see its stack above")
+                return 1
+            time.sleep(0.1)
+            continue
+        results.append(queue.get())
+    for worker in workers:
+        worker.join()
+    all_findings = Findings()
+    for findings, _ in results:
+        all_findings.merge(findings)
+    return told(all_findings, max(growth for _, growth in results), time.monotonic() - begun)
+
+
+def work(
+    queue: multiprocessing.SimpleQueue, index: int, step: int, first: int, seconds: float, only: str | None
+) -> None:
+    """One process: life after life."""
+    findings, number, base = Findings(), first + index, 0
+    targets = (only,) if only else ROUND
+    begun = told_at = time.monotonic()
+    lives = 0
+    peak = 0
+    while time.monotonic() - begun < seconds:
+        target = targets[lives % len(targets)]
+        TARGETS[target](f"{target}:{number}", findings)
+        number += step
+        lives += 1
+        if lives == max(WARM_UP_LIVES, len(targets)):
+            base = peak = resident_bytes()
+        elif base and not lives % 5:
+            peak = max(peak, resident_bytes())
+        if index == 0 and time.monotonic() - told_at > PROGRESS_S:
+            told_at = time.monotonic()
+            rate = findings.inputs.total() / (told_at - begun)
+            say(
+                f"{told_at - begun:4.0f} s: {findings.inputs.total():,} inputs, {rate:,.0f}/s, {findings.count} findings"
+            )
+    queue.put((findings, peak - base))
+
+
+def told(findings: Findings, growth: int, seconds: float) -> int:
+    """Say what was found; the exit status."""
+    for text in findings.texts.values():
+        say(f"\n{text}")
+    if findings.texts:
+        (FOLDER / "findings.txt").write_text("\n\n".join(findings.texts.values()))
+    total, by_target = findings.inputs.total(), Counter(findings.inputs)
+    is_good = not findings and growth <= GROWTH_BYTES_MAX
+    print(
+        f"fuzz: {total:,} inputs ({', '.join(f'{count:,} {name}' for name, count in by_target.most_common())}) "
+        f"in {seconds:.0f} s, {total / max(seconds, 0.001):,.0f}/s, {findings.count} findings, slowest step "
+        f"{findings.slowest_s * 1000:.0f} ms, memory growth {growth / 2**20:.1f} MiB{'' if is_good else ' FAILED'}"
+    )
+    return 0 if is_good else 1
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

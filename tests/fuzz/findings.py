@@ -1,0 +1,104 @@
+"""What counts as a finding, and how it is told: what happened, where, and the line that repeats it."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import logging
+import re
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+SLOW_S = 1.0
+STUCK_S = 60.0  # then the process ends with every thread's stack
+FINDINGS_SHOWN_MAX = 20
+
+
+@dataclass
+class Findings:
+    """Of one run. `inputs` counts by target; the same finding (by its first line) is told once."""
+
+    inputs: Counter[str] = field(default_factory=Counter)
+    texts: dict[str, str] = field(default_factory=dict)
+    count: int = 0
+    slowest_s: float = 0.0
+
+    def add(self, what: str, repeat: str, detail: str = "") -> None:
+        """Something that must not be. `repeat` is the command that shows it again."""
+        self.count += 1
+        what = re.sub(r"-?\d{2,}", "N", what)  # the same thing with other numbers is told once
+        if what not in self.texts and len(self.texts) < FINDINGS_SHOWN_MAX:
+            self.texts[what] = f"{what}\n  repeat: {repeat}\n{detail}".rstrip()
+
+    def add_error(self, error: BaseException, repeat: str, detail: str = "") -> None:
+        """An exception that no caller is told to expect."""
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "?"
+        stack = "".join(traceback.format_exception(error))[-3000:]
+        self.add(f"{type(error).__name__} at {where}: {str(error)[:120]}", repeat, f"{detail}\n{stack}")
+
+    def merge(self, other: Findings) -> None:
+        """Take over what another process found."""
+        self.inputs += other.inputs
+        self.texts = other.texts | self.texts
+        self.count += other.count
+        self.slowest_s = max(self.slowest_s, other.slowest_s)
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+
+@contextlib.contextmanager
+def timed(findings: Findings, what: str, repeat: str) -> Iterator[None]:
+    """A step that must be over within a second of this process's own time."""
+    faulthandler.dump_traceback_later(STUCK_S, exit=True)
+    begun = time.thread_time()
+    yield
+    taken_s = time.thread_time() - begun
+    faulthandler.cancel_dump_traceback_later()
+    findings.slowest_s = max(findings.slowest_s, taken_s)
+    if taken_s > SLOW_S:
+        findings.add(f"{what} took {taken_s:.1f} s", repeat)
+
+
+class LoggedErrors(logging.Handler):
+    """Errors that the code under test logs: a broker that answers and logs an internal error has failed too."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text += "\n" + "".join(traceback.format_exception(record.exc_info[1]))[-2500:]
+        self.lines.append(f"{record.name}: {text}")
+
+    def take(self) -> list[str]:
+        lines, self.lines = self.lines, []
+        return lines
+
+
+@contextlib.contextmanager
+def logged_errors() -> Iterator[LoggedErrors]:
+    """Listen to oncelog's log, which is silent meanwhile."""
+    root = logging.getLogger("oncelog")
+    handler, before = LoggedErrors(), (root.handlers, root.level, root.propagate)
+    root.handlers, root.propagate = [handler], False
+    root.setLevel(logging.ERROR)
+    try:
+        yield handler
+    finally:
+        root.handlers, root.propagate = before[0], before[2]
+        root.setLevel(before[1])
+
+
+def resident_bytes() -> int:
+    """What this process holds, after a collection."""
+    gc.collect()
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096
