@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from oncelog.broker.broker import Broker
 from oncelog.broker.config import ConfigInvalid, properties_from
 from oncelog.errors import DamagedLog, StorageError
+from oncelog.host.memory import keep_freed_memory
 from oncelog.host.network import NetworkFailed
 
 DEFAULT_DATA_DIR = "./oncelog-data"
@@ -61,6 +62,7 @@ async def _serve(broker: Broker) -> int:
     await broker.start()
     gc.freeze()  # what was loaded stays: it need not be looked at in every collection
     print(f"ready {broker.advertised_address} node={broker.node_id} cluster={broker.cluster_id}", flush=True)
+    keep_freed_memory()  # after the greeting: nobody waits for it
     assert broker.failure is not None
     await asyncio.wait((stopped, broker.failure), return_when=asyncio.FIRST_COMPLETED)
     await broker.stop()
