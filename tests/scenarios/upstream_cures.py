@@ -108,7 +108,7 @@ def transcripts() -> dict[str, pathlib.Path]:
 
 
 def world_of(text: str) -> Callable[[list[str]], str]:
-    return {"# partition": PartitionWorld, "# coordinator": CoordinatorWorld}[text.splitlines()[0]]().handle  # type: ignore[attr-defined,no-any-return]
+    return {"# partition": PartitionWorld, "# coordinator": CoordinatorWorld}[text.splitlines()[0]]().handle  # type: ignore[no-any-return]
 
 
 def holds(name: str) -> bool:
@@ -137,7 +137,7 @@ def _ends_keep_the_epoch() -> AbstractContextManager[Any]:
     stack = contextlib.ExitStack()
     stack.enter_context(mock.patch.object(TransactionTable, "bumped", lambda self, identity: identity))
     stack.enter_context(mock.patch.object(end_transaction, "marker_epoch_of", lambda record: record.producer_epoch))
-    stack.enter_context(mock.patch.object(end_transaction, "is_retry", lambda record, identity: False))
+    stack.enter_context(mock.patch.object(end_transaction, "is_retry", return_value=False))
     return stack
 
 
