@@ -29,6 +29,7 @@ lint: $(STAMP)
 	@$(BIN)/ruff check -q src tests bench examples tools setup.py
 	@$(BIN)/ruff format -q --check src tests bench examples tools setup.py
 	@$(BIN)/mypy
+	@$(BIN)/mypy --strict examples/order_service.py examples/consume_to_database.py examples/event_sourcing.py tests/recipes/user_side.py
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
 	@echo "lint: clean"
 

@@ -13,11 +13,12 @@ import random
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-from oncelog.errors import InstanceFenced
+from oncelog.errors import InstanceFenced, OncelogError
 from tests.recipes import postgresql
 from tests.recipes.instance import STEPS, Child, Life
 from tests.recipes.matrix import Cell, Result, cells, first_life, judge, last_life, run_cell
@@ -155,32 +156,52 @@ def random_kills(world: World, kind: str, kills: int, rng: random.Random) -> tup
 
 
 def fights(process: int, seconds: float) -> Callable[[Life], None]:
+    """Start, write until a newer instance is there, start again. RocksDB belongs to one process: there two threads fight."""
+
     def body(life: Life) -> None:
-        values = itertools.count(process * 10_000_000)
         ends = time.monotonic() + seconds
-        fenced = 0
-        while time.monotonic() < ends:
-            with life.writer() as (writer, database):
-                try:
-                    writer.start()
-                    while time.monotonic() < ends:
-                        value = next(values)
-                        claim = life.put(writer, value)
-                        life.tell(value=value, claim=claim)
-                        if claim == "InstanceFenced":
-                            fenced += 1
-                            break
-                except (InstanceFenced, *database.errors, ConnectionError, OSError) as error:
-                    life.tell(met=type(error).__name__)
-        life.tell(fenced=fenced)
+        if life.store.name == "rocksdb":
+            with life.store.open() as database:
+                both = [threading.Thread(target=rounds, args=(life, database, n, ends)) for n in (process, process + 1)]
+                for thread in both:
+                    thread.start()
+                for thread in both:
+                    thread.join()
+        else:
+            with life.store.open() as database:
+                rounds(life, database, process, ends)
 
     return body
 
 
+def rounds(life: Life, database: Any, number: int, ends: float) -> None:
+    values = itertools.count(number * 10_000_000)
+    fenced = 0
+    while time.monotonic() < ends:
+        writer = life.writer_of(database)
+        try:
+            writer.start()
+            while time.monotonic() < ends:
+                value = next(values)
+                claim = life.put(writer, value)
+                life.tell(value=value, claim=claim)
+                if claim == "InstanceFenced":
+                    fenced += 1
+                    break
+        except (OncelogError, ConnectionError, *database.errors) as error:
+            fenced += isinstance(error, InstanceFenced)
+            life.tell(met=repr(error))
+        finally:
+            writer.stop()
+    life.tell(fenced=fenced)
+
+
 def fight(world: World, kind: str, seconds: float) -> tuple[str, str]:
-    """What is wrong, and what happened. RocksDB belongs to one process: there a fight is over who may open it."""
+    """What is wrong, and what happened."""
     name = topic = world.new_name(f"{kind} fight")
-    children: list[Child] = [world.child(kind, name, fights(p, seconds), topic=topic) for p in (1, 2)]
+    children: list[Child] = [
+        world.child(kind, name, fights(p, seconds), topic=topic) for p in ((1,) if kind == "rocksdb" else (1, 3))
+    ]
     told = [line for child in children for line in child.rest()]
     for child in children:
         child.wait()

@@ -35,6 +35,7 @@ class Knife:
         self.point = ""
         self.delay_us = 0
         self.loses = ""  # "request" or "answer" of the commit
+        self._is_in_producer = False
 
     def at(self, point: str) -> None:
         if point == self.point:
@@ -70,6 +71,9 @@ class Knife:
 
     def wrap_producer(self) -> None:
         """In this process every producer has the knife at its steps."""
+        if self._is_in_producer:
+            return
+        self._is_in_producer = True
         for method, step in (
             ("begin_transaction", "begin_topic"),
             ("prepare_transaction", "prepare"),
@@ -138,13 +142,16 @@ class Life:
     def writer(self):
         self.knife.wrap_producer()
         with self.store.open() as database:
-            wrapped = KnifeDatabase(database, self.knife)
-            config = {"bootstrap_servers": self.broker, "request_timeout_ms": 5000, "retry_backoff_ms": 10}
-            writer = DualWriter(wrapped, transactional_id=self.name, recovery_timeout_ms=15_000, **config)
+            writer = self.writer_of(database)
             try:
                 yield writer, database
             finally:
                 writer.stop()
+
+    def writer_of(self, database: Any) -> DualWriter[Any]:
+        config = {"bootstrap_servers": self.broker, "request_timeout_ms": 5000, "retry_backoff_ms": 10}
+        wrapped = KnifeDatabase(database, self.knife)
+        return DualWriter(wrapped, transactional_id=self.name, recovery_timeout_ms=15_000, **config)
 
     def put(self, writer: DualWriter[Any], value: int) -> str:
         """Write one value in the KIP's order; what the caller is told."""
