@@ -6,9 +6,11 @@ import pytest
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config import ConfigInvalid
+from oncelog.core.transaction_coordinator import coordinator_partition
 from oncelog.errors import DamagedLog, ErrorCode, StorageError
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest
+from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.test_transactions import is_complete, stop_markers
 from tests.broker.world import Client, broker_and_client, eventually, run
 
@@ -263,5 +265,30 @@ def test_a_damaged_checkpoint_file_refuses_the_start_in_one_line(tmp_path):
         with pytest.raises(StorageError, match=r"recovery-point-offset-checkpoint is damaged"):
             async with Broker(str(tmp_path)):
                 pass
+
+    run(work())
+
+
+def test_a_damaged_coordinator_partition_makes_only_its_coordinator_unavailable(tmp_path):
+    """Found at the start (a recovery that replays it) or at its load (after a clean stop)."""
+
+    async def work():
+        config = {"transaction_state_log_num_partitions": "4", "offsets_topic_num_partitions": "2"}
+        async with broker_and_client(tmp_path / "a", **config) as (_, client):
+            ids = {coordinator_partition(name, 4): name for name in map("id-{}".format, range(40))}
+            for name in ids.values():
+                await client.init(name)
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+        for directory in ("a", "b"):
+            flip_in_first_batch(tmp_path / directory / "__transaction_state-2")
+        (tmp_path / "b" / ".kafka_cleanshutdown").unlink()
+        for directory in ("a", "b"):
+            async with broker_and_client(tmp_path / directory, **config) as (broker, client):
+                for index, name in ids.items():
+                    reply = await client.call(
+                        InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4
+                    )
+                    assert reply.error_code == (E.NOT_COORDINATOR if index == 2 else E.NONE), (directory, index)
+                assert broker.partitions.is_offline(TopicPartition("__transaction_state", 2))
 
     run(work())

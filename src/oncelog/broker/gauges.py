@@ -20,6 +20,13 @@ def register_gauges(broker: Broker) -> None:
     metrics, partitions = broker.metrics, broker.partitions
     metrics.gauge("partitions", lambda: len(partitions))
     metrics.gauge("partitions_offline", lambda: sum(each.is_offline for each in partitions))
+    cleaner = broker.log_cleaner
+    metrics.gauge("uncleanable_partitions", lambda: cleaner.uncleanable_count)
+    metrics.gauge("log_cleaner_dirty_percent_max", lambda: 100 * cleaner.figures.dirty_ratio_max)
+    metrics.gauge("log_cleaner_seconds", lambda: cleaner.figures.seconds_last)
+    metrics.gauge("log_cleaner_recopy_percent", lambda: 100 * cleaner.figures.recopied_last)
+    metrics.gauge("log_cleaner_buffer_percent", lambda: 100 * cleaner.figures.map_utilization_last)
+    metrics.gauge("deleted_files", lambda: len(partitions.deleted))
     metrics.gauge("producer_ids", lambda: sum(each.rules.producer_count for each in partitions))
     metrics.gauge("open_transactions", lambda: sum(each.rules.open_transaction_count for each in partitions))
     metrics.gauge("partitions_with_late_transactions", lambda: _late(broker))

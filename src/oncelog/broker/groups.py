@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from oncelog.broker.config import BrokerConfig
+from oncelog.broker.coordinator_load import loading
 from oncelog.broker.coordinator_shell import CoordinatorFailed, CoordinatorShell
 from oncelog.broker.load_times import LoadTimes
+from oncelog.broker.local_partition import LocalPartition
 from oncelog.broker.metadata_store import all_batches
 from oncelog.broker.metrics import Metrics
 from oncelog.broker.partitions import Partitions
@@ -157,12 +159,10 @@ class Groups:
         return self._shells.get(index)
 
     def _load(self, index: int) -> GroupShell:
-        try:
-            partition = self._partitions.get(TopicPartition(CONSUMER_OFFSETS_TOPIC, index))
-        except StorageError as error:
-            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR) from error
-        if partition is None:
-            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
+        with loading(self._partitions, TopicPartition(CONSUMER_OFFSETS_TOPIC, index)) as partition:
+            return self._loaded_from(partition, index)
+
+    def _loaded_from(self, partition: LocalPartition, index: int) -> GroupShell:
         machine = GroupCoordinator(
             index,
             self._group_config(),
@@ -205,7 +205,8 @@ class Groups:
         """Load every coordinator whose partition holds something."""
         for partition in self._partitions:
             if partition.name.topic == CONSUMER_OFFSETS_TOPIC and partition.log_end_offset > 0:
-                self.coordinator(partition.name.partition)
+                with contextlib.suppress(CoordinatorFailed):  # it is offline and has said why
+                    self.coordinator(partition.name.partition)
 
     def close(self) -> None:
         """Stop all timers, and send away everybody who waits."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import takewhile
 
@@ -157,11 +157,9 @@ def whole_size_bytes(data: bytes) -> int:
     return position
 
 
-def all_batches(log: PartitionLog) -> list[RecordBatch]:
+def all_batches(log: PartitionLog) -> Iterator[RecordBatch]:
     """Every batch of a log, in order. Raises DamagedLog."""
-    found: list[RecordBatch] = []
     offset = log.log_start_offset
     while (read := log.read(offset, READ_SIZE_BYTES, log.log_end_offset)) is not None:
-        found += batches(read.data)
+        yield from batches(read.data)
         offset = read.end_offset
-    return found

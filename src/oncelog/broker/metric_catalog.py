@@ -38,6 +38,8 @@ def _histogram(name: str, bounds: tuple[float, ...], text: str, *labels: str, ka
 _REQUEST = "kafka.network:type=RequestMetrics,name="
 _TOPIC = "kafka.server:type=BrokerTopicMetrics,name="
 _REPLICA = "kafka.server:type=ReplicaManager,name="
+_CLEANER = "kafka.log:type=LogCleaner,name="
+_CLEANER_MANAGER = "kafka.log:type=LogCleanerManager,name="
 _GATE = "kafka.server:type=AddPartitionsToTxnManager,name="
 _SOCKET = "kafka.server:type=socket-server-metrics,name="
 _SESSIONS = "kafka.server:type=FetchSessionCache,name="
@@ -107,6 +109,35 @@ FAMILIES: dict[str, Family] = {
         "Partitions that take nothing more, because their disk refused a write or sync.",
         kafka=f"{_REPLICA}OfflineReplicaCount",
     ),
+    "uncleanable_partitions": _gauge(
+        "kafka_log_logcleanermanager_uncleanablepartitionscount",
+        "Compacted partitions that are not cleaned any more, because their data could not be read.",
+        kafka=f"{_CLEANER_MANAGER}uncleanable-partitions-count",
+    ),
+    "log_cleaner_dirty_percent_max": _gauge(
+        "kafka_log_logcleanermanager_maxdirtypercent",
+        "The largest dirty share of a compacted partition, when the cleaner looked last.",
+        kafka=f"{_CLEANER_MANAGER}max-dirty-percent",
+    ),
+    "log_cleaner_seconds": _gauge(
+        "kafka_log_logcleaner_maxcleantimesecs",
+        "How long the last cleaning took.",
+        kafka=f"{_CLEANER}max-clean-time-secs",
+    ),
+    "log_cleaner_recopy_percent": _gauge(
+        "kafka_log_logcleaner_cleanerrecopypercent",
+        "The share of what the last cleaning read that it wrote again.",
+        kafka=f"{_CLEANER}cleaner-recopy-percent",
+    ),
+    "log_cleaner_buffer_percent": _gauge(
+        "kafka_log_logcleaner_maxbufferutilizationpercent",
+        "The share of log.cleaner.dedupe.buffer.size that the last cleaning used.",
+        kafka=f"{_CLEANER}max-buffer-utilization-percent",
+    ),
+    "log_cleanings": _counter("oncelog_log_cleanings", "Partitions cleaned."),
+    "log_cleaner_bytes_removed": _counter("oncelog_log_cleaner_bytes_removed", "Bytes that cleanings have removed."),
+    "log_segments_given_up": _counter("oncelog_log_segments_given_up", "Segments that retention has given up."),
+    "deleted_files": _gauge("oncelog_deleted_files", "Files of such segments that wait for file.delete.delay.ms."),
     "producer_ids": _gauge(
         "kafka_server_replicamanager_produceridcount",
         "Producer ids remembered, over all partitions.",

@@ -126,7 +126,7 @@ async def start_timers(broker: Broker) -> None:
         (config.transaction_abort_timed_out_transaction_cleanup_interval_ms, broker.transactions.abort_timed_out),
         (config.transaction_remove_expired_transaction_cleanup_interval_ms, broker.transactions.remove_expired),
         (config.producer_id_expiration_check_interval_ms, lambda: broker.partitions.expire_producers(clock.now_ms())),
-        (config.log_retention_check_interval_ms, lambda: broker.partitions.apply_retention(clock.now_ms())),
+        (config.log_retention_check_interval_ms, lambda: apply_retention(broker)),
         (config.log_flush_offset_checkpoint_interval_ms, broker.partitions.checkpoint_aside),
     )
     for interval_ms, act in timers:
@@ -136,6 +136,12 @@ async def start_timers(broker: Broker) -> None:
     broker.tasks.start(broker.server.sweep(), name="sweep")
     if config.metrics_listen:
         broker.tasks.start(watch_event_loop(broker.metrics), name="event-loop-lag")
+
+
+async def apply_retention(broker: Broker) -> None:
+    """Give up what retention no longer asks for."""
+    count = await broker.partitions.apply_retention(broker.host.clock.now_ms())
+    broker.metrics.add("log_segments_given_up", count)
 
 
 async def listen_for_metrics(broker: Broker) -> None:

@@ -8,13 +8,16 @@ CONCURRENT_TRANSACTIONS").
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
 from oncelog.broker.config import BrokerConfig
+from oncelog.broker.coordinator_load import loading
 from oncelog.broker.coordinator_shell import CoordinatorFailed, CoordinatorShell
 from oncelog.broker.load_times import LoadTimes
+from oncelog.broker.local_partition import LocalPartition
 from oncelog.broker.marker_sender import MarkerSender
 from oncelog.broker.metadata_store import all_batches
 from oncelog.broker.metrics import Metrics
@@ -157,12 +160,10 @@ class Transactions:
         return shell
 
     def _load(self, index: int) -> TransactionShell:
-        try:
-            partition = self._partitions.get(TopicPartition(TRANSACTION_STATE_TOPIC, index))
-        except StorageError as error:
-            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR) from error
-        if partition is None:
-            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
+        with loading(self._partitions, TopicPartition(TRANSACTION_STATE_TOPIC, index)) as partition:
+            return self._loaded_from(partition, index)
+
+    def _loaded_from(self, partition: LocalPartition, index: int) -> TransactionShell:
         config = self._config()
         machine = TransactionCoordinator(
             index,
@@ -196,7 +197,8 @@ class Transactions:
         """Load every coordinator whose partition holds something."""
         for partition in self._partitions:
             if partition.name.topic == TRANSACTION_STATE_TOPIC and partition.log_end_offset > 0:
-                self.coordinator(partition.name.partition)
+                with contextlib.suppress(CoordinatorFailed):  # it is offline and has said why
+                    self.coordinator(partition.name.partition)
 
     def resume(self) -> None:
         """Finish what a restart interrupted: send the markers of decided transactions (again)."""
