@@ -10,12 +10,8 @@ import argparse
 import contextlib
 import json
 import os
-import pathlib
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,51 +19,30 @@ from tests.compat.clients import page
 from tests.compat.clients.checks import CHECKS
 from tests.compat.clients.programs import BUILD, PROGRAMS, Missing, Program
 from tests.compat.clients.spy import Spy
-from tests.differential.brokers import ApacheKafkaNode, kafka_launcher
+from tests.compat.servers import KAFKA, ONCELOG, apache_kafka, free_port, oncelog
+from tests.differential.brokers import kafka_launcher
 
-CONFIG = {
-    "num.partitions": "4",
-    "group.initial.rebalance.delay.ms": "0",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-}
 PROGRAM_S = 900
-ONCELOG, KAFKA = "oncelog", "kafka"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextlib.contextmanager
-def oncelog(**more: str) -> Iterator[tuple[str, Spy]]:
+def oncelog_spied() -> Iterator[tuple[str, Spy]]:
     """One `oncelog serve` behind a spy: where clients connect, and the spy."""
-    outside, inside = free_port(), free_port()
-    config = CONFIG | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{outside}"} | more
-    settings = [text for key, value in config.items() for text in ("-c", f"{key}={value}")]
-    command = [sys.executable, "-m", "oncelog", "serve", "--ephemeral", "--listen", f"127.0.0.1:{inside}", *settings]
-    with (BUILD / "oncelog.log").open("w") as log:
-        broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-        try:
-            assert broker.stdout is not None
-            assert broker.stdout.readline().startswith(b"ready"), (BUILD / "oncelog.log").read_text()
-            with Spy(outside, ("127.0.0.1", inside)) as spy:
-                yield f"127.0.0.1:{outside}", spy
-        finally:
-            broker.send_signal(signal.SIGTERM)
-            broker.wait(60)
+    outside = free_port()
+    with (
+        oncelog(BUILD / "oncelog.log", advertised_port=outside) as inside,
+        Spy(outside, ("127.0.0.1", inside)) as spy,
+    ):
+        yield f"127.0.0.1:{outside}", spy
 
 
 @contextlib.contextmanager
-def apache_kafka(launcher: str) -> Iterator[tuple[str, Spy]]:
-    """One Apache Kafka behind a spy."""
+def apache_kafka_spied(launcher: str) -> Iterator[tuple[str, Spy]]:
+    """One Apache Kafka behind a spy, which it needs to reach itself, too."""
     outside = free_port()
-    with tempfile.TemporaryDirectory(prefix="oncelog-compat-") as directory:
-        own = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{outside}", "unstable.api.versions.enable": "false"}
-        node = ApacheKafkaNode(pathlib.Path(directory), launcher, CONFIG | own)
-        with Spy(outside, node.address) as spy, node:
-            yield f"127.0.0.1:{outside}", spy
+    with Spy(outside) as spy, apache_kafka(launcher, advertised_port=outside) as inside:
+        spy.target = ("127.0.0.1", inside)
+        yield f"127.0.0.1:{outside}", spy
 
 
 def play(name: str, program: Program, server: str, bootstrap: str, checks: list[str]) -> dict[str, dict[str, Any]]:
@@ -115,9 +90,9 @@ def main() -> int:
             print(f"  {name}: NOT RUN: {missing}", file=sys.stderr, flush=True)
             results["clients"][name] = {"missing": str(missing)}
     launcher = kafka_launcher() if options.against != ONCELOG else None
-    servers = {ONCELOG: oncelog} if options.against != KAFKA else {}
+    servers = {ONCELOG: oncelog_spied} if options.against != KAFKA else {}
     if launcher is not None:
-        servers[KAFKA] = lambda: apache_kafka(launcher)
+        servers[KAFKA] = lambda: apache_kafka_spied(launcher)
     elif options.against != ONCELOG:
         print("  Apache Kafka: NOT RUN: needs Java 17 and mvn", file=sys.stderr)
     for server, serve in servers.items():

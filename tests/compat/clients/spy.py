@@ -13,10 +13,10 @@ HEADER_BYTES = 8  # size, API key, API version
 
 
 class Spy:
-    """Listens on `port`; the broker at `target` advertises that address. `seen`: (API key, version)."""
+    """Listens on `port`; the broker at `target`, which may be told later, advertises that address. `seen`: (API key, version)."""
 
-    def __init__(self, port: int, target: tuple[str, int]) -> None:
-        self._port, self._target = port, target
+    def __init__(self, port: int, target: tuple[str, int] | None = None) -> None:
+        self._port, self.target = port, target
         self.seen: set[tuple[int, int]] = set()
 
     def __enter__(self) -> Self:
@@ -39,7 +39,9 @@ class Spy:
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
-            there, back = await asyncio.open_connection(*self._target)
+            if self.target is None:
+                raise ConnectionRefusedError
+            there, back = await asyncio.open_connection(*self.target)
             await asyncio.gather(self._requests(reader, back), _copy(there, writer))
         writer.close()
 
