@@ -18,6 +18,8 @@ PARTS = {
     "throughput": "bench.brokers:throughput",
     "arrow": "bench.clients:arrow",
     "aborted": "bench.brokers:aborted",
+    "whole-run": "bench.brokers:whole_run",
+    "dual-writes": "bench.dual_writes:dual_writes",
     "spark": "bench.spark:spark",
 }
 

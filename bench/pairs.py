@@ -42,11 +42,6 @@ def median(figures: dict[str, list[float]], name: str) -> float | None:
     return statistics.median(figures[name]) if figures.get(name) else None
 
 
-def merged(figures: dict[str, list[list[float]]], name: str) -> list[float]:
-    """All samples of all rounds of one server, sorted."""
-    return sorted(sample for samples in figures.get(name, []) for sample in samples)
-
-
 def percentile(samples: list[float], share: float) -> float | None:
     """The sample below which `share` of all lie; None without samples."""
     return samples[min(len(samples) - 1, int(len(samples) * share))] if samples else None
