@@ -116,7 +116,7 @@ def describe_group(x: Conversation, group: str, *, v: int = 1, label: str = "") 
         f"assignment={found.assignment_epoch}",
         found.assignor_name,
     )
-    for each in sorted(found.members, key=lambda member: member.member_id):
+    for each in sorted(found.members, key=lambda member: _who(x, member.member_id)):
         x.say(
             f"   {_who(x, each.member_id)}",
             f"epoch={each.member_epoch}",
