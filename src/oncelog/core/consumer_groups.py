@@ -83,8 +83,17 @@ class ConsumerGroups:
         """One committed record: live it has been taken over with its append, in recovery it is now."""
         if self._ahead and self._ahead[0] is record:
             self._ahead.popleft()
+            self._drop_bare_classic(record)
         else:
             self._replay(record)
+
+    def _drop_bare_classic(self, record: ConsumerGroupRecord) -> None:
+        """A deleted group's offsets go with the commit of the same batch, and with them what kept them."""
+        group = self._classic.get(record.group_id)
+        if group is None or group.metadata is not None or group.members or group.pending_members:
+            return
+        if not self._offsets.has_any(record.group_id):
+            del self._classic[record.group_id]
 
     def _replay(self, record: ConsumerGroupRecord) -> None:
         group_id = record.group_id

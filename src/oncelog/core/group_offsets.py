@@ -107,9 +107,10 @@ class OffsetRequests:
                 version=version,
             )
             if check is not None:
-                error_code = _worst(
-                    check(each.topic_id, p.partition_index) for each in request.topics for p in each.partitions
-                )
+                asked = [
+                    (self._topic_id(each.name), p.partition_index) for each in request.topics for p in each.partitions
+                ]
+                error_code = _worst(check(topic_id, index) for topic_id, index in asked)
         else:
             is_new = version >= FIRST_COMMIT_VERSION_WITH_GROUP_ID_NOT_FOUND
             error_code = check_commit(
