@@ -16,7 +16,9 @@ CONFIG = {
 }
 # Java tools take minutes: `make conformance` asks for them.
 collect_ignore = (
-    [] if os.environ.get("ONCELOG_CONFORMANCE") else ["test_apache_tools.py", "test_apache_reads_our_files.py"]
+    []
+    if os.environ.get("ONCELOG_CONFORMANCE")
+    else ["test_apache_tools.py", "test_apache_tools_compared.py", "test_apache_reads_our_files.py"]
 )
 _numbers = itertools.count(1)
 

@@ -63,8 +63,9 @@ class BrokerValues:
     default: Mapping[str, str]
 
     def sources(self, key: str) -> list[Source]:
-        """Every value of a broker's key, the one in force first; keys in other units after it."""
-        return [source for each in _CHAINS.get(key, (key,)) for source in self._sources_of(each)]
+        """Every value of a broker's key, the one in force first; keys in other units after it, where one is set."""
+        found = [source for each in _CHAINS.get(key, (key,)) for source in self._sources_of(each)]
+        return [] if key in _CHAINS and all(each.source == DEFAULT for each in found) else found
 
     def _sources_of(self, key: str) -> Iterator[Source]:
         if key in self.own:

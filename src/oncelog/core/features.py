@@ -119,16 +119,19 @@ def _refusal(
     present = level_of(finalized, name)
     kind = update.upgrade_type if version >= 1 else SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
     if supported is None:
-        return f"Invalid update version {level} for feature {name}. This broker does not support the feature."
+        return f"Invalid update version {level} for feature {name}. Local controller 1 does not support this feature."
     if not supported.first <= level <= supported.last:
         return (
             f"Invalid update version {level} for feature {name}. "
-            f"This broker supports the levels {supported.first} to {supported.last}."
+            f"Local controller 1 only supports versions {supported.first}-{supported.last}"
         )
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return f"Invalid upgrade type {kind} for feature {name}."
     if level < present and kind == UPGRADE:
-        return f"Invalid update version {level} for feature {name}. Can't downgrade from {present} without a downgrade."
+        return (
+            f"Invalid update version {level} for feature {name}. Can't downgrade the version of this feature without "
+            "setting the upgrade type to either safe or unsafe downgrade."
+        )
     if level > present and kind != UPGRADE:
         return f"Invalid update version {level} for feature {name}. Can't downgrade to a newer version than {present}."
     if name == TRANSACTION_VERSION and level < TWO_PHASE_LEVEL <= present and two_phase_transactions:

@@ -5,10 +5,8 @@ Every partition has its one replica here, which leads it: nothing is ever moved,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from oncelog.core.cluster_metadata import ClusterMetadata
-from oncelog.core.topic_admin import Refusal
+from oncelog.core.topic_admin import Refusal, assignment_fault
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -103,16 +101,4 @@ def _not_reassigned(partition: ReassignablePartition, node_id: int, *, may_chang
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "The replication factor is changed and it's not allowed.",
         )
-    return None
-
-
-def assignment_fault(broker_ids: Sequence[int], node_id: int) -> str | None:
-    """Why a partition's replicas cannot be on these brokers, or None."""
-    if not broker_ids:
-        return "The manual partition assignment includes an empty replica list."
-    for position, broker_id in enumerate(sorted(broker_ids)):
-        if broker_id in sorted(broker_ids)[:position]:
-            return f"The manual partition assignment includes the broker {broker_id} more than once."
-        if broker_id != node_id:
-            return f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
     return None

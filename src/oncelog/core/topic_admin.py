@@ -108,7 +108,7 @@ def _partition_count(asked: CreatableTopic, defaults: Defaults) -> int | Refusal
         return Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
-            "reached because only 1 broker(s) are registered.",
+            "reached because only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
         )
     return _bounded(defaults.partition_count if count == -1 else count)
 
@@ -124,11 +124,10 @@ def _assigned_count(asked: CreatableTopic, defaults: Defaults) -> int | Refusal:
         return Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
         )
-    if any(assignment.broker_ids != [defaults.node_id] for assignment in asked.assignments):
-        return Refusal(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"The manual partition assignment includes a broker that is not registered; only {defaults.node_id} is.",
-        )
+    faults = (assignment_fault(assignment.broker_ids, defaults.node_id) for assignment in asked.assignments)
+    fault = next(filter(None, faults), None)
+    if fault is not None:
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
     return _bounded(len(indexes))
 
 
@@ -163,22 +162,25 @@ def add_partitions(metadata: ClusterMetadata, asked: CreatePartitionsTopic, defa
         # The count decides which coordinator owns a group or transactional id: it is fixed at first use.
         return Refusal(ErrorCode.INVALID_PARTITIONS, f"The partition count of {asked.name} cannot be changed.")
     added = asked.count - topic.partition_count
-    if added <= 0:
-        word = "already has" if added == 0 else "currently has"
+    if added == 0:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {asked.count} partition(s).")
+    if added < 0:
         return Refusal(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {asked.name} {word} {topic.partition_count} partition(s), not fewer than {asked.count}.",
+            f"The topic {asked.name} currently has {topic.partition_count} partition(s); "
+            f"{asked.count} would not be an increase.",
         )
     if asked.assignments is not None:
         if len(asked.assignments) != added:
             return Refusal(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {added} additional partition(s), but {len(asked.assignments)} assignment(s) given.",
+                f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} assignment(s) "
+                "were specified.",
             )
-        if any(assignment.broker_ids != [defaults.node_id] for assignment in asked.assignments):
-            return Refusal(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The assignment includes a broker that is not registered."
-            )
+        faults = (assignment_fault(each.broker_ids, defaults.node_id) for each in asked.assignments)
+        fault = next(filter(None, faults), None)
+        if fault is not None:
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
     count = _bounded(asked.count)
     if isinstance(count, Refusal):
         return count
@@ -244,3 +246,16 @@ def _deletable(
         # The coordinators' memory lives there; without it committed transactions could be decided a second time.
         return Refusal(ErrorCode.INVALID_REQUEST, f"The internal topic {topic.name} cannot be deleted.")
     return topic
+
+
+def assignment_fault(broker_ids: Sequence[int], node_id: int) -> str | None:
+    """Why a partition's replicas cannot be on these brokers, or None."""
+    if not broker_ids:
+        return "The manual partition assignment includes an empty replica list."
+    ordered = sorted(broker_ids)
+    for position, broker_id in enumerate(ordered):
+        if broker_id in ordered[:position]:
+            return f"The manual partition assignment includes the broker {broker_id} more than once."
+        if broker_id != node_id:
+            return f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+    return None
