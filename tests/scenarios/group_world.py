@@ -46,7 +46,10 @@ class GroupWorld:
 
     def log_lines(self) -> list[str]:
         entries, self.logged = self.shell.log[self.logged :], len(self.shell.log)
-        return [f"log {_record(entry)}" for entry in entries if len(entry) == 4]
+        return [f"log {self.record_line(entry)}" for entry in entries if len(entry) == 4]
+
+    def record_line(self, entry: Any) -> str:
+        return _record(entry)
 
     def answer_lines(self) -> list[str]:
         new = sorted(self.shell.answers.keys() - self.told)

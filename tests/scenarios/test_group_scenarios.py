@@ -7,16 +7,23 @@ import pathlib
 import pytest
 
 from tests.scenarios import scenario
+from tests.scenarios.consumer_group_world import ConsumerGroupWorld
 from tests.scenarios.group_world import GroupWorld
 
-FILES = sorted((pathlib.Path(__file__).parent / "groups").glob("*.txt"))
+HERE = pathlib.Path(__file__).parent
+WORLDS: dict[str, type[GroupWorld]] = {"groups": GroupWorld, "consumer_groups": ConsumerGroupWorld}
+FILES = sorted(path for directory in WORLDS for path in (HERE / directory).glob("*.txt"))
+
+
+def run(path: pathlib.Path) -> str:
+    return scenario.run(path.read_text(), WORLDS[path.parent.name]().handle)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_transcript(path: pathlib.Path) -> None:
     expected = path.read_text()
     assert expected.startswith("# ")
-    assert scenario.run(expected, GroupWorld().handle) == expected
+    assert run(path) == expected
 
 
 def test_a_wrong_answer_is_seen() -> None:
@@ -27,4 +34,4 @@ def test_a_wrong_answer_is_seen() -> None:
 
 if __name__ == "__main__":
     for file in FILES:
-        file.write_text(scenario.run(file.read_text(), GroupWorld().handle))
+        file.write_text(run(file))
