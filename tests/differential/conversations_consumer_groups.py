@@ -275,8 +275,8 @@ def consumer_regex_that_matches_nothing(x: Conversation) -> None:
 def consumer_regex_and_names(x: Conversation) -> None:
     t = topic_for_groups(x, "one")
     topic_for_groups(x, "two")
-    beat(x, "g", "m", 0, topics=[t], regex=x.prefix + "t.o")
-    until_epoch_after(x, "g", "m", 1)
+    joined = beat(x, "g", "m", 0, topics=[t], regex=x.prefix + "t.o")
+    until_epoch_after(x, "g", "m", joined.member_epoch)
     describe_group(x, "g")
 
 
