@@ -8,11 +8,12 @@ SEEDS ?= 200
 SEED ?=
 PROFILE ?=
 KILLS ?= 20
+CLEANINGS ?= 100
 ROWS ?=
 SECONDS ?= 60
 ONLY ?=
 
-.PHONY: sim-dual-writes dual-writes all install test lint fix demo sim crash fuzz conformance bench docs lock clean spark-kills
+.PHONY: sim-dual-writes dual-writes all install test lint fix demo sim crash chaos fuzz conformance bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard src/oncelog/wire/record_codec.py src/oncelog/wire/arrow_codec.py src/oncelog/host/native_sync.c)
@@ -55,6 +56,16 @@ bench: $(STAMP)
 
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+# A small tmpfs that can be filled needs root; without it the full disks are left out, and it says so.
+chaos: $(STAMP)
+	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED))
+
+scale: $(STAMP)
+	@$(BIN)/python -m tests.scale $(if $(ONLY),--only $(ONLY))
+
+compaction: $(STAMP)
+	@$(BIN)/python -m tests.compaction --cleanings $(CLEANINGS)
 
 crash: $(STAMP)
 	@$(BIN)/python -m tests.crash --kills $(KILLS)

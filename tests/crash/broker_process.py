@@ -23,9 +23,15 @@ class BrokerFailed(AssertionError):
 
 
 class BrokerProcess:
-    """The broker child. `module` is what `python -m` runs: the real one, or one with a planted defect."""
+    """The broker child. `module` is what `python -m` runs: the real one, or one with a planted defect.
 
-    def __init__(self, folder: pathlib.Path, module: tuple[str, ...] = ("oncelog",)) -> None:
+    `config` are "key=value" texts.
+    """
+
+    def __init__(
+        self, folder: pathlib.Path, module: tuple[str, ...] = ("oncelog",), config: tuple[str, ...] = ()
+    ) -> None:
+        self._config = ("transaction.two.phase.commit.enable=true", "log.segment.bytes=1048576", *config)
         self.data = folder / "data"
         self._log = folder / "broker.log"
         self._module = module
@@ -33,6 +39,7 @@ class BrokerProcess:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
         self.bootstrap = f"127.0.0.1:{self.port}"
+        self.config: dict[str, str] = {}
         self.process: subprocess.Popen[bytes]
         self.launched_at = 0.0
 
@@ -41,7 +48,8 @@ class BrokerProcess:
         command = [
             *(sys.executable, "-m", *self._module, "serve"),
             *("--data-dir", str(self.data), "--listen", self.bootstrap),
-            *("-c", "transaction.two.phase.commit.enable=true", "-c", "log.segment.bytes=1048576"),
+            *(argument for pair in self._config for argument in ("-c", pair)),
+            *(part for key, value in self.config.items() for part in ("-c", f"{key}={value}")),
         ]
         with self._log.open("ab") as log:
             self.launched_at = time.monotonic()

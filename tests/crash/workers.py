@@ -1,4 +1,4 @@
-"""The load: one process per worker, `python -m tests.crash.workers KIND NUMBER BOOTSTRAP FOLDER`, until SIGTERM.
+"""The load: one process per worker, `python -m tests.crash.workers KIND NUMBER BOOTSTRAP FOLDER [LIFE]`, until SIGTERM.
 
 tv2 and tv1: transactions of oncelog's own client, tv1 with the old protocol; confluent: librdkafka's; idempotent: records
 outside transactions; copy: consumed positions inside transactions; two_phase: SQLite decides; reader: read_committed.
@@ -25,7 +25,9 @@ from tests.crash.journal import Journal, send_step
 TOPICS = {"crash.txn": 4, "crash.plain": 2, "crash.in": 2, "crash.out": 2, "crash.two": 2, "crash.probe": 1}
 GROUP = "crash-copier"
 VALUES_PER_WORKER = 100_000_000
-ATTEMPTS = 10_000  # a copied value is its original * ATTEMPTS + the number of the attempt
+ATTEMPTS = 10**7  # a copied value is its original * ATTEMPTS + the number of the attempt
+ATTEMPTS_PER_LIFE = 10**5
+LIVES = 100  # a worker that was killed is followed by another life: number + LIVES, + 2 * LIVES, ...
 DECISIONS = "CREATE TABLE IF NOT EXISTS decision (transactional_id TEXT, state TEXT, commits INT, is_done INT)"
 log = logging.getLogger("crash")
 
@@ -37,10 +39,11 @@ class Unknown(Exception):
 class Worker:
     """What all workers share."""
 
-    def __init__(self, kind: str, number: int, bootstrap: str, folder: pathlib.Path) -> None:
-        self.kind, self.number, self.bootstrap, self.folder = kind, number, bootstrap, folder
+    def __init__(self, kind: str, number: int, bootstrap: str, folder: pathlib.Path, life: int = 0) -> None:
+        number += life * LIVES
+        self.kind, self.number, self.bootstrap, self.folder, self.life = kind, number, bootstrap, folder, life
         self.random = random.Random(f"{kind} {number}")
-        self.journal = Journal(folder / f"{kind}.jsonl", number)
+        self.journal = Journal(folder / f"{kind}{f'-{life}' if life else ''}.jsonl", number)
         self.is_stopped = False
         self._next_value = number * VALUES_PER_WORKER
 
@@ -176,7 +179,7 @@ async def idempotent(worker: Worker) -> None:
 async def copy(worker: Worker) -> None:
     """Read committed records, write each once, and commit the positions in the same transaction."""
     places = [TopicPartition("crash.in", partition) for partition in range(TOPICS["crash.in"])]
-    attempt = 0
+    attempt = worker.life * ATTEMPTS_PER_LIFE
     consumer = Consumer(
         bootstrap_servers=worker.bootstrap,
         group_id=GROUP,
@@ -254,6 +257,8 @@ async def finish_left(producer: Producer, database: sqlite3.Connection, name: st
         wanted = PreparedTxnState(state if commits else "")
         await until_known(lambda wanted=wanted: producer.complete_transaction(wanted))
         database.execute("UPDATE decision SET is_done = 1 WHERE rowid = ?", (row,))
+    if producer.prepared_state:
+        await until_known(lambda: producer.complete_transaction(PreparedTxnState("")))  # killed before it was decided
 
 
 async def prepare_and_decide(
@@ -303,9 +308,9 @@ KINDS: dict[str, Callable[[Worker], Awaitable[None]]] = {
 
 
 def main() -> None:
-    kind, number, bootstrap, folder = sys.argv[1:]
+    kind, number, bootstrap, folder, *life = sys.argv[1:]
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    worker = Worker(kind, int(number), bootstrap, pathlib.Path(folder))
+    worker = Worker(kind, int(number), bootstrap, pathlib.Path(folder), int(life[0]) if life else 0)
 
     def stop(*_: object) -> None:
         worker.is_stopped = True

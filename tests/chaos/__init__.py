@@ -1,0 +1,1 @@
+"""Real processes, hostile surroundings: networks that are cut, disks that are full, processes that stop or die."""

@@ -1,0 +1,83 @@
+"""The proxy does what it says, and a short run with real processes ends well."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import pytest
+
+from tests.chaos.proxy import Proxy
+from tests.chaos.run import Chaos, Plan
+
+
+@pytest.fixture
+def echo():
+    """A server that sends back what it gets; its port."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            try:
+                while data := connection.recv(1000):
+                    connection.sendall(data)
+            except OSError:
+                return
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield server.getsockname()[1]
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+    thread.join(5)
+
+
+@pytest.fixture
+def proxy(echo):
+    proxy = Proxy(echo, 1)
+    proxy.start()
+    yield proxy
+    proxy.close()
+
+
+def test_the_proxy_passes_holds_slows_cuts_and_refuses(proxy):
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
+        client.sendall(b"one")
+        assert client.recv(10) == b"one"
+        proxy.set(is_blocked_down=True)
+        client.sendall(b"two")
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(10)
+        client.settimeout(10)
+        proxy.set(delay_s=0.1)
+        assert client.recv(10) == b"two"
+        begun = time.monotonic()
+        client.sendall(b"three")
+        assert client.recv(10) == b"three"
+        assert time.monotonic() - begun >= 0.04
+        assert proxy.cut_all() == 1
+        with pytest.raises(ConnectionResetError):
+            client.recv(10)
+    proxy.set(is_refusing=True)
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client, pytest.raises(ConnectionResetError):
+        client.recv(10)
+
+
+@pytest.mark.slow
+def test_a_short_run(tmp_path):
+    plan = Plan(cuts=2, full_disks=1, broker_kills=1, client_kills=1, pauses=0)
+    outcome = Chaos(tmp_path, plan, seed=3, kinds=("tv2", "idempotent", "two_phase")).everything()
+    assert outcome.is_good, outcome.verdict.problems
+    assert outcome.done.total() in (4, 5)
+    assert outcome.verdict.committed_transactions > 20
+    assert " 0 lost, 0 duplicated, 0 aborted visible, 0 torn, 0 open; 0 anomalies" in outcome.summary()
