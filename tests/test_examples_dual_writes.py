@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import pathlib
+import re
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -195,3 +196,17 @@ def test_the_table_and_the_topic_tell_the_same(
     with module.accounts(broker, file) as commands:
         commands.move("bob", "ann", 1)
     assert module.replay(broker) == module.balances(file) == {"ann": 51, "bob": 49}
+
+
+# docs/dual-writes.md
+
+
+def test_the_tutorials_code_runs(tmp_path: pathlib.Path, broker: str) -> None:
+    first, second = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "dual-writes.md").read_text(), re.DOTALL)
+    file = tmp_path / "orders.sqlite3"
+    names: dict[str, Any] = {}
+    exec(first, names)
+    names["run"](broker, str(file))
+    assert events(broker, "orders") == [b"4711"]
+    exec(second.replace("sqlite:///orders.sqlite3", f"sqlite:///{file}").replace("127.0.0.1:9092", broker), names)
+    assert names["found"] == []

@@ -34,7 +34,6 @@ def producer_config(transactional_id: str, config: Mapping[str, Any]) -> dict[st
         if name in config:
             raise ConfigurationError(f"{name}: a dual write sets it by itself")
     return {
-        "linger_ms": 0,  # every transaction ends with a flush
         **config,
         "transactional_id": check_transactional_id(transactional_id),
         "transaction_two_phase_commit_enable": True,

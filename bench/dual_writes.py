@@ -1,0 +1,138 @@
+"""What a dual write costs: prepare and complete beside a plain commit, and PostgreSQL with a topic beside PostgreSQL alone.
+
+The two ways of a pair take turns, so that a machine that is busy for a while hurts both alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+
+import psycopg
+from tests.recipes import postgresql
+
+from bench.servers import Server, oncelog
+from bench.table import Row
+from oncelog import Producer
+from oncelog.recipes import AsyncPsycopgDatabase, DualWriter, PsycopgDatabase, sync
+
+ROUNDS = 300
+WARM_UP = 30
+INSERT = "INSERT INTO written VALUES (1, 'a row of a usual size, more or less')"
+CREATE = "CREATE TABLE IF NOT EXISTS written (id bigint, what text)"
+
+
+def in_turns(ways: dict[str, Callable[[], None]]) -> dict[str, float]:
+    """The median milliseconds of each."""
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for i in range(WARM_UP + ROUNDS):
+        for name, work in ways.items():
+            started = time.perf_counter()
+            work()
+            if i >= WARM_UP:
+                taken[name].append((time.perf_counter() - started) * 1000)
+    return {name: statistics.median(samples) for name, samples in taken.items()}
+
+
+async def in_turns_async(ways: dict[str, Callable[[], Awaitable[None]]]) -> dict[str, float]:
+    """The median milliseconds of each."""
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for i in range(WARM_UP + ROUNDS):
+        for name, work in ways.items():
+            started = time.perf_counter()
+            await work()
+            if i >= WARM_UP:
+                taken[name].append((time.perf_counter() - started) * 1000)
+    return {name: statistics.median(samples) for name, samples in taken.items()}
+
+
+def prepared_and_plain(server: Server) -> dict[str, float]:
+    """One record: begin, send, commit; begin, send, prepare, complete."""
+
+    async def main() -> dict[str, float]:
+        config = {"bootstrap_servers": server.bootstrap, "linger_ms": 0}
+        async with (
+            Producer(transactional_id="plain", **config) as plain,
+            Producer(transactional_id="prepared", transaction_two_phase_commit_enable=True, **config) as prepared,
+        ):
+
+            async def commit() -> None:
+                plain.begin_transaction()
+                await plain.send("plain", b"x" * 100, partition=0)
+                await plain.commit_transaction()
+
+            async def prepare() -> None:
+                prepared.begin_transaction()
+                await prepared.send("prepared", b"x" * 100, partition=0)
+                await prepared.complete_transaction(await prepared.prepare_transaction())
+
+            return await in_turns_async({"plain": commit, "prepared": prepare})
+
+    return asyncio.run(main())
+
+
+def with_postgresql(server: Server, conninfo: str, count: int) -> dict[str, float]:
+    """`count` rows alone, one statement each; as many rows and records, blocking."""
+    with psycopg.connect(conninfo, autocommit=True) as alone, PsycopgDatabase(conninfo) as database:
+        alone.execute(CREATE)
+        database.migrate()
+        with sync.DualWriter(database, transactional_id="rows", bootstrap_servers=server.bootstrap) as writer:
+
+            def row() -> None:
+                with alone.transaction():
+                    for _ in range(count):
+                        alone.execute(INSERT)
+
+            def both() -> None:
+                with writer.transaction() as tx:
+                    for _ in range(count):
+                        tx.database.execute(INSERT)
+                    tx.send_many("rows", [(None, b"x" * 100)] * count, partition=0)
+
+            return in_turns({"alone": row, "both": both})
+
+
+def with_postgresql_async(server: Server, conninfo: str, count: int) -> dict[str, float]:
+    """The same with asyncio."""
+
+    async def main() -> dict[str, float]:
+        alone = await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
+        async with alone, AsyncPsycopgDatabase(conninfo) as database:
+            config = {"transactional_id": "rows-async", "bootstrap_servers": server.bootstrap}
+            async with DualWriter(database, **config) as writer:
+
+                async def row() -> None:
+                    async with alone.transaction():
+                        for _ in range(count):
+                            await alone.execute(INSERT)
+
+                async def both() -> None:
+                    async with writer.transaction() as tx:
+                        for _ in range(count):
+                            await tx.database.execute(INSERT)
+                        await tx.send_many("rows", [(None, b"x" * 100)] * count, partition=0)
+
+                return await in_turns_async({"alone": row, "both": both})
+
+    return asyncio.run(main())
+
+
+def dual_writes(with_kafka: bool) -> list[Row]:
+    """No released Apache Kafka has two-phase commit: there is nothing of it to compare with."""
+    del with_kafka
+    note = f"median of {ROUNDS}"
+    with oncelog(transaction_two_phase_commit_enable="true") as server:
+        pair = prepared_and_plain(server)
+        what = "one-record transaction: prepare and complete"
+        rows = [Row(what, "ms", pair["prepared"], pair["plain"], other_name="plain commit", aim=">= 0.67x", note=note)]
+        if postgresql.why_not() is not None:
+            return rows
+        with postgresql.running() as database:
+            for what, measure in (("", with_postgresql), (", asyncio", with_postgresql_async)):
+                for count in (1, 20):
+                    pair = measure(server, database.conninfo, count)
+                    name = f"PostgreSQL and topic, {count} row{'s' * (count > 1)} and records{what}"
+                    rows.append(Row(name, "ms", pair["both"], pair["alone"], "rows alone", aim=">= 0.5x", note=note))
+    return rows
