@@ -98,6 +98,7 @@ FAMILIES: dict[str, Family] = {
         kafka=f"{_SOCKET}connection-creation-total",
     ),
     "connections_refused": _counter("oncelog_connections_refused", "Connections closed as soon as they came."),
+    "authorization_failures": _counter("oncelog_authorization_failures", "Requests that the authorizer refused whole."),
     "connections_closed_idle": _counter("oncelog_connections_closed_idle", "Connections closed after silence."),
     "unsent_reply_bytes": _gauge("oncelog_unsent_reply_bytes", "Bytes of replies that slow clients have not read yet."),
     # partitions

@@ -33,7 +33,12 @@ from oncelog.wire.messages.describe_configs import DescribeConfigsResult
 from oncelog.wire.messages.describe_log_dirs import DescribeLogDirsResponse
 from oncelog.wire.messages.describe_quorum import DescribeQuorumResponse
 from oncelog.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsResponse
-from oncelog.wire.messages.elect_leaders import ElectLeadersResponse
+from oncelog.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 from oncelog.wire.messages.incremental_alter_configs import AlterConfigsResourceResponse
 from oncelog.wire.messages.list_config_resources import ListConfigResourcesResponse
 from oncelog.wire.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
@@ -119,7 +124,6 @@ check_describe_credentials = cluster_check(Operation.DESCRIBE, _denied(DescribeU
 check_alter_credentials = cluster_check(Operation.ALTER, _credentials_not_altered)
 check_alter_replica_log_dirs = cluster_check(Operation.ALTER, _replicas_not_moved)
 check_describe_log_dirs = cluster_check(Operation.DESCRIBE, _denied(DescribeLogDirsResponse, has_text=False))
-check_elect_leaders = cluster_check(Operation.ALTER, _denied(ElectLeadersResponse, has_text=False))
 check_alter_reassignments = cluster_check(Operation.ALTER, _denied(AlterPartitionReassignmentsResponse))
 check_list_reassignments = cluster_check(Operation.DESCRIBE, _denied(ListPartitionReassignmentsResponse))
 check_describe_quorum = cluster_check(Operation.DESCRIBE, _denied(DescribeQuorumResponse))
@@ -130,6 +134,24 @@ check_remove_raft_voter = cluster_check(Operation.ALTER, _denied(RemoveRaftVoter
 check_list_config_resources = cluster_check(
     Operation.DESCRIBE_CONFIGS, _denied(ListConfigResourcesResponse, has_text=False)
 )
+
+
+def check_elect_leaders(caller: Caller, message: ElectLeadersRequest, version: int) -> Passage | None:
+    """The cluster to alter. v0 has no error of its own: every partition carries it."""
+    if caller.may_on_cluster(Operation.ALTER):
+        return None
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=DENIED, error_message=MESSAGE)
+                for index in topic.partitions
+            ],
+        )
+        for topic in message.topic_partitions or []
+    ]
+    code = DENIED if version >= 1 else E.NONE
+    return Passage(reply=ElectLeadersResponse(error_code=code, replica_election_results=results))
 
 
 def check_describe_cluster(caller: Caller, message: DescribeClusterRequest, _version: int) -> Passage | None:
