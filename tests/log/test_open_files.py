@@ -51,3 +51,13 @@ def test_forgotten_and_closed() -> None:
     files.close()
     assert is_closed(c)
     assert len(files) == 0
+
+
+def test_idle_files_are_closed_and_unsynced_ones_stay_open() -> None:
+    files = SimFiles()
+    open_files = OpenFiles(files)
+    idle, pinned = open_files.get("idle"), open_files.pin("pinned")
+    open_files.close_idle()
+    assert len(open_files) == 1
+    assert open_files.get("pinned") is pinned
+    assert open_files.get("idle") is not idle

@@ -192,6 +192,7 @@ class Partitions:
                 await self._sync_opened(opened)
                 opened = []
         await self._sync_opened(opened)
+        self._files.close_idle()
 
     def _named(self, directory: str) -> tuple[TopicPartition, Topic | None]:
         """Whose directory it is; one of no topic is moved aside."""

@@ -19,6 +19,7 @@ from oncelog.broker.broker import Broker
 from oncelog.broker.config import ConfigInvalid, properties_from
 from oncelog.errors import DamagedLog, StorageError
 from oncelog.host.memory import keep_freed_memory
+from oncelog.host.limits import raise_open_files_limit
 from oncelog.host.network import NetworkFailed
 
 DEFAULT_DATA_DIR = "./oncelog-data"
@@ -36,6 +37,7 @@ def serve_main(
 ) -> int:
     """Serve until a signal comes; the exit status. `config` holds "key=value" texts that win over `config_file`."""
     _log_to_stderr(log_level)
+    raise_open_files_limit()
     try:
         values = _config_values(config_file, config)
         directory = None if ephemeral else data_dir

@@ -11,10 +11,14 @@ from collections import OrderedDict
 from oncelog.log.files import File, Files
 
 
+# Beside connections it must fit into what systems give a process by default (1024 descriptors, more where it may raise that).
+OPEN_FILES_MAX = 512
+
+
 class OpenFiles:
     """Least recently used first out; `files_max` bounds the handles that are not pinned."""
 
-    def __init__(self, files: Files, files_max: int = 1024) -> None:
+    def __init__(self, files: Files, files_max: int = OPEN_FILES_MAX) -> None:
         self.files = files
         self._files_max = files_max
         self._open: OrderedDict[str, File] = OrderedDict()
@@ -62,6 +66,12 @@ class OpenFiles:
         file = self._pinned.pop(path, None) or self._open.pop(path, None)
         if file is not None:
             file.close()
+
+    def close_idle(self) -> None:
+        """Close what is not pinned: after a start nobody has asked for any of it yet."""
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
 
     def close(self) -> None:
         """Close everything."""
