@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from oncelog.broker.histogram import Histogram
 from oncelog.broker.metric_catalog import FAMILIES, Family
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import APIS
-from oncelog.wire.error_counts import ErrorsOf, errors_of
+from oncelog.wire.error_counts import errors_of
 from oncelog.wire.schema import Struct
 
 TOPICS_MAX = 1_000  # more share the label "(other)": a scrape must stay small whatever clients create
@@ -39,11 +40,12 @@ class TopicCounts:
 class _ApiCounts:
     """Requests of one API and version."""
 
-    __slots__ = ("count", "errors", "errors_of", "time_ms")
+    __slots__ = ("count", "errors", "errors_of", "response", "time_ms")
 
-    def __init__(self, find_errors: ErrorsOf, errors: Counter[int], time_ms: Histogram) -> None:
+    def __init__(self, response: type[Struct], errors: Counter[int], time_ms: Histogram) -> None:
         self.count = 0
-        self.errors_of = find_errors
+        self.response = response
+        self.errors_of: Callable[[Any], list[int]] = errors_of(response)
         self.errors = errors
         self.time_ms = time_ms
 
@@ -91,9 +93,10 @@ class Metrics:
             api = self._new_api(api_key, api_version)
         api.count += 1
         api.time_ms.observe(seconds * 1000)
-        if isinstance(reply, Struct):
-            for code in api.errors_of(reply):
-                api.errors[code] += 1
+        if reply.__class__ is api.response:  # not where there is no reply, or none was wanted
+            codes = api.errors_of(reply)
+            if codes:
+                api.errors.update(codes)
 
     def _new_api(self, api_key: int, api_version: int) -> _ApiCounts:
         known = APIS[api_key]
@@ -103,7 +106,7 @@ class Metrics:
                 return found
             api_version = NO_VERSION
         errors = self._errors.setdefault(api_key, Counter())
-        counts = _ApiCounts(errors_of(known.response), errors, self.histogram("request_ms", known.name))
+        counts = _ApiCounts(known.response, errors, self.histogram("request_ms", known.name))
         self._apis[api_key, api_version] = counts
         return counts
 
