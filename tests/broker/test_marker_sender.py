@@ -9,12 +9,6 @@ from oncelog.core.decision import MarkersToWrite
 from oncelog.errors import ErrorCode
 from oncelog.host.tasks import Tasks
 from oncelog.types import TopicPartition
-from oncelog.wire.messages.write_txn_markers import (
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersResponse,
-)
 from tests.simulator.loop import run_simulated
 
 E = ErrorCode
@@ -23,23 +17,20 @@ MARKERS = MarkersToWrite("id", 7, 1, 0, True, frozenset({NAME}), 2)
 
 
 class World:
-    """A sender whose leader answers `codes` in turn; `asked` is when it was asked."""
+    """A sender whose writer answers `codes` in turn; `asked` is when it was asked."""
 
     def __init__(self, loop, codes):
         self.loop, self.codes, self.asked, self.results = loop, list(codes), [], []
         metadata = ClusterMetadata()
         metadata.topics["t"] = Topic("t", bytes(16), 1)
         self.tasks = Tasks()
-        self.sender = MarkerSender(
-            LocalPeer(self.handle, self.tasks, client_id="markers"), metadata, self.written, self.tasks
-        )
+        peer = LocalPeer(None, self.tasks, client_id="markers")
+        self.sender = MarkerSender(peer, metadata, self.written, self.tasks, writer=self)
 
-    def handle(self, request):
+    def write(self, marker, name, then):
+        assert (marker.producer_id, name) == (7, NAME)
         self.asked.append(round(self.loop.time(), 3))
-        result = WritableTxnMarkerPartitionResult(partition_index=0, error_code=self.codes.pop(0))
-        topic = WritableTxnMarkerTopicResult(name="t", partitions=[result])
-        producer_id = request.message.markers[0].producer_id
-        return WriteTxnMarkersResponse(markers=[WritableTxnMarkerResult(producer_id=producer_id, topics=[topic])])
+        then(self.codes.pop(0))
 
     def written(self, markers, results):
         self.results.append(results[NAME].error_code)

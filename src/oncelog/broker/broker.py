@@ -23,6 +23,7 @@ from oncelog.broker.handlers import MODULES, handler_for
 from oncelog.broker.local_peer import LocalPeer
 from oncelog.broker.log_cleaner import LogCleaner
 from oncelog.broker.marker_sender import MarkerSender
+from oncelog.broker.marker_writer import MarkerWriter
 from oncelog.broker.measured_syncer import MeasuredSyncer
 from oncelog.broker.metadata_store import MetadataStore
 from oncelog.broker.metrics import Metrics
@@ -157,7 +158,14 @@ class Broker:
             self.metrics,
             self.transactions.vouches_for if self.host.network.has_shortcut else None,
         )
-        sender = MarkerSender(self.marker_peer, self.metadata, self.transactions.markers_written, self.tasks)
+        self.marker_writer = MarkerWriter(self.partitions, self.groups, self.host.clock)
+        sender = MarkerSender(
+            self.marker_peer,
+            self.metadata,
+            self.transactions.markers_written,
+            self.tasks,
+            writer=self.marker_writer if self.host.network.has_shortcut else None,
+        )
         self.marker_sender = sender
         self.transactions.use(sender)
 

@@ -1,8 +1,8 @@
 """Sends the markers of decided transactions to the partitions' leaders, and reports their answers.
 
 A marker never gives up: lost connections and refusals are sent again, less and less often, until the topic is gone. On
-one node the only leader is this broker itself. It is asked by a plain call, or over the wire, with one request in flight
-and a connection of its own, so that a held request can never be in a marker's way.
+one node the only leader is this broker itself: its `MarkerWriter` is called, or it is asked over the wire, with one
+request in flight and a connection of its own, so that a held request can never be in a marker's way.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from oncelog.broker.local_peer import LocalPeer
+from oncelog.broker.marker_writer import Marker, MarkerWriter
 from oncelog.broker.peer import Peer, PeerLost
 from oncelog.core.cluster_metadata import ClusterMetadata
 from oncelog.core.decision import MarkersToWrite
@@ -36,20 +37,30 @@ RETRY_DELAY_S_MAX = 1.0
 REQUEST_MARKER_COUNT_MAX = 1000
 
 Written = Callable[[MarkersToWrite, Mapping[TopicPartition, MarkerResult]], None]
+_RESULTS = {ErrorCode.NONE: MarkerResult()}
 Results = dict[int, dict[TopicPartition, MarkerResult]]  # by producer id
 
 
 class MarkerSender:
-    """The queue of markers for one leader; `written` hears the results."""
+    """The queue of markers for one leader; `written` hears the results. With `writer` that leader is this broker."""
 
-    def __init__(self, peer: Peer | LocalPeer, metadata: ClusterMetadata, written: Written, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        peer: Peer | LocalPeer,
+        metadata: ClusterMetadata,
+        written: Written,
+        tasks: Tasks,
+        *,
+        writer: MarkerWriter | None = None,
+    ) -> None:
         self._peer = peer
+        self._writer = writer
         self._metadata = metadata
         self._written = written
         self._tasks = tasks
         self._queue: list[MarkersToWrite] = []
         self._wake = asyncio.Event()
-        self._under_way = 0  # asked for by a plain call, and not answered
+        self._under_way = 0  # given to the writer, and not committed
         self._attempts: dict[str, int] = {}  # refusals in a row of a transactional id's markers
         self._refusing: dict[TopicPartition, ErrorCode] = {}  # what was said of it in the log
         self._lost_count = 0  # times in a row that the leader could not be asked
@@ -61,8 +72,8 @@ class MarkerSender:
         """Queue markers. Those without partitions are complete at once."""
         if not markers.partitions:
             self._written(markers, {})
-        elif isinstance(self._peer, LocalPeer):
-            self._send_here(self._peer, markers)
+        elif self._writer is not None:
+            self._write(self._writer, markers)
         else:
             self._queue.append(markers)
             self._wake.set()
@@ -87,38 +98,53 @@ class MarkerSender:
             await self._wake.wait()
             self._wake.clear()
             while self._queue:
-                await self._send_some(self._peer)
+                await self._send_some()
 
-    # by a plain call
+    # to this broker itself
 
-    def _send_here(self, peer: LocalPeer, markers: MarkersToWrite) -> None:
+    def _write(self, writer: MarkerWriter, markers: MarkersToWrite) -> None:
         known = self._known(markers)
         if not known:
             self._report(markers, known, {})
             return
-        self._under_way += 1
-        request = WriteTxnMarkersRequest(markers=[_marker(markers, known)])
-        peer.ask(ApiKey.WRITE_TXN_MARKERS, request, partial(self._answered_here, markers, known))
+        marker = Marker(
+            markers.producer_id,
+            markers.producer_epoch,
+            markers.coordinator_epoch,
+            markers.commit,
+            markers.transaction_version,
+        )
+        codes: dict[TopicPartition, ErrorCode] = {}
 
-    def _answered_here(
-        self, markers: MarkersToWrite, known: frozenset[TopicPartition], response: WriteTxnMarkersResponse
+        def settled(name: TopicPartition, code: ErrorCode) -> None:
+            codes[name] = code
+            if len(codes) == len(known):
+                self._under_way -= 1
+                self._written_here(markers, known, codes)
+
+        self._under_way += 1
+        for name in known if len(known) == 1 else sorted(known):
+            writer.write(marker, name, partial(settled, name))
+
+    def _written_here(
+        self, markers: MarkersToWrite, known: frozenset[TopicPartition], codes: Mapping[TopicPartition, ErrorCode]
     ) -> None:
-        self._under_way -= 1
-        codes = _codes(response).get(markers.producer_id, {})
         if ErrorCode.TRANSACTION_COORDINATOR_FENCED in codes.values():
-            self._tasks.start(self._report_fenced(markers, known, response))
+            self._tasks.start(self._report_fenced(markers, known, codes))
         else:
-            self._report(markers, known, {name: MarkerResult(code) for name, code in codes.items()})
+            self._report(
+                markers, known, {name: _RESULTS.get(code) or MarkerResult(code) for name, code in codes.items()}
+            )
 
     async def _report_fenced(
-        self, markers: MarkersToWrite, known: frozenset[TopicPartition], response: WriteTxnMarkersResponse
+        self, markers: MarkersToWrite, known: frozenset[TopicPartition], codes: Mapping[TopicPartition, ErrorCode]
     ) -> None:
-        results = await self._results(response)
-        self._report(markers, known, results.get(markers.producer_id, {}))
+        results = {name: await self._result(markers.producer_id, name, code) for name, code in codes.items()}
+        self._report(markers, known, results)
 
     # over the wire
 
-    async def _send_some(self, peer: Peer | LocalPeer) -> None:
+    async def _send_some(self) -> None:
         batch, rest = _one_per_producer(self._queue)
         self._queue = rest
         known = [(markers, self._known(markers)) for markers in batch]
@@ -127,7 +153,7 @@ class MarkerSender:
         if to_send:
             request = WriteTxnMarkersRequest(markers=[_marker(*each) for each in to_send])
             try:
-                response: WriteTxnMarkersResponse = await peer.call(ApiKey.WRITE_TXN_MARKERS, request)
+                response: WriteTxnMarkersResponse = await self._peer.call(ApiKey.WRITE_TXN_MARKERS, request)
             except PeerLost as error:
                 if not self._lost_count:
                     _log.warning("markers of %d transactions could not be sent, trying again: %s", len(to_send), error)
@@ -155,8 +181,10 @@ class MarkerSender:
                 self._note(markers, name, result.error_code)
         if all(result.error_code in SETTLED for result in results.values()):
             self._attempts.pop(markers.transactional_id, None)
-        # A partition whose topic is gone counts as written: there is nobody left to read it.
-        self._written(markers, dict.fromkeys(markers.partitions - known, MarkerResult()) | dict(results))
+        if len(known) < len(markers.partitions):
+            # A partition whose topic is gone counts as written: there is nobody left to read it.
+            results = dict.fromkeys(markers.partitions - known, MarkerResult()) | dict(results)
+        self._written(markers, results)
 
     def _note(self, markers: MarkersToWrite, name: TopicPartition, code: ErrorCode) -> None:
         before = self._refusing.pop(name, ErrorCode.NONE)

@@ -5,13 +5,12 @@ It comes from coordinators, and from operators (KIP-664), who may name the offse
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator_shell import CoordinatorFailed
+from oncelog.broker.marker_writer import Marker
 from oncelog.broker.request import Later, Request
-from oncelog.core.topic_configs import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from oncelog.core.verdict import Refuse
-from oncelog.errors import ErrorCode, StorageError
+from oncelog.errors import ErrorCode
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -21,7 +20,6 @@ from oncelog.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from oncelog.wire.record_batch import RecordBatch, build_end_txn_marker
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
@@ -33,8 +31,7 @@ class _Markers:
     """One request; counts the markers that are not committed yet."""
 
     def __init__(self, broker: Broker, request: Request) -> None:
-        self.broker = broker
-        self.now_ms = broker.host.clock.now_ms()
+        self._writer = broker.marker_writer
         self.response = WriteTxnMarkersResponse()
         self.later = Later()
         self._uncommitted = 1
@@ -49,70 +46,24 @@ class _Markers:
         for topic in marker.topics:
             results = WritableTxnMarkerTopicResult(name=topic.name)
             answered.topics.append(results)
+            starts = topic.txn_start_offsets
             for position, index in enumerate(topic.partition_indexes):
                 result = WritableTxnMarkerPartitionResult(partition_index=index)
                 results.partitions.append(result)
-                starts = topic.txn_start_offsets
                 start = starts[position] if position < len(starts) else NO_START_OFFSET
-                result.error_code = self._append(marker, TopicPartition(topic.name, index), start, result)
-
-    def _append(
-        self, marker: WritableTxnMarker, name: TopicPartition, start: int, result: WritableTxnMarkerPartitionResult
-    ) -> ErrorCode:
-        if name.topic == TRANSACTION_STATE_TOPIC:
-            # observed C25: Apache Kafka writes it, and its coordinator then fails to load what follows.
-            return ErrorCode.INVALID_REQUEST
-        try:
-            partition = self.broker.partitions.get(name)
-        except StorageError:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        if partition is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if partition.is_offline:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        verdict = partition.rules.check_marker(
-            marker.producer_id,
-            marker.producer_epoch,
-            marker.coordinator_epoch,
-            marker.transaction_version,
-            None if start == NO_START_OFFSET else start,
-            commit=marker.transaction_result,
-        )
-        if isinstance(verdict, Refuse):
-            return verdict.error_code
-        batch = RecordBatch(
-            build_end_txn_marker(
-                commit=marker.transaction_result,
-                producer_id=marker.producer_id,
-                producer_epoch=marker.producer_epoch,
-                coordinator_epoch=marker.coordinator_epoch,
-                timestamp_ms=self.now_ms,
-            )
-        )
-        try:
-            end_offset = partition.append(batch, now_ms=self.now_ms, transaction_version=marker.transaction_version)
-        except StorageError:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        self._uncommitted += 1
-        partition.when_committed(end_offset, lambda code: self._committed(marker, name, result, code))
-        return ErrorCode.NONE
-
-    def _committed(
-        self,
-        marker: WritableTxnMarker,
-        name: TopicPartition,
-        result: WritableTxnMarkerPartitionResult,
-        code: ErrorCode,
-    ) -> None:
-        result.error_code = code
-        if code is ErrorCode.NONE and name.topic == CONSUMER_OFFSETS_TOPIC:
-            # KAFKA-17507: the answer waits until readers of the group's offsets see the outcome.
-            try:
-                self.broker.groups.marker_committed(
-                    name.partition, marker.producer_id, marker.producer_epoch, marker.transaction_result
+                said = Marker(
+                    marker.producer_id,
+                    marker.producer_epoch,
+                    marker.coordinator_epoch,
+                    marker.transaction_result,
+                    marker.transaction_version,
+                    None if start == NO_START_OFFSET else start,
                 )
-            except CoordinatorFailed:
-                result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                self._uncommitted += 1
+                self._writer.write(said, TopicPartition(topic.name, index), partial(self._committed, result))
+
+    def _committed(self, result: WritableTxnMarkerPartitionResult, code: ErrorCode) -> None:
+        result.error_code = code
         self._settled()
 
     def _settled(self) -> None:
