@@ -31,6 +31,7 @@ from oncelog.recipes import (
 from oncelog.recipes.janitor import InDoubt, Verdict
 from oncelog.recipes.sqlalchemy import states
 from oncelog.types import PreparedTxnState
+from tests.recipes.postgresql import PostgreSql
 from tests.recipes.stores import Store, rocks_store
 
 ONE = PreparedTxnState("7:1")
@@ -79,6 +80,27 @@ def test_rocksdb_looks_at_the_version_again_when_it_writes(tmp_path: pathlib.Pat
         again.commit()
         assert database.rows["row"] == 2
         assert "gone" not in database.rows
+
+
+@pytest.mark.parametrize("isolation_level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_higher_isolation_levels_find_the_newer_instance_too(
+    postgres: PostgreSql, name: str, isolation_level: str
+) -> None:
+    engine = sa.create_engine(postgres.url, isolation_level=isolation_level)
+    database = SqlAlchemyDatabase(engine)
+    database.migrate()
+    assert database.take_over(name, None) == 1
+    old = database.begin()
+    assert old.handle.execute(sa.text("SELECT 1")).scalar_one() == 1  # its snapshot is from before
+    assert database.take_over(name, None) == 2
+    with pytest.raises(database.errors, match="could not serialize"):
+        old.store(name, StoredState(1, ONE))
+    old.rollback()
+    new = database.begin()
+    assert new.store(name, StoredState(2, ONE))
+    new.commit()
+    assert database.read(name) == StoredState(2, ONE)
+    engine.dispose()
 
 
 @pytest.mark.parametrize(

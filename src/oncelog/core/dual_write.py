@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from oncelog.errors import IllegalState
 from oncelog.types import PreparedTxnState
 
-COMPLETE_ATTEMPTS_MAX = 5
+COMPLETE_ATTEMPTS_MAX = 2  # each waits for max_block_ms; what is decided is completed by the next call as well
 ROUNDS_MAX = 3  # of being fenced by somebody who did not raise the version (an operator), before giving up
 
 
