@@ -117,11 +117,41 @@ def test_the_endpoint(tmp_path):
             assert found["kafka_log_logflushstats_logflushrateandtimems_count"][()] >= 2
             assert found["oncelog_sync_commits_sum"][()] >= 2
             assert found["kafka_server_socket_server_metrics_connection_count"][()] >= 1
-            assert found["kafka_server_node_metrics_finalized_feature_level"][(("feature", "transaction.version"),)] >= 2
+            assert (
+                found["kafka_server_node_metrics_finalized_feature_level"][(("feature", "transaction.version"),)] >= 2
+            )
             assert {name for name in FAMILIES.values() if f"# TYPE {name.name} " not in body} == set()
             assert await get(broker, "/readyz") == ("200", "ready\n")
             assert await get(broker, "/livez") == ("200", "alive\n")
             assert (await get(broker, "/else"))[0] == "404"
+
+    run(work())
+
+
+def test_the_endpoint_has_limits_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("oncelog.broker.metrics_endpoint.DEADLINE_S", 0.1)
+    monkeypatch.setattr("oncelog.broker.metrics_endpoint.CONNECTIONS_MAX", 3)
+
+    class Silent(asyncio.Protocol):
+        def __init__(self) -> None:
+            self.ended = asyncio.Event()
+
+        def connection_lost(self, exc):
+            self.ended.set()
+
+    async def work():
+        async with broker_and_client(tmp_path, metrics_listen="127.0.0.1:0") as (broker, _):
+            listener = broker.metrics_listener
+            connect = asyncio.get_running_loop().create_connection
+            silent = [await connect(Silent, listener.host, listener.port) for _ in range(4)]
+            await silent[3][1].ended.wait()  # one too many
+            assert not any(protocol.ended.is_set() for _, protocol in silent[:3])
+            silent[0][0].write(b"x" * 9000)  # a head without an end
+            await silent[0][1].ended.wait()
+            assert not silent[1][1].ended.is_set()
+            for _, protocol in silent:
+                await protocol.ended.wait()
+            assert (await get(broker, "/livez"))[0] == "200"
 
     run(work())
 

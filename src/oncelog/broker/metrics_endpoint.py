@@ -12,20 +12,47 @@ from typing import cast
 from oncelog.broker.metrics import Metrics
 
 REQUEST_SIZE_BYTES_MAX = 8192
+CONNECTIONS_MAX = 50  # a scraper needs one
+DEADLINE_S = 10.0  # from the connection to its last byte
 
 
-class MetricsEndpoint(asyncio.Protocol):
-    """One HTTP connection."""
+class MetricsEndpoint:
+    """What listens: it makes a protocol for each connection, and has so many at most."""
 
     def __init__(self, metrics: Metrics, is_ready: Callable[[], bool]) -> None:
-        self._metrics = metrics
-        self._is_ready = is_ready
+        self.metrics = metrics
+        self.is_ready = is_ready
+        self.connections: set[HttpConnection] = set()
+
+    def __call__(self) -> HttpConnection:
+        return HttpConnection(self)
+
+
+class HttpConnection(asyncio.Protocol):
+    """One HTTP connection."""
+
+    def __init__(self, endpoint: MetricsEndpoint) -> None:
+        self._endpoint = endpoint
         self._received = b""
         self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the request's head."""
-        self._transport = cast("asyncio.Transport", transport)
+        transport = cast("asyncio.Transport", transport)
+        if len(self._endpoint.connections) >= CONNECTIONS_MAX:
+            transport.abort()
+            return
+        self._transport = transport
+        self._endpoint.connections.add(self)
+        self._deadline = asyncio.get_running_loop().call_later(DEADLINE_S, transport.abort)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Make room."""
+        self._transport = None
+        self._endpoint.connections.discard(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Answer once the head is complete."""
@@ -50,11 +77,11 @@ class MetricsEndpoint(asyncio.Protocol):
 
     def _answer(self, path: str) -> tuple[str, bytes]:
         if path == "/metrics":
-            return "200 OK", exposition(self._metrics).encode()
+            return "200 OK", exposition(self._endpoint.metrics).encode()
         if path == "/livez":
             return "200 OK", b"alive\n"
         if path == "/readyz":
-            return ("200 OK", b"ready\n") if self._is_ready() else ("503 Service Unavailable", b"not ready\n")
+            return ("200 OK", b"ready\n") if self._endpoint.is_ready() else ("503 Service Unavailable", b"not ready\n")
         return "404 Not Found", b"not found\n"
 
 

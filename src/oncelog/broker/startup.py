@@ -150,9 +150,8 @@ async def listen_for_metrics(broker: Broker) -> None:
         from oncelog.broker.metrics_endpoint import MetricsEndpoint
 
         address = address_from(broker.config.metrics_listen)
-        listener = await broker.host.network.listen(
-            *address, lambda: MetricsEndpoint(broker.metrics, lambda: broker.is_ready)
-        )
+        endpoint = MetricsEndpoint(broker.metrics, lambda: broker.is_ready)
+        listener = await broker.host.network.listen(*address, endpoint)
         broker.metrics_listener = listener
 
 
