@@ -12,8 +12,9 @@ CLEANINGS ?= 100
 ROWS ?=
 SECONDS ?= 60
 ONLY ?=
+SECONDS_PER_LEVEL ?= 10
 
-.PHONY: sim-dual-writes dual-writes all install test lint fix demo sim crash chaos fuzz conformance bench docs lock clean spark-kills scale compaction
+.PHONY: sim-dual-writes dual-writes all install test lint fix demo sim crash chaos fuzz conformance upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard src/oncelog/wire/record_codec.py src/oncelog/wire/arrow_codec.py src/oncelog/host/native_sync.c)
@@ -76,6 +77,9 @@ spark-kills: $(STAMP)
 
 conformance: $(STAMP)
 	@$(BIN)/python -m tests.compat.conformance
+
+upgrade-drill: $(STAMP)
+	@$(BIN)/python -m tests.upgrade --seconds $(SECONDS_PER_LEVEL)
 
 sim-dual-writes: $(STAMP)
 	@$(BIN)/python -m tests.recipes.simulate $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
