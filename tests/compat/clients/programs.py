@@ -42,7 +42,7 @@ def run(command: list[str], directory: pathlib.Path, **environment: str) -> str:
     return done.stdout
 
 
-def _needs(*tools: str) -> None:
+def needs(*tools: str) -> None:
     for tool in tools:
         if shutil.which(tool) is None:
             raise Missing(f"no {tool} here")
@@ -61,7 +61,7 @@ def _python(module: str, distribution: str) -> Program:
 
 
 def _kafkajs() -> Program:
-    _needs("node", "npm")
+    needs("node", "npm")
     directory = BUILD / "kafkajs"
     directory.mkdir(parents=True, exist_ok=True)
     for file in (HERE / "kafkajs").iterdir():
@@ -77,7 +77,7 @@ def _kafkajs() -> Program:
 
 
 def _go(client: str, module: str) -> Program:
-    _needs("go")
+    needs("go")
     (BUILD / "go").mkdir(parents=True, exist_ok=True)
     binary = BUILD / "go" / "program"
     flags = {"GOFLAGS": "-modcacherw -mod=readonly -buildvcs=false", "GOMODCACHE": str(BUILD / "go" / "modules")}
@@ -87,7 +87,7 @@ def _go(client: str, module: str) -> Program:
 
 
 def _java() -> Program:
-    _needs("java", "javac")
+    needs("java", "javac")
     if kafka_launcher() is None:
         raise Missing("Apache Kafka's jars need Java 17 and mvn")
     classes = BUILD / "java"
