@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("oncelog.connection")
 
+JOINED_SIZE_BYTES_MAX = 4096  # below it one buffer costs the loop less than a list of them
+_API_KEYS = {int(key): key for key in ApiKey}
 PARKED_APIS = frozenset((ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))  # nothing is lost when they end early
 
 
@@ -88,7 +90,8 @@ class Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=self._limits.unsent_bytes_max)
         peer = transport.get_extra_info("peername")
         self.client_host = str(peer[0]) if isinstance(peer, tuple) else ""
-        self.last_active = asyncio.get_running_loop().time()
+        self._loop = asyncio.get_running_loop()
+        self.last_active = self._loop.time()
         delay_s = self._server.accepted(self)
         if delay_s is None:
             transport.abort()
@@ -106,7 +109,7 @@ class Connection(asyncio.Protocol):
         """Cut what came into frames and begin what may begin."""
         if self._transport is None:
             return
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         self.last_active = now
         try:
             frames = self._reader.receive(data)
@@ -270,7 +273,7 @@ class Connection(asyncio.Protocol):
                 self._server.metrics.limit_hit("oncelog.request.max.items")
             self.refuse(f"malformed {api.name} v{header.api_version} request: {error}")
             return
-        key = ApiKey(header.api_key)
+        key = _API_KEYS[header.api_key]
         request = Request(key, header.api_version, header.correlation_id, header.client_id or "", message, self)
         self._slots.append(slot)
         self._follow(request, slot, self._server.handle(request))
@@ -303,7 +306,7 @@ class Connection(asyncio.Protocol):
             self.turn_released(slot)
         if not self._is_sending_soon and self._transport is not None:
             self._is_sending_soon = True
-            asyncio.get_running_loop().call_soon(self._send_soon)
+            self._loop.call_soon(self._send_soon)
 
     def _send_soon(self) -> None:
         self._is_sending_soon = False
@@ -323,7 +326,7 @@ class Connection(asyncio.Protocol):
         slot.keeps_turn = False
         self._running.remove(slot.request)
         if self._frames:
-            asyncio.get_running_loop().call_soon(self._advance)
+            self._loop.call_soon(self._advance)
 
     def _turn_over(self, request: Request, slot: _Slot, done: asyncio.Future[Any]) -> None:
         self._running.remove(request)
@@ -352,7 +355,7 @@ class Connection(asyncio.Protocol):
     def _send(self) -> None:
         """Answer what is done, as far as nothing before it is still to be answered."""
         parts: list[bytes | bytearray | memoryview] = []
-        metrics, now = self._server.metrics, asyncio.get_running_loop().time()
+        metrics, now = self._server.metrics, self._loop.time()
         while self._slots and self._slots[0].is_done and self._transport is not None:
             slot = self._slots.popleft()
             metrics.answered(slot.header.api_key, slot.header.api_version, slot.reply, now - slot.begun_at)
@@ -373,8 +376,12 @@ class Connection(asyncio.Protocol):
 
     def _write(self, parts: list[bytes | bytearray | memoryview]) -> None:
         if parts and self._transport is not None:
-            self.last_active = asyncio.get_running_loop().time()
-            self._transport.writelines(parts)
+            self.last_active = self._loop.time()
+            size_bytes = sum(map(len, parts))
+            if size_bytes <= JOINED_SIZE_BYTES_MAX:
+                self._transport.write(b"".join(parts))
+            else:
+                self._transport.writelines(parts)
 
     def _regulate(self) -> None:
         if self._transport is None:
