@@ -17,7 +17,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from oncelog.client.admin import Admin as AsyncAdmin
 from oncelog.client.consumer import Consumer as AsyncConsumer
-from oncelog.client.consumer import RebalanceListener
+from oncelog.client.consumer_group import RebalanceListener
 from oncelog.client.producer import Headers
 from oncelog.client.producer import Producer as AsyncProducer
 from oncelog.client.records import ConsumerRecord, Delivery, RecordMetadata
@@ -299,6 +299,8 @@ class Consumer(_Blocking[AsyncConsumer]):
     group_metadata = _in_loop(AsyncConsumer.group_metadata)
     beginning_offsets = _blocking(AsyncConsumer.beginning_offsets)
     end_offsets = _blocking(AsyncConsumer.end_offsets)
+    lag = _blocking(AsyncConsumer.lag)
+    at_end = _blocking(AsyncConsumer.at_end)
     offsets_for_times = _blocking(AsyncConsumer.offsets_for_times)
     partitions_for_topic = _blocking(AsyncConsumer.partitions_for_topic)
     topics = _blocking(AsyncConsumer.topics)
@@ -330,6 +332,17 @@ class Admin(_Blocking[AsyncAdmin]):
     describe_configs = _blocking(AsyncAdmin.describe_configs)
     describe_broker_configs = _blocking(AsyncAdmin.describe_broker_configs)
     alter_configs = _blocking(AsyncAdmin.alter_configs)
+    list_config_resources = _blocking(AsyncAdmin.list_config_resources)
+    describe_acls = _blocking(AsyncAdmin.describe_acls)
+    create_acls = _blocking(AsyncAdmin.create_acls)
+    delete_acls = _blocking(AsyncAdmin.delete_acls)
+    describe_client_quotas = _blocking(AsyncAdmin.describe_client_quotas)
+    alter_client_quotas = _blocking(AsyncAdmin.alter_client_quotas)
+    describe_user_scram_credentials = _blocking(AsyncAdmin.describe_user_scram_credentials)
+    alter_user_scram_credential = _blocking(AsyncAdmin.alter_user_scram_credential)
+    describe_log_dirs = _blocking(AsyncAdmin.describe_log_dirs)
+    describe_metadata_quorum = _blocking(AsyncAdmin.describe_metadata_quorum)
+    elect_leaders = _blocking(AsyncAdmin.elect_leaders)
     list_groups = _blocking(AsyncAdmin.list_groups)
     describe_groups = _blocking(AsyncAdmin.describe_groups)
     delete_groups = _blocking(AsyncAdmin.delete_groups)

@@ -49,6 +49,8 @@ READING = [
     ("groups", "list"),
     ("configs", "describe", "--topic", "every"),
     ("features", "describe"),
+    ("quotas", "list"),
+    ("credentials", "list"),
     ("transactions", "list"),
     ("transactions", "describe-producers", "--topic", "every"),
     ("transactions", "find-hanging", "--topic", "every"),

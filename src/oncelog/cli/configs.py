@@ -21,6 +21,7 @@ def configs() -> None:
 
 def _of_a_resource(body: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
+        click.option("--client-metrics", metavar="NAME", help="Of a client-metrics subscription."),
         click.option("--group", metavar="NAME", help="Of a consumer group."),
         click.option("--broker", metavar="ID", help="Of a broker; 'default' is every broker's."),
         click.option("--topic", metavar="NAME", help="Of a topic."),
@@ -29,10 +30,16 @@ def _of_a_resource(body: Callable[..., Any]) -> Callable[..., Any]:
     return body
 
 
-def _resource(topic: str | None, broker: str | None, group: str | None) -> ConfigResource:
-    given = [(kind, name) for kind, name in (("topic", topic), ("broker", broker), ("group", group)) if name]
+def _resource(topic: str | None, broker: str | None, group: str | None, client_metrics: str | None) -> ConfigResource:
+    given = [
+        (kind, name)
+        for kind, name in (("topic", topic), ("broker", broker), ("group", group), ("client-metrics", client_metrics))
+        if name
+    ]
     if len(given) != 1:
-        raise click.UsageError("say whose settings: one of --topic NAME, --broker ID, --group NAME")
+        raise click.UsageError(
+            "say whose settings: one of --topic NAME, --broker ID, --group NAME, --client-metrics NAME"
+        )
     kind, name = given[0]
     if kind == "broker" and name != "default" and not name.isdigit():
         raise click.UsageError(f"--broker {name}: a broker's id is a number, or 'default'")
@@ -44,10 +51,15 @@ def _resource(topic: str | None, broker: str | None, group: str | None) -> Confi
 @click.option("--all", "everything", is_flag=True, help="Also what is at its default.")
 @click.pass_obj
 async def describe_configs(
-    settings: Settings, topic: str | None, broker: str | None, group: str | None, everything: bool
+    settings: Settings,
+    topic: str | None,
+    broker: str | None,
+    group: str | None,
+    client_metrics: str | None,
+    everything: bool,
 ) -> None:
     """What is set, and where; with --all every key."""
-    resource = _resource(topic, broker, group)
+    resource = _resource(topic, broker, group, client_metrics)
     async with open_admin(settings) as admin:
         if resource.kind == "topic":
             await admin.describe_topics([resource.name])
@@ -75,10 +87,15 @@ async def describe_configs(
 @click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE...")
 @click.pass_obj
 async def set_configs(
-    settings: Settings, topic: str | None, broker: str | None, group: str | None, values: tuple[str, ...]
+    settings: Settings,
+    topic: str | None,
+    broker: str | None,
+    group: str | None,
+    client_metrics: str | None,
+    values: tuple[str, ...],
 ) -> None:
     """Set keys; the others stay as they are."""
-    await _alter(settings, _resource(topic, broker, group), dict(pairs_of(values, "settings")))
+    await _alter(settings, _resource(topic, broker, group, client_metrics), dict(pairs_of(values, "settings")))
 
 
 @configs.command("delete", changes=True)
@@ -86,10 +103,15 @@ async def set_configs(
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @click.pass_obj
 async def delete_configs(
-    settings: Settings, topic: str | None, broker: str | None, group: str | None, keys: tuple[str, ...]
+    settings: Settings,
+    topic: str | None,
+    broker: str | None,
+    group: str | None,
+    client_metrics: str | None,
+    keys: tuple[str, ...],
 ) -> None:
     """Put keys back to their defaults."""
-    await _alter(settings, _resource(topic, broker, group), dict.fromkeys(keys))
+    await _alter(settings, _resource(topic, broker, group, client_metrics), dict.fromkeys(keys))
 
 
 async def _alter(settings: Settings, resource: ConfigResource, changes: dict[str, Any]) -> None:

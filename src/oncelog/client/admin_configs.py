@@ -16,8 +16,15 @@ from oncelog.wire.messages.incremental_alter_configs import (
 )
 from oncelog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
-TOPIC, BROKER, GROUP = 2, 4, 32
-_KINDS = {"topic": TOPIC, "broker": BROKER, "group": GROUP}
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+_KINDS = {
+    "topic": TOPIC,
+    "broker": BROKER,
+    "broker-logger": BROKER_LOGGER,
+    "client-metrics": CLIENT_METRICS,
+    "group": GROUP,
+}
+_OF_ONE_BROKER = ("broker", "broker-logger")
 _KIND_NAMES = {number: name for name, number in _KINDS.items()}
 _SOURCES = {
     0: "unknown",
@@ -35,7 +42,7 @@ UPGRADE_TYPES = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
 
 
 class ConfigResource(NamedTuple):
-    """What has a configuration: kind "topic", "broker" or "group", and its name (a broker's id as text)."""
+    """What has a configuration: kind "topic", "broker", "broker-logger", "client-metrics" or "group", and its name."""
 
     kind: str
     name: str
@@ -72,7 +79,7 @@ class AdminConfigs(AdminSession):
         found: dict[ConfigResource, Configs] = {}
         for is_broker in (False, True):
             # A broker answers for itself only; the others are known everywhere.
-            for resource in [r for r in wanted if (r.kind == "broker" and r.name != "") is is_broker]:
+            for resource in [r for r in wanted if (r.kind in _OF_ONE_BROKER and r.name != "") is is_broker]:
                 asked = DescribeConfigsResource(
                     resource_type=_KINDS[resource.kind], resource_name=resource.name, configuration_keys=names
                 )

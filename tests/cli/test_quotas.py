@@ -1,0 +1,34 @@
+"""`oncelog quotas` against a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.cli.world import Cli
+
+
+def shown(cli: Cli, *which: object) -> list[tuple[Any, ...]]:
+    rows = cli.json("quotas", "list", *which)
+    return [(row["user"], row["client_id"], row["ip"], row["quota"], row["value"]) for row in rows]
+
+
+def test_set_list_delete(cli: Cli) -> None:
+    cli("quotas", "set", "--user", "q", "producer_byte_rate=1000", "request_percentage=12.5")
+    cli("quotas", "set", "--user", "q", "--client-id", "default", "consumer_byte_rate=2000")
+    assert sorted(shown(cli, "--user", "q"), key=str) == [
+        ("q", "default", None, "consumer_byte_rate", 2000.0),
+        ("q", None, None, "producer_byte_rate", 1000.0),
+        ("q", None, None, "request_percentage", 12.5),
+    ]
+    cli("quotas", "set", "--user", "q", "producer_byte_rate=1", "--dry-run")
+    cli("quotas", "delete", "--user", "q", "request_percentage")
+    assert ("q", None, None, "producer_byte_rate", 1000.0) in shown(cli, "--user", "q")
+    cli("quotas", "delete", "--user", "q", "producer_byte_rate")
+    cli("quotas", "delete", "--user", "q", "--client-id", "default", "consumer_byte_rate")
+    assert shown(cli, "--user", "q") == []
+
+
+def test_refusals(cli: Cli) -> None:
+    assert cli.json("quotas", "set", "--user", "q", "no_such=1", status=1)["error"] == "INVALID_REQUEST"
+    cli("quotas", "set", "--user", "q", "producer_byte_rate=fast", status=2)
+    cli("quotas", "set", "producer_byte_rate=1", status=2)
