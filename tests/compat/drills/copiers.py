@@ -8,7 +8,7 @@ import random
 import time
 from collections import Counter
 
-from tests.compat.clients.programs import Missing, needs, kafka_jars
+from tests.compat.clients.programs import Missing, kafka_jars, needs
 from tests.compat.drills.outcome import Outcome, Scale
 from tests.compat.drills.processes import Worker
 from tests.compat.drills.reading import CommittedReader, Row, create_topics, produce, read_all
