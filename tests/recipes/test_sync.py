@@ -14,7 +14,7 @@ from oncelog.recipes import Database, NotCommitted, Outcome
 from oncelog.recipes.sync import DualWriter
 from oncelog.types import PreparedTxnState
 from tests.recipes.stores import Store, sqlite_store
-from tests.recipes.topics import open_transaction, values_of
+from tests.recipes.topics import open_transaction, values_of, wait_for_markers
 
 
 def put(writer: DualWriter[Any], store: Store, name: str, value: int) -> None:
@@ -232,6 +232,7 @@ def test_offsets_go_with_the_rows(lite: Store, broker: str, name: str) -> None:
         with writer.transaction() as tx:
             tx.send(name, b"0", partition=0)
             tx.send_offsets_to_transaction({where: 7}, f"{name}-group")
+        wait_for_markers(broker, name)
         with sync.Admin(bootstrap_servers=broker) as admin:
             assert admin.list_consumer_group_offsets(f"{name}-group")[where].offset == 7
 
