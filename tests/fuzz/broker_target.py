@@ -18,6 +18,7 @@ from typing import Any
 from oncelog.broker.broker import Broker
 from oncelog.broker.connection import Connection
 from oncelog.broker.handlers import MODULES
+from oncelog.core.authorizer import STANDARD_AUTHORIZER
 from oncelog.errors import (
     DamagedLog,
     ErrorCode,
@@ -67,6 +68,12 @@ VARIANTS: tuple[dict[str, object], ...] = (
     {"flush.policy": "os"},
     {"flush.policy": "os", "auto.create.topics.enable": False, "transaction.two.phase.commit.enable": False},
     {"oncelog.request.max.items": 20, "message.max.bytes": 300, "log.message.timestamp.type": "LogAppendTime"},
+    {
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "allow.everyone.if.no.acl.found": True,
+        "super.users": "User:ANONYMOUS",
+    },
+    {"authorizer.class.name": STANDARD_AUTHORIZER, "allow.everyone.if.no.acl.found": True},
     {"oncelog.connection.max.in.flight": 1, "max.incremental.fetch.session.cache.slots": 2},
 )
 

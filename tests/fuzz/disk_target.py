@@ -29,7 +29,10 @@ CONFIG: dict[str, object] = {
     "transaction.state.log.num.partitions": 1,
     "offsets.topic.num.partitions": 1,
     "log.index.interval.bytes": 0,
+    "log.segment.delete.delay.ms": 1000,
+    "log.cleaner.backoff.ms": 1000,
 }
+SUFFIXES = (".cleaned", ".swap", ".deleted", ".tmp", ".damaged", "x")
 NAMES = ("t-0", "t-1", "x-0", "t-99999999999", "t-0-delete", "-", "-0", "t--1", "a b-0", "t-0.x-stray", "ü-0")
 
 
@@ -86,7 +89,7 @@ def one_life(seed: str, findings: Findings, count: int = STARTS) -> None:
 def _damage(random: Random, files: dict[str, bytes]) -> str:
     path = random.choice(sorted(files))
     data = files[path]
-    kind = random.randrange(8)
+    kind = random.randrange(9)
     if kind == 0 and data:
         at = random.randrange(len(data))
         files[path] = data[:at] + bytes((data[at] ^ 1 << random.randrange(8),)) + data[at + 1 :]
@@ -103,6 +106,10 @@ def _damage(random: Random, files: dict[str, bytes]) -> str:
         files[f"data/{random.choice(NAMES)}/{path.rpartition('/')[2]}"] = data
     elif kind == 6:
         files[path] = data + data
+    elif kind == 7:
+        files[path + random.choice(SUFFIXES)] = random.choice(
+            (data, data[: len(data) // 2], mutated(random, data or b"\0"))
+        )
     else:
         files[path] = mutated(random, data or b"\0")
     return f"{kind} {path}"
