@@ -63,6 +63,7 @@ def broker_config(options: FaultOptions) -> dict[str, Any]:
         "log.flush.offset.checkpoint.interval.ms": 1500,
         "log.index.interval.bytes": 200,
         "log.roll.ms": options.log_roll_ms,
+        "log.cleaner.enable": False,  # the log's checker wants every step of every transaction; see tests of the cleaner
         "transaction.two.phase.commit.enable": options.two_phase_clients > 0,
     }
 
