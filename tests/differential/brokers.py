@@ -7,9 +7,12 @@ import concurrent.futures
 import contextlib
 import os
 import pathlib
+import shutil
+import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import Protocol, Self
 
@@ -34,6 +37,9 @@ class Node(Protocol):
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
+
+    def kill(self) -> None:
+        """Nothing is said to the broker: SIGKILL, or what it would leave."""
 
     def seed(self, seeds: Mapping[str, int]) -> None:
         """Make transactional ids known that have reached a producer epoch."""
@@ -75,6 +81,14 @@ class OncelogNode:
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(START_S)
 
+    def kill(self) -> None:
+        """What is in its directory now is what a SIGKILL would leave; what it writes at its end is thrown away."""
+        left = f"{self._directory}.left"
+        shutil.copytree(self._directory, left, ignore=shutil.ignore_patterns(".lock"))
+        self.stop()
+        shutil.rmtree(self._directory)
+        pathlib.Path(left).rename(self._directory)
+
     def seed(self, seeds: Mapping[str, int]) -> None:
         asyncio.run_coroutine_threadsafe(tell_oncelog(self._broker, seeds), self._loop).result(START_S)
 
@@ -102,6 +116,11 @@ def kafka_launcher() -> str | None:
     return launcher if fetched.returncode == 0 else None
 
 
+def _is_alive(process_id: int) -> bool:
+    state = pathlib.Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
+    return state != "Z"
+
+
 class ApacheKafkaNode:
     """Apache Kafka through a launcher: `start DIR PORT key=value...`, `stop DIR`."""
 
@@ -122,6 +141,12 @@ class ApacheKafkaNode:
 
     def stop(self) -> None:
         subprocess.run([self._launcher, "stop", self._directory], check=True)
+
+    def kill(self) -> None:
+        process_id = int((pathlib.Path(self._directory) / "pid").read_text())
+        os.kill(process_id, signal.SIGKILL)
+        while pathlib.Path(f"/proc/{process_id}/cmdline").exists() and _is_alive(process_id):
+            time.sleep(0.05)
 
     def seed(self, seeds: Mapping[str, int]) -> None:
         tell_apache_kafka(self.address, seeds)

@@ -129,7 +129,8 @@ class Conversation(GroupVerbs, AskVerb):
             if len(led) < partitions:
                 return None
             answers = [self.fetch_partition(name, index) for index in range(partitions)]
-            return True if all(each.error_code == 0 for each in answers) else None
+            is_led = all(each.error_code in (0, ErrorCode.OFFSET_OUT_OF_RANGE) for each in answers)
+            return True if is_led else None
 
         self.until(ready)
 

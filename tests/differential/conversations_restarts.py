@@ -131,3 +131,39 @@ def restart_with_a_marker_in_the_coordinators_log(x: Conversation) -> Iterator[t
     yield t, 1
     x.describe("t")
     x.init("t")
+
+
+@scenario("restart")
+def killed_after_records_were_deleted(x: Conversation) -> Iterator[tuple[str, int]]:
+    """R2: the new start of the log was answered, so it has to be known."""
+    t = x.topic("a")
+    for index in range(4):
+        x.produce(t, 0, [b"%d" % index], quiet=True)
+    x.delete_records(t, 2)
+    yield t, 1
+    asked = [{"name": t, "partitions": [{"partition_index": 0, "timestamp": -2}]}]
+    x.until(
+        lambda: x.call("ListOffsets", 7, replica_id=-1, topics=asked).topics[0].partitions[0].error_code == 0 or None
+    )
+    x.offsets(t, 0, -2)
+    x.fetch(t, 0, 1, READ_COMMITTED)
+
+
+@scenario("restart")
+def killed_with_transactions(x: Conversation) -> Iterator[tuple[str, int]]:
+    """R2, R3: an open transaction goes on, a decided one is visible, the last batch is known."""
+    t = x.topic("a", 2)
+    done, pid, e = x.init("u"), *x.init("t")
+    x.produce(t, 1, n=1, producer=done, sequence=0, transactional_id="u")
+    x.end("u", *done, True, settle=True)
+    x.produce(t, 0, n=2, producer=(pid, e), sequence=0, transactional_id="t")
+    x.wait_until_stable(t, 1, 2)
+    yield t, 2
+    x.describe("t")
+    x.describe("u")
+    x.produce(t, 0, n=2, producer=(pid, e), sequence=0, transactional_id="t", label=" duplicate")
+    x.produce(t, 0, n=1, producer=(pid, e), sequence=2, transactional_id="t")
+    x.end("t", pid, e, False, settle=True)
+    x.wait_until_stable(t, 0, 4)
+    x.fetch(t, 0, 0, READ_COMMITTED)
+    x.fetch(t, 1, 0, READ_COMMITTED)

@@ -91,6 +91,7 @@ KINDS = {
     "acl_cluster": Kind(AUTHORIZED),  # for what cannot be taken back
 }
 RESTART, SEEDED, STALLED = "restart", "seeded", "stalled"
+KILLED = "killed_"  # so begin the names of scenarios whose restart is a SIGKILL
 SEEDS: dict[str, dict[str, int]] = {}  # scenario -> transactional id -> the producer epoch it has reached
 
 
@@ -155,7 +156,7 @@ def transcript(node: Node, name: str) -> list[str]:
             return conversation.lines
         steps = function(conversation)
         for topic, partitions in steps or ():
-            node.stop()
+            (node.kill if name.startswith(KILLED) else node.stop)()
             node.start()
             conversation.lines.append("# restart")
             conversation.address = node.address

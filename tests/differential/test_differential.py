@@ -62,6 +62,19 @@ def test_the_page_explains_every_difference_and_no_other():
     assert all(DIFFERENCES.values()), "a section without lines is no difference"
 
 
+def test_the_page_says_where_each_decision_is_shown():
+    """The last column of its tables of gaps and defects names conversations, or tests."""
+    decided = PAGE.read_text().split("## Residual gaps")[1].split("## Smaller ones")[0]
+    cells = re.findall(r"^\|.*\|([^|]*)\|$", decided, re.MULTILINE)
+    rows = [cell for cell in cells if cell.strip(" -") not in ("", "shown by")]
+    assert len(rows) > 35
+    for cell in rows:
+        names = re.findall(r"`([^`]+)`", cell)
+        assert names, cell
+        for name in names:
+            assert (ROOT / name).exists() if "/" in name else fnmatch.filter(SCENARIOS, name), name
+
+
 def test_every_rule_is_shown_by_a_conversation():
     """rules.txt names what shows each rule: conversations, or a file of tests where no request can reach the rule."""
     rules = read_rules()
