@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from oncelog import sync
+from oncelog import TopicPartition, sync
 from oncelog.recipes import SqliteDatabase
 from oncelog.recipes.sync import DualWriter
 
@@ -75,11 +75,13 @@ def replay(bootstrap_servers: str) -> dict[str, int]:
     """The table as the topic has it."""
     database = sqlite3.connect(":memory:")
     database.execute(SCHEMA)
-    with sync.Consumer(
-        TOPIC, bootstrap_servers=bootstrap_servers, isolation_level="read_committed", auto_offset_reset="earliest"
-    ) as consumer:
-        while records := consumer.poll(timeout_ms=1000):
-            for record in records:
+    with sync.Consumer(bootstrap_servers=bootstrap_servers, isolation_level="read_committed") as consumer:
+        partitions = [TopicPartition(TOPIC, number) for number in consumer.partitions_for_topic(TOPIC)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(partitions)
+        ends = consumer.end_offsets(partitions)
+        while any(consumer.position(where) < ends[where] for where in partitions):
+            for record in consumer.poll(timeout_ms=1000):
                 apply(database, json.loads(record.value or b"{}"))
     found = dict(database.execute("SELECT name, balance FROM accounts ORDER BY name"))
     database.close()

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from oncelog import sync
+from oncelog import TopicPartition, sync
 from oncelog.testing import TestBroker
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -44,12 +44,19 @@ def die(*_: object) -> None:
 
 
 def events(broker: str, topic: str) -> list[bytes | None]:
+    """The keys of what a read_committed reader sees, once every decided transaction has its markers."""
+    with sync.Admin(bootstrap_servers=broker) as admin:
+        while any(each.state.startswith("Prepare") for each in admin.list_transactions()):
+            pass
     found: list[bytes | None] = []
     with sync.Consumer(
-        topic, bootstrap_servers=broker, isolation_level="read_committed", auto_offset_reset="earliest"
+        bootstrap_servers=broker, isolation_level="read_committed", auto_offset_reset="earliest"
     ) as consumer:
-        while records := consumer.poll(timeout_ms=500):
-            found += [record.key for record in records]
+        partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        while any(consumer.position(where) < ends[where] for where in partitions):
+            found += [record.key for record in consumer.poll(timeout_ms=1000)]
     return sorted(found, key=str)
 
 
@@ -195,6 +202,7 @@ def test_the_table_and_the_topic_tell_the_same(
     assert module.balances(file) == {"ann": 50, "bob": 50}
     with module.accounts(broker, file) as commands:
         commands.move("bob", "ann", 1)
+    events(broker, module.TOPIC)  # its markers are there
     assert module.replay(broker) == module.balances(file) == {"ann": 51, "bob": 49}
 
 
