@@ -78,7 +78,7 @@ def replay(bootstrap_servers: str) -> dict[str, int]:
     with sync.Consumer(bootstrap_servers=bootstrap_servers, isolation_level="read_committed") as consumer:
         partitions = [TopicPartition(TOPIC, number) for number in consumer.partitions_for_topic(TOPIC)]
         consumer.assign(partitions)
-        consumer.seek_to_beginning(partitions)
+        consumer.seek_to_beginning(*partitions)
         ends = consumer.end_offsets(partitions)
         while any(consumer.position(where) < ends[where] for where in partitions):
             for record in consumer.poll(timeout_ms=1000):
