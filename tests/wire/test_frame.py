@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from oncelog.errors import MalformedFrame, MalformedMessage, UnsupportedVersion
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import (
     FrameReader,
+    FrameTooLarge,
     RequestHeader,
     decode_request,
     decode_request_header,
@@ -212,3 +214,18 @@ def test_offset_delete_never_has_tags() -> None:
     data = b"".join(encode_request(ApiKey.OFFSET_DELETE, 0, 1, None, OffsetDeleteRequest(group_id="g")))
     assert data[14:] == bytes.fromhex("0001 67 00000000")
     assert APIS[ApiKey.OFFSET_DELETE].request_header_version(0) == 1
+
+
+def test_the_first_frame_may_have_a_smaller_limit() -> None:
+    reader = FrameReader(1000, first_size_bytes_max=10)
+    assert reader.is_first
+    assert [bytes(frame) for frame in reader.receive(struct.pack(">i", 10) + b"x" * 10)] == [b"x" * 10]
+    assert not reader.is_first
+    assert len(reader.receive(struct.pack(">i", 1000) + b"x" * 1000)[0]) == 1000
+    with pytest.raises(FrameTooLarge):
+        reader.receive(struct.pack(">i", 1001))
+    with pytest.raises(FrameTooLarge):
+        FrameReader(1000, first_size_bytes_max=10).receive(struct.pack(">i", 11))
+    with pytest.raises(MalformedFrame) as caught:
+        FrameReader(1000).receive(struct.pack(">i", -1))
+    assert not isinstance(caught.value, FrameTooLarge)

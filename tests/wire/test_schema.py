@@ -22,6 +22,11 @@ from oncelog.wire.messages.fetch import (
 )
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 from oncelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from oncelog.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from oncelog.wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -40,6 +45,7 @@ from oncelog.wire.schema import (
     Records,
     String,
     Struct,
+    TooManyItems,
     Uint16,
     Uuid,
     codec,
@@ -447,3 +453,28 @@ def test_structs_without_fields() -> None:
     assert encode_message(NoFields(), 1) == b"\0"
     message = HoldsNothing(nothings=[NoFields(), NoFields()])
     assert decode_message(HoldsNothing, 1, encode_message(message, 1)) == message
+
+
+def test_items_of_all_arrays_share_one_budget():
+    """An object takes a hundred times its bytes: a count that fits into the frame may still be too much (KAFKA-14063)."""
+    topics = [MetadataRequestTopic(name="") for _ in range(300)]
+    data = encode_message(MetadataRequest(topics=topics), 9)
+    assert len(decode_message(MetadataRequest, 9, data, items_max=300).topics) == 300
+    with pytest.raises(TooManyItems, match=r"MetadataRequest version 9: .*topics"):
+        decode_message(MetadataRequest, 9, data, items_max=299)
+    nested = [OffsetFetchRequestTopics(name="t", partition_indexes=list(range(10))) for _ in range(10)]
+    groups = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=nested)])
+    data = encode_message(groups, 8)
+    assert decode_message(OffsetFetchRequest, 8, data, items_max=1 + 10 + 100) == groups
+    with pytest.raises(TooManyItems):
+        decode_message(OffsetFetchRequest, 8, data, items_max=1 + 10 + 99)
+
+
+def test_tagged_fields_of_a_struct_are_few():
+    data = encode_message(MetadataRequest(topics=[]), 9)
+    unknown = b"".join(bytes((tag, 0)) for tag in range(1, 127))
+    assert decode_message(MetadataRequest, 9, data[:-1] + b"\x7e" + unknown) == MetadataRequest(topics=[])
+    with pytest.raises(MalformedMessage):
+        decode_message(MetadataRequest, 9, data[:-1] + b"\x80\x01" + bytes((1, 0)) * 128)
+    with pytest.raises(TooManyItems):
+        decode_message(MetadataRequest, 9, data[:-1] + b"\x7e" + unknown, items_max=100)

@@ -343,6 +343,7 @@ class DecodeSource(_Source):
             return
         with self.block(f"if {count}:"):
             self.line(f"left -= {count}")
+            self.line(f"if left < 0: refuse_items('{cls.__name__} tagged fields', pos)")
             self.line("pos = skip_tags(data, pos - 1, end)")
 
     def tags_function(self, fields: list[Field], cls: type[Struct]) -> str:
@@ -355,6 +356,7 @@ class DecodeSource(_Source):
             f"refuse_length('{cls.__name__} tagged fields', count, pos, end)"
         )
         self.line("left -= count")
+        self.line(f"if left < 0: refuse_items('{cls.__name__} tagged fields', pos)")
         with self.block("for _ in range(count):"):
             self.line("tag, pos = read_uvarint(data, pos)")
             self.line("length, pos = read_uvarint(data, pos)")
