@@ -14,7 +14,7 @@ SECONDS ?= 60
 ONLY ?=
 SECONDS_PER_LEVEL ?= 10
 
-.PHONY: sim-dual-writes dual-writes all install test lint fix demo sim crash chaos fuzz conformance upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: model sim-dual-writes dual-writes all install test lint fix demo sim crash chaos fuzz conformance upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard src/oncelog/wire/record_codec.py src/oncelog/wire/arrow_codec.py src/oncelog/host/native_sync.c)
@@ -67,6 +67,9 @@ scale: $(STAMP)
 
 compaction: $(STAMP)
 	@$(BIN)/python -m tests.compaction --cleanings $(CLEANINGS)
+
+model: $(STAMP)
+	@$(BIN)/python -m tests.model $(if $(ONLY),--only "$(ONLY)")
 
 crash: $(STAMP)
 	@$(BIN)/python -m tests.crash --kills $(KILLS)

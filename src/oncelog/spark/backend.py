@@ -60,7 +60,9 @@ def task_producer(client: Mapping[str, str], backend: Backend, transactional_id:
         more |= {TWO_PHASE_COMMIT_KEY: True}
     else:
         more |= {"transaction.timeout.ms": backend.timeout_ms}
-    return sync.Producer.from_config(client_arguments(client, **more), keep_prepared_txn=False)
+    # Kept: a delayed copy of this very request may arrive when the transaction is prepared; without keepPreparedTxn it
+    # would abort it (found by tests/model). With it the copy only moves the acting identity, and `complete` takes over.
+    return sync.Producer.from_config(client_arguments(client, **more), keep_prepared_txn=backend.kind == PREPARED)
 
 
 def winners_in_danger(admin: sync.Admin, backend: Backend, winners: Iterable[Attempt], margin_ms: int) -> list[str]:
