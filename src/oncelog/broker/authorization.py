@@ -5,13 +5,11 @@ The broker's connections to itself pass: they ask on behalf of requests that wer
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from oncelog.broker.completion import finished
 from oncelog.broker.local_peer import LocalPeer
-from oncelog.broker.request import NO_REPLY, CloseConnection, Handler, Later, NoReply, Reply, Request
+from oncelog.broker.request import NO_REPLY, CloseConnection, Handler, NoReply, Reply, Request
 from oncelog.core.authorization import Caller, Passage
 from oncelog.core.authorization_checks import CHECKS
 from oncelog.core.authorizer import Authorizer, Identity, super_users_of
@@ -78,56 +76,4 @@ def _completed(api_key: ApiKey, asked: Any, outcome: Any, passage: Passage) -> A
             return _without_acks(api_key, asked, NO_REPLY)
         return complete(reply)
 
-    if isinstance(outcome, Later):
-        return _later(outcome, finish)
-    if isinstance(outcome, asyncio.Future):
-        return _followed(outcome, finish)
-    if inspect.iscoroutine(outcome):
-        return _awaited(outcome, finish)
-    return finish(outcome)
-
-
-class _Forward:
-    """Hands on what it hears of one `Later` to another."""
-
-    def __init__(self, later: Later, finish: Callable[[Reply], Reply]) -> None:
-        self._later = later
-        self._finish = finish
-
-    def given(self, reply: Reply) -> None:
-        self._later.give(self._finish(reply))
-
-    def turn_released(self) -> None:
-        self._later.release_turn()
-
-
-def _later(outcome: Later, finish: Callable[[Reply], Reply]) -> Any:
-    if outcome.is_given:
-        return finish(outcome.reply)
-    later = Later(keeps_turn=outcome.keeps_turn)
-    later.on_drop = outcome.drop
-    outcome.listen(_Forward(later, finish))
-    return later
-
-
-def _followed(outcome: asyncio.Future[Reply], finish: Callable[[Reply], Reply]) -> asyncio.Future[Reply]:
-    done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-
-    def ended(first: asyncio.Future[Reply]) -> None:
-        if done.done():
-            return
-        if first.cancelled():
-            done.cancel()
-        elif (error := first.exception()) is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(finish(first.result()))
-
-    outcome.add_done_callback(ended)
-    done.add_done_callback(lambda last: outcome.cancel() if last.cancelled() else None)
-    return done
-
-
-async def _awaited(outcome: Coroutine[Any, Any, Any], finish: Callable[[Reply], Reply]) -> Any:
-    reply = await outcome
-    return _followed(reply, finish) if isinstance(reply, asyncio.Future) else finish(reply)
+    return finished(outcome, finish)

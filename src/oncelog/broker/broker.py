@@ -50,10 +50,12 @@ from oncelog.wire.log_records.cluster_metadata import MetadataRecord
 
 if TYPE_CHECKING:
     from oncelog.broker.authorization import Authorization
+    from oncelog.broker.quotas import Quotas
 
 _log = logging.getLogger("oncelog.broker")
 
 DRAIN_TIMEOUT_S = 10.0
+THROTTLED = (ApiKey.PRODUCE, ApiKey.FETCH)
 
 
 class Broker:
@@ -87,6 +89,7 @@ class Broker:
         self.is_clean_start = False
         self.metrics_listener: Listener | None = None
         self._is_started = False
+        self._quotas: Quotas | None = None
 
     # what startup puts together
 
@@ -257,6 +260,18 @@ class Broker:
     # inside
 
     def _handle(self, request: Request) -> Any:
+        if self.metadata.client_quotas and request.api_key in THROTTLED:
+            return self._quotas_in_use().handle(request, self._answer)
+        return self._answer(request)
+
+    def _quotas_in_use(self) -> Quotas:
+        if self._quotas is None:
+            from oncelog.broker.quotas import Quotas
+
+            self._quotas = Quotas(self)
+        return self._quotas
+
+    def _answer(self, request: Request) -> Any:
         handler = handler_for(request.api_key)
         if self.authorization is not None:
             return self.authorization.handle(request, handler)

@@ -79,6 +79,7 @@ class Connection(asyncio.Protocol):
         self._stalled_since = 0.0
         self._is_reading = True
         self._is_delayed = False
+        self._muted_until = 0.0
         self._is_advancing = False
         self.is_draining = False
 
@@ -102,8 +103,17 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_later(delay_s, self._delay_is_over)
 
     def _delay_is_over(self) -> None:
-        self._is_delayed = False
-        self._regulate()
+        if self._loop.time() >= self._muted_until:
+            self._is_delayed = False
+            self._advance()
+
+    def mute(self, delay_s: float) -> None:
+        """The client is over a quota: begin nothing more and read nothing for this long; replies still go out."""
+        if self._transport is not None:
+            self._is_delayed = True
+            self._muted_until = max(self._muted_until, self._loop.time() + delay_s)
+            self._regulate()
+            self._loop.call_at(self._muted_until, self._delay_is_over)
 
     def data_received(self, data: bytes) -> None:
         """Cut what came into frames and begin what may begin."""
@@ -236,7 +246,7 @@ class Connection(asyncio.Protocol):
         self._regulate()
 
     def _may_begin(self) -> bool:
-        if not self._frames or self._transport is None or not self._may_write:
+        if not self._frames or self._transport is None or not self._may_write or self._is_delayed:
             return False
         if len(self._slots) >= self._limits.in_flight_count_max:
             return False

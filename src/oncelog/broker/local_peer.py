@@ -30,6 +30,9 @@ class LocalPeer:
     def hold(self, request: Request) -> None:
         """No other request can be in its way here."""
 
+    def mute(self, delay_s: float) -> None:
+        """The broker does not wait for itself."""
+
     def ask(self, api_key: ApiKey, message: Struct, then: Callable[[Any], None]) -> None:
         """Hand a request over in its newest version; `then` gets the response, often before this returns."""
         request = Request(api_key, APIS[api_key].max_version, 0, self._client_id, message, self)

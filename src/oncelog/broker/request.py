@@ -126,6 +126,10 @@ class RequestOwner(Protocol):
         """Let this connection's EndTxn requests overtake `request`, which waits for a transaction to complete."""
         ...
 
+    def mute(self, delay_s: float) -> None:
+        """Begin nothing more and read nothing for this long; replies still go out."""
+        ...
+
 
 @dataclass(slots=True, eq=False)
 class Request:

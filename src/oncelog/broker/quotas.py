@@ -1,0 +1,82 @@
+"""Produce and Fetch under client quotas: over its bound a client is told for how long, and not read for that long.
+
+A Fetch reply that would be over the bound goes out empty, as Kafka's does; a Produce has been appended, and only its
+connection waits. Sizes are those of whole requests and replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.completion import finished
+from oncelog.broker.local_peer import LocalPeer
+from oncelog.broker.request import CloseConnection, NoReply, Reply, Request
+from oncelog.core.authorizer import ANONYMOUS
+from oncelog.core.client_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
+from oncelog.core.quota_rates import Bound, QuotaRates, bound_for
+from oncelog.errors import ErrorCode
+from oncelog.wire.api import ApiKey
+from oncelog.wire.frame import encode_request, encode_response
+from oncelog.wire.messages.fetch import FetchResponse
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+_KEYS = {ApiKey.PRODUCE: PRODUCER_BYTE_RATE, ApiKey.FETCH: CONSUMER_BYTE_RATE}
+SESSIONS_SINCE_VERSION = 7
+_USER = ANONYMOUS.partition(":")[2]
+
+
+class Quotas:
+    """What clients have used of their quotas."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._rates = QuotaRates()
+
+    def handle(self, request: Request, answer: Callable[[Request], Any]) -> Any:
+        """`answer`'s outcome, throttled where a quota says so."""
+        key = _KEYS.get(request.api_key)
+        if key is None or isinstance(request.connection, LocalPeer):
+            return answer(request)
+        bound = bound_for(self._broker.metadata.client_quotas, key, _USER, request.client_id)
+        if bound is None:
+            return answer(request)
+        if request.api_key == ApiKey.FETCH:
+            return finished(answer(request), partial(self._fetched, request, bound))
+        # Counted before it is done, so that what was sent behind it already waits.
+        throttle_ms = self._rates.record(PRODUCER_BYTE_RATE, bound, _request_size_bytes(request), self._now_ms())
+        if not throttle_ms:
+            return answer(request)
+        request.connection.mute(throttle_ms / 1000)
+        return finished(answer(request), partial(_produced, throttle_ms))
+
+    def _fetched(self, request: Request, bound: Bound, reply: Reply) -> Reply:
+        if isinstance(reply, CloseConnection):
+            return reply
+        size_bytes = sum(map(len, encode_response(request.api_key, request.api_version, 0, reply)))
+        throttle_ms = self._rates.record_unless_over(CONSUMER_BYTE_RATE, bound, size_bytes, self._now_ms())
+        if not throttle_ms:
+            return reply
+        request.connection.mute(throttle_ms / 1000)
+        session_id = reply.session_id if request.message.session_id else 0
+        empty = FetchResponse(throttle_time_ms=throttle_ms)
+        if request.api_version >= SESSIONS_SINCE_VERSION:
+            empty = empty.replace(error_code=ErrorCode.NONE, session_id=session_id)
+        return empty
+
+    def _now_ms(self) -> int:
+        return self._broker.host.clock.now_ms()
+
+
+def _produced(throttle_ms: int, reply: Reply) -> Reply:
+    if not isinstance(reply, NoReply | CloseConnection):
+        reply.throttle_time_ms = throttle_ms
+    return reply
+
+
+def _request_size_bytes(request: Request) -> int:
+    parts = encode_request(request.api_key, request.api_version, 0, request.client_id, request.message)
+    return sum(map(len, parts))

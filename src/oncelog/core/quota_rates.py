@@ -1,0 +1,112 @@
+"""How much a client has sent or read lately, and for how long it has to wait: Kafka's rates, windows and precedence.
+
+A rate is the sum over 11 windows of one second each; until ten are full they count as full, so that a burst at the
+beginning is not taken for a flood. Over the bound the client waits until the rate would be back at it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
+
+from oncelog.core.client_quotas import CLIENT_ID, USER
+from oncelog.core.cluster_metadata import Entity
+
+WINDOW_COUNT = 11
+WINDOW_MS = 1_000
+FORGET_AFTER_MS = 3_600_000  # a client that was silent so long has no rate any more
+
+
+class Rate:
+    """What was recorded in the last windows."""
+
+    __slots__ = ("_samples", "last_ms")
+
+    def __init__(self) -> None:
+        self._samples: deque[list[float]] = deque(maxlen=WINDOW_COUNT)  # [begun at, amount]
+        self.last_ms = 0
+
+    def record(self, amount: float, now_ms: int) -> None:
+        """Count `amount` more."""
+        self.last_ms = now_ms
+        if not self._samples or now_ms - self._samples[-1][0] >= WINDOW_MS:
+            self._samples.append([now_ms, 0.0])
+        self._samples[-1][1] += amount
+
+    def window_s(self, now_ms: int) -> float:
+        """The time that the rate is measured over."""
+        self._forget(now_ms)
+        elapsed_ms = now_ms - self._samples[0][0] if self._samples else 0.0
+        missing = max(WINDOW_COUNT - 1 - elapsed_ms // WINDOW_MS, 0)
+        return max(elapsed_ms + missing * WINDOW_MS, 1) / 1000
+
+    def per_second(self, now_ms: int) -> float:
+        """The rate now."""
+        window_s = self.window_s(now_ms)
+        return sum(amount for _, amount in self._samples) / window_s
+
+    def throttle_ms(self, bound: float, now_ms: int) -> int:
+        """For how long to wait until the rate is back at `bound`; 0 where it is not above."""
+        rate = self.per_second(now_ms)
+        return round((rate - bound) / bound * self.window_s(now_ms) * 1000) if rate > bound else 0
+
+    def _forget(self, now_ms: int) -> None:
+        while self._samples and now_ms - self._samples[0][0] >= WINDOW_COUNT * WINDOW_MS:
+            self._samples.popleft()
+
+
+class Bound(NamedTuple):
+    """A quota that holds for a client; those with the same `shared_by` share one rate."""
+
+    value: float
+    shared_by: Hashable
+
+
+def bound_for(quotas: Mapping[Entity, Mapping[str, float]], key: str, user: str, client_id: str) -> Bound | None:
+    """The most precise quota of a client, in Kafka's order, or None."""
+    for user_part in (user, None):
+        for client_part in (client_id, None):
+            value = quotas.get(frozenset(((USER, user_part), (CLIENT_ID, client_part))), {}).get(key)
+            if value is not None:
+                return Bound(value, (user, client_id))
+        value = quotas.get(frozenset(((USER, user_part),)), {}).get(key)
+        if value is not None:
+            return Bound(value, (user, None))
+    for client_part in (client_id, None):
+        value = quotas.get(frozenset(((CLIENT_ID, client_part),)), {}).get(key)
+        if value is not None:
+            return Bound(value, (None, client_id))
+    return None
+
+
+class QuotaRates:
+    """The rates of all clients that a quota holds for."""
+
+    def __init__(self) -> None:
+        self._rates: dict[tuple[str, Hashable], Rate] = {}
+        self._swept_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._rates)
+
+    def record(self, key: str, bound: Bound, amount: float, now_ms: int) -> int:
+        """Count `amount`; for how many ms the client has to wait."""
+        rate = self._rate(key, bound, now_ms)
+        rate.record(amount, now_ms)
+        return rate.throttle_ms(bound.value, now_ms)
+
+    def record_unless_over(self, key: str, bound: Bound, amount: float, now_ms: int) -> int:
+        """As `record`, but what would be over the bound is not counted: it is not sent either (Fetch)."""
+        rate = self._rate(key, bound, now_ms)
+        rate.record(amount, now_ms)
+        throttle_ms = rate.throttle_ms(bound.value, now_ms)
+        if throttle_ms:
+            rate.record(-amount, now_ms)
+        return throttle_ms
+
+    def _rate(self, key: str, bound: Bound, now_ms: int) -> Rate:
+        if now_ms - self._swept_ms > FORGET_AFTER_MS:
+            self._swept_ms = now_ms
+            self._rates = {each: rate for each, rate in self._rates.items() if now_ms - rate.last_ms < FORGET_AFTER_MS}
+        return self._rates.setdefault((key, bound.shared_by), Rate())

@@ -1,0 +1,76 @@
+"""Byte-rate quotas over the wire: told in the reply, and the connection is not served meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+from oncelog.errors import ErrorCode
+from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from oncelog.wire.messages.api_versions import ApiVersionsRequest
+from tests.broker.world import Client, broker_and_client, fetch_request, run
+
+E = ErrorCode
+
+
+async def quota(client, key, value):
+    op = OpData(key=key, value=value or 0.0, remove=value is None)
+    entry = EntryData(entity=[EntityData(entity_type="client-id", entity_name="test")], ops=[op])
+    reply = await client.call(AlterClientQuotasRequest(entries=[entry]))
+    assert reply.entries[0].error_code == E.NONE
+
+
+def test_a_producer_over_its_quota_waits(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            await quota(client, "producer_byte_rate", 10_000.0)
+            loop = asyncio.get_running_loop()
+            reply = await client.call(client.produce_request("t", "x" * 100_400), 9)
+            assert reply.responses[0].partition_responses[0].error_code == E.NONE, "what is over the quota is taken"
+            assert 20 <= reply.throttle_time_ms < 1000
+            begun = loop.time()
+            other = await Client.connect(broker)
+            await other.call(ApiVersionsRequest(), 0)
+            assert loop.time() - begun < reply.throttle_time_ms / 1000, "other connections go on"
+            await client.call(ApiVersionsRequest(), 0)
+            assert loop.time() - begun >= reply.throttle_time_ms / 1000 - 0.01
+            other.close()
+
+    run(work())
+
+
+def test_a_reader_over_its_quota_gets_nothing_and_waits(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            await client.produce("t", "x" * 60_000)
+            await quota(client, "consumer_byte_rate", 10_000.0)
+            first = await client.call(fetch_request("t", 0, committed=False), 12)
+            assert first.throttle_time_ms == 0
+            assert len(first.responses[0].partitions[0].records) > 60_000
+            await quota(client, "consumer_byte_rate", 11_900.0)
+            second = await client.call(fetch_request("t", 0, committed=False), 12)
+            assert second.throttle_time_ms > 0
+            assert second.responses == []
+            await quota(client, "consumer_byte_rate", None)
+            third = await client.call(fetch_request("t", 0, committed=False), 12)
+            assert third.throttle_time_ms == 0
+            assert len(third.responses[0].partitions[0].records) > 60_000
+
+    run(work())
+
+
+def test_without_acks_there_is_no_reply_and_still_a_wait(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            await quota(client, "producer_byte_rate", 10_000.0)
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+            client.send(client.produce_request("t", "x" * 102_000, acks=0), 9)
+            sent = client.send(ApiVersionsRequest(), 0)
+            correlation_id, _ = await client.receive()
+            assert correlation_id == sent
+            assert loop.time() - begun > 0.15
+
+    run(work())
