@@ -211,6 +211,9 @@ class ConsumerConfig(ClientConfig):
 
     group_id: str | None = None
     group_instance_id: str | None = None
+    group_protocol: str = "classic"
+    group_remote_assignor: str | None = None
+    client_rack: str = ""
     isolation_level: str = "read_uncommitted"
     order: str = "offset"
     auto_offset_reset: str = "latest"
@@ -235,6 +238,7 @@ class ConsumerConfig(ClientConfig):
         super().__post_init__()
         _one_of("isolation_level", self.isolation_level, ("read_uncommitted", "read_committed"))
         _one_of("order", self.order, ("offset", "transaction"))
+        _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
         _one_of("auto_offset_reset", self.auto_offset_reset, ("latest", "earliest", "none"))
         if self.group_id == "":
             raise ConfigurationError("group_id must not be empty")
@@ -247,6 +251,11 @@ class ConsumerConfig(ClientConfig):
     def is_read_committed(self) -> bool:
         """Whether only committed transactions are delivered."""
         return self.isolation_level == "read_committed"
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        """Whether groups are joined by KIP-848, where the broker assigns."""
+        return self.group_protocol == "consumer"
 
 
 @dataclass(frozen=True, kw_only=True)

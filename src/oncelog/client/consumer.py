@@ -11,17 +11,18 @@ import contextlib
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from oncelog.client.cluster import Cluster
 from oncelog.client.config import ConsumerConfig, snake_case
+from oncelog.client.consumer_group import GroupPart, RebalanceListener
+from oncelog.client.consumer_protocol import ConsumerProtocol
 from oncelog.client.fetcher import Fetcher
 from oncelog.client.group_membership import GroupMembership
-from oncelog.client.group_offsets import commit_offsets, fetch_committed
-from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
+from oncelog.client.log_bounds import LogBounds
+from oncelog.client.offset_lookup import EARLIEST, LATEST
 from oncelog.client.positions import RESET_TIMESTAMPS, Positions
 from oncelog.client.records import ConsumerRecord
-from oncelog.core.transaction_requests import GroupMetadata
 from oncelog.errors import (
     ConfigurationError,
     IllegalState,
@@ -42,20 +43,7 @@ ARROW_RECORDS_MAX = 100_000
 POLL_TIMEOUT_MS = 1000
 
 
-class RebalanceListener(Protocol):
-    """What a consumer tells about its assignment; called inside `poll`."""
-
-    async def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> None:
-        """These are given away now: the last moment to commit for them."""
-
-    async def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> None:
-        """These came."""
-
-    async def on_partitions_lost(self, lost: Sequence[TopicPartition]) -> None:
-        """These were taken away before: others may read them already."""
-
-
-class Consumer:
+class Consumer(GroupPart, LogBounds):
     """Reads records. `async with Consumer("topic", group_id=...)`, then `async for record in consumer`.
 
     Without group_id it reads all partitions of its topics, or what `assign` says. Keyword arguments are Kafka's consumer
@@ -71,6 +59,7 @@ class Consumer:
         self._positions = Positions()
         self._fetcher = Fetcher(self._cluster, self._config, self._positions)
         self._membership: GroupMembership | None = None
+        self._protocol: ConsumerProtocol | None = None
         self._topics: tuple[str, ...] = tuple(topics)
         self._pattern: re.Pattern[str] | None = None
         self._listener: RebalanceListener | None = None
@@ -110,13 +99,6 @@ class Consumer:
             self._start_membership()
         self._next_auto_commit_ms = self._cluster.now_ms() + self._config.auto_commit_interval_ms
 
-    def _start_membership(self) -> None:
-        self._membership = GroupMembership(
-            self._cluster, self._config, self._partition_counts, self._fetcher.arrived.set
-        )
-        self._membership.polled()
-        self._cluster.tasks.start(self._membership.heartbeats(), name="oncelog-heartbeats")
-
     async def stop(self, timeout_ms: int | None = None) -> None:
         """Commit (with enable_auto_commit), leave the group, close; at most `timeout_ms` (default: request_timeout_ms)."""
         if self._is_stopped:
@@ -134,8 +116,7 @@ class Consumer:
         if self._is_started and self._config.group_id is not None:
             if self._config.enable_auto_commit:
                 await self._commit_quietly()
-            if self._membership is not None:
-                await self._membership.leave("the consumer was stopped")
+            await self._leave("the consumer was stopped")
 
     def _broken(self, error: BaseException) -> None:
         if isinstance(error, KafkaError):
@@ -153,27 +134,32 @@ class Consumer:
         pattern: str | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read these topics, or those whose whole name matches `pattern`; replaces what was subscribed before."""
+        """Read these topics, or those whose whole name matches `pattern`; replaces what was subscribed before.
+
+        With group_protocol="consumer" the broker matches, by RE2; else this consumer does, by Python's `re`.
+        """
         self._topics = tuple([topics] if isinstance(topics, str) else topics)
         self._pattern = re.compile(pattern) if pattern is not None else None
         self._listener = listener or self._listener
         self._assigned_by_hand = False
         self._known_counts = {}
-        if self._membership is not None:
-            self._membership.needs_join = True
-        elif self._is_started and self._config.group_id is not None:
-            self._start_membership()
+        self._subscription_changed()
         self._fetcher.arrived.set()
 
     def unsubscribe(self) -> None:
-        """Read nothing."""
+        """Read nothing, and leave the group."""
         self._topics, self._pattern = (), None
-        self.assign(())
+        if self._is_started:
+            self._cluster.tasks.start(self._leave("unsubscribed"), name="oncelog-leave")
+        self._take_by_hand(())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, outside the group's management. Partitions that stay keep their position."""
-        if self._membership is not None and self._membership.adopted is not None:
+        if self._is_member:
             raise IllegalState("this consumer's partitions are assigned by its group")
+        self._take_by_hand(partitions)
+
+    def _take_by_hand(self, partitions: Iterable[TopicPartition]) -> None:
         self._assigned_by_hand = True
         self._positions.assign([TopicPartition(*tp) for tp in partitions])
         self._cluster.track({tp.topic for tp in self._positions.by_partition}, may_create=False)
@@ -220,8 +206,7 @@ class Consumer:
     async def _poll(self, timeout_ms: int, take: Callable[[], tuple[list[Any], bool]]) -> list[Any] | None:
         self._check_running()
         ends = asyncio.get_running_loop().time() + timeout_ms / 1000
-        if self._membership is not None:
-            self._membership.polled()
+        self._polled()
         while True:
             self._fetcher.arrived.clear()
             if self._failure is not None:
@@ -252,7 +237,9 @@ class Consumer:
             raise IllegalState("this consumer is not running: use `async with`, or call start()")
 
     async def _prepare(self, ends: float) -> None:
-        if self._membership is not None and not self._assigned_by_hand:
+        if self._protocol is not None and not self._assigned_by_hand:
+            await self._reconcile(self._protocol)
+        elif self._membership is not None and not self._assigned_by_hand:
             await self._take_part(self._membership, ends)
         elif not self._assigned_by_hand and (self._topics or self._pattern):
             await self._assign_all()
@@ -305,78 +292,6 @@ class Consumer:
         self._next_look_ms = now_ms + self._config.retry_backoff_max_ms
         return True
 
-    # -- the group
-
-    async def _take_part(self, membership: GroupMembership, ends: float) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            if membership.error is not None:
-                raise membership.error
-            if membership.lost:
-                await self._lose()
-                membership.lost = False
-            self._look_for_changes(membership)
-            if not membership.needs_join and not membership.is_joining:
-                return
-            if not membership.is_joining:
-                await self._give_back(membership)
-                topics = await self._subscribed_topics()
-                membership.start_join(topics, sorted(self._positions.by_partition))
-            joined = await membership.joined(ends - loop.time())
-            if joined is None:
-                return
-            await self._adopt(membership, joined.partitions)
-
-    def _look_for_changes(self, membership: GroupMembership) -> None:
-        """The leader assigns anew when a topic came, went or grew."""
-        if self._may_look_for(self._topics):
-            self._cluster.refresh_soon(self._topics)
-        assigned = membership.assigned_counts
-        if assigned is not None and membership.adopted is not None:
-            topics = {*assigned, *self._topics}
-            present = {name: count for name in topics if (count := self._count_of(name)) is not None}
-            if present != assigned:
-                membership.assigned_counts = None
-                membership.needs_join = True
-
-    async def _lose(self) -> None:
-        lost = sorted(self._positions.by_partition)
-        self._positions.assign(())
-        if lost and self._listener is not None:
-            await self._listener.on_partitions_lost(lost)
-
-    async def _give_back(self, membership: GroupMembership) -> None:
-        """Before joining: the eager protocol gives everything back; the cooperative one keeps it (KIP-429)."""
-        if self._config.enable_auto_commit and membership.adopted is not None:
-            await self._commit_quietly()
-        revoked = sorted(self._positions.by_partition)
-        if membership.is_cooperative or not revoked:
-            return
-        if self._listener is not None:
-            await self._listener.on_partitions_revoked(revoked)
-        self._positions.assign(())
-
-    async def _adopt(self, membership: GroupMembership, partitions: Sequence[TopicPartition]) -> None:
-        owned = set(self._positions.by_partition)
-        revoked, added = sorted(owned - set(partitions)), sorted(set(partitions) - owned)
-        if revoked:
-            if self._listener is not None:
-                await self._listener.on_partitions_revoked(revoked)
-            membership.needs_join = True  # KIP-429: only now may somebody else get them
-        self._cluster.track({tp.topic for tp in partitions}, may_create=False)
-        self._positions.assign(partitions)
-        if self._listener is not None:
-            await self._listener.on_partitions_assigned(added)
-        self._fetcher.wake()
-
-    def group_metadata(self) -> GroupMetadata:
-        """What `Producer.send_offsets_to_transaction` needs. Raises IllegalState without group_id."""
-        if self._config.group_id is None:
-            raise IllegalState("this consumer has no group_id")
-        if self._membership is None:
-            return GroupMetadata(self._config.group_id)
-        return self._membership.metadata()
-
     # -- positions
 
     async def _find_positions(self, partitions: Sequence[TopicPartition], *, timeout_ms: int | None = None) -> None:
@@ -401,12 +316,6 @@ class Consumer:
             if later is not None and later.version == versions[topic_partition] and later.offset is None:
                 later.jump(found.offset)
         self._fetcher.wake()
-
-    async def _lookup(
-        self, wanted: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
-    ) -> dict[TopicPartition, FoundOffset]:
-        is_read_committed = self._config.is_read_committed
-        return await list_offsets(self._cluster, wanted, is_read_committed=is_read_committed, timeout_ms=timeout_ms)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go to `offset` of an assigned partition. Raises IllegalState."""
@@ -451,79 +360,7 @@ class Consumer:
         """The paused partitions."""
         return {tp for tp, position in self._positions.by_partition.items() if position.is_paused}
 
-    def current_positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The known positions of all assigned partitions, as they would be committed."""
-        return {
-            tp: OffsetAndMetadata(position.offset, leader_epoch=position.leader_epoch)
-            for tp, position in self._positions.by_partition.items()
-            if position.offset is not None
-        }
-
-    # -- committed offsets
-
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None) -> None:
-        """Store positions (default: the present ones). Raises IllegalGeneration, RebalanceInProgress ..."""
-        wanted = self.current_positions() if offsets is None else offsets
-        positions = {
-            TopicPartition(*tp): OffsetAndMetadata(at) if isinstance(at, int) else at for tp, at in wanted.items()
-        }
-        await commit_offsets(self._cluster, self.group_metadata(), positions)
-
-    def _auto_commit(self) -> None:
-        """Store the present positions, without waiting for the answer."""
-        is_free = self._auto_committing is None or self._auto_committing.done()
-        if is_free and self._cluster.now_ms() >= self._next_auto_commit_ms:
-            self._next_auto_commit_ms = self._cluster.now_ms() + self._config.auto_commit_interval_ms
-            work = self._commit_quietly(self.current_positions(), self.group_metadata())
-            self._auto_committing = self._cluster.tasks.start(work, name="oncelog-commit")
-
-    async def _commit_quietly(
-        self,
-        positions: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
-        group: GroupMetadata | None = None,
-    ) -> None:
-        try:
-            await commit_offsets(
-                self._cluster,
-                group or self.group_metadata(),
-                self.current_positions() if positions is None else positions,
-                timeout_ms=self._config.request_timeout_ms,
-            )
-        except KafkaError as error:
-            log.warning("group %r: offsets were not committed: %s", self._config.group_id, error)
-
-    async def committed(
-        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The group's stored positions; partitions without one are left out."""
-        return await fetch_committed(
-            self._cluster,
-            self.group_metadata().group_id,
-            [TopicPartition(*tp) for tp in partitions],
-            require_stable=self._config.is_read_committed,
-            timeout_ms=timeout_ms,
-        )
-
-    # -- the log's bounds
-
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
-        return await self._offsets_at(partitions, EARLIEST)
-
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record that can be read now (read_committed: the last stable offset)."""
-        return await self._offsets_at(partitions, LATEST)
-
-    async def _offsets_at(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        found = await self._lookup({TopicPartition(*tp): timestamp for tp in partitions})
-        return {tp: each.offset for tp, each in found.items()}
-
-    async def offsets_for_times(
-        self, times_ms: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, FoundOffset | None]:
-        """The first record at or after each time; None where there is none."""
-        found = await self._lookup({TopicPartition(*tp): time for tp, time in times_ms.items()})
-        return {tp: each if each.offset >= 0 else None for tp, each in found.items()}
+    # -- topics
 
     async def partitions_for_topic(self, topic: str) -> set[int]:
         """The partitions of a topic."""

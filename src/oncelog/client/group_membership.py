@@ -142,18 +142,21 @@ class GroupMembership:
         self.lost = False
         return self.adopted
 
-    async def leave(self, reason: str) -> None:
-        """Leave, so that others need not wait for the session to time out. A static member stays (KIP-345)."""
+    def depart(self, reason: str) -> LeaveGroupRequest | None:
+        """Out from now on; what the coordinator has to be told. A static member stays (KIP-345)."""
         if self._join is not None:
             self._join.cancel()
             self._join = None
         member_id = self._member_id
         self.adopted, self.needs_join = None, True
-        if member_id and self._config.group_instance_id is None:
-            self._member_id, self._generation_id = "", -1
-            message = LeaveGroupRequest(
-                group_id=self.group_id, members=[MemberIdentity(member_id=member_id, reason=reason)]
-            )
+        if not member_id or self._config.group_instance_id is not None:
+            return None
+        self._member_id, self._generation_id = "", -1
+        return LeaveGroupRequest(group_id=self.group_id, members=[MemberIdentity(member_id=member_id, reason=reason)])
+
+    async def leave(self, message: LeaveGroupRequest | None) -> None:
+        """Tell it, so that others need not wait for the session to time out."""
+        if message is not None:
             try:
                 await self._cluster.ask_coordinator(group_key(self.group_id), message, version_min=3)
             except KafkaError as error:
@@ -270,7 +273,7 @@ class GroupMembership:
         log.warning(
             "group %r: no poll for max_poll_interval_ms=%d, leaving", self.group_id, self._config.max_poll_interval_ms
         )
-        await self.leave("no poll within max_poll_interval_ms")
+        await self.leave(self.depart("no poll within max_poll_interval_ms"))
         self.lost = True
 
     async def _heartbeat(self) -> None:
