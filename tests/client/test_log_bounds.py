@@ -58,7 +58,7 @@ def test_lag_says_what_can_be_read_and_what_is_blocked():
             assert await consumer.at_end()
             assert await consumer.lag(ZERO) == {ZERO: Lag(readable=0, blocked=2, raw=2)}
             await producer.commit_transaction()
-            while await consumer.at_end(ZERO):  # the marker is written after the answer
+            while await consumer.at_end(ZERO):  # noqa: ASYNC110 - the marker is written after the answer
                 await asyncio.sleep(0.01)
             assert (await consumer.lag())[ZERO].blocked == 0
         await producer.stop()
