@@ -23,6 +23,7 @@ from oncelog.cli.durations import duration_from_text, moment_from_text
 from oncelog.cli.main import root
 from oncelog.cli.properties_file import properties_from_text
 from oncelog.cli.record_format import compile_format
+from oncelog.core.name_pattern import InvalidPattern, NamePattern
 from oncelog.errors import (
     ConfigurationError,
     CorruptBatch,
@@ -232,6 +233,12 @@ def _text_parsers() -> list[Parser]:
         Parser("prepared state", PreparedTxnState, (ValueError,), ["4000:7", "0:0"]),
         Parser("address", address_from, (ConfigInvalid,), ["127.0.0.1:9092", "[::1]:0", "PLAINTEXT://a:1"]),
         Parser("history", lambda text: list(read_history(io.StringIO(text))), (UnreadableHistory,), [history]),
+        Parser(
+            "name pattern",
+            _pattern,
+            (InvalidPattern,),
+            ["(a+)+b|[a-z]{2,5}.*", "(?i)^t\\d$", "(" * 400, "a{1000}{1000}"],
+        ),
         Parser("config", _config, (ConfigInvalid,), [f"{key}=1" for key in keys[:: max(len(keys) // 40, 1)]]),
         Parser(
             "arguments",
@@ -240,6 +247,12 @@ def _text_parsers() -> list[Parser]:
             ["produce t --key a", "transactions list --state Ongoing", "topics create t -p 3"],
         ),
     ]
+
+
+def _pattern(text: str) -> None:
+    pattern = NamePattern(text)
+    for name in ("", "topic", "a" * 200, "Ω-1"):
+        pattern.matches(name)
 
 
 def _config(text: str) -> None:
