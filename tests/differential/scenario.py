@@ -45,6 +45,7 @@ MODULES = (
     "producing_in_transactions",
     "reading",
     "restarts",
+    "single_node",
     "topics",
     "transactional_offsets",
     "transactions",

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
 
 
-def handle(_broker: Broker, request: Request) -> AddRaftVoterResponse:
+def handle(broker: Broker, request: Request) -> AddRaftVoterResponse:
     """What Kafka answers where kraft.version is 0."""
     message: AddRaftVoterRequest = request.message
+    if message.cluster_id is not None and message.cluster_id != broker.cluster_id:
+        return AddRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     if not message.listeners or message.voter_directory_id == bytes(16):
         return AddRaftVoterResponse(
             error_code=ErrorCode.INVALID_REQUEST, error_message="Add voter request didn't include a valid voter"
