@@ -30,6 +30,31 @@ E = ErrorCode
 TOPIC, BROKER = 2, 4
 
 
+def test_many_topics_are_one_change_and_see_one_another(tmp_path):
+    """They are decided before any of them is stored: collisions and limits count all the same."""
+
+    async def work():
+        async with broker_and_client(tmp_path, oncelog_max_topics=5, oncelog_max_partitions=7) as (broker, client):
+            names = [("a.b", 1), ("c", 3), ("a_b", 1), ("d", 4), ("e", 1), ("f", 1), ("g", 1), ("h", 1)]
+            asked = [CreatableTopic(name=name, num_partitions=n, replication_factor=1) for name, n in names]
+            before = broker.store.end_offset
+            reply = await client.call(CreateTopicsRequest(topics=asked))
+            assert [(each.name, each.error_code) for each in reply.topics] == [
+                ("a.b", E.NONE),
+                ("c", E.NONE),
+                ("a_b", E.INVALID_TOPIC_EXCEPTION),
+                ("d", E.POLICY_VIOLATION),  # 1 + 3 + 4 partitions
+                ("e", E.NONE),
+                ("f", E.NONE),
+                ("g", E.NONE),
+                ("h", E.POLICY_VIOLATION),
+            ]
+            assert sorted(broker.metadata.topics) == ["a.b", "c", "e", "f", "g"]
+            assert broker.store.end_offset - before == 5
+
+    run(work())
+
+
 def test_every_result_of_create_topics_is_its_own(tmp_path):
     async def work():
         async with broker_and_client(tmp_path) as (broker, client):

@@ -206,8 +206,9 @@ def _rules() -> dict[str, tuple[type, Rule]]:
     return {f.name: (type(f.default), f.metadata["rule"]) for f in fields(BrokerConfig)}
 
 
+@cache
 def rules() -> dict[str, tuple[type, Rule]]:
-    """Key (dotted) -> (type, rule) for every honoured key."""
+    """Key (dotted) -> (type, rule) for every honoured key. Not to be changed."""
     return {name.replace("_", "."): rule for name, rule in _rules().items()}
 
 

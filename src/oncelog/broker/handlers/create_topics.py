@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.config_view import created_topic_configs
 from oncelog.broker.request import Request
 from oncelog.core.topic_admin import NewTopic, Refusal, create_topic
+from oncelog.core.topic_configs import collision
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.create_topics import (
     CreatableTopic,
@@ -19,6 +21,8 @@ from oncelog.wire.messages.create_topics import (
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
+
+TOPICS_OF_CHANGE_MAX = 1_000
 
 
 def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, CreateTopicsResponse]:
@@ -34,22 +38,57 @@ async def _handle(broker: Broker, message: CreateTopicsRequest) -> CreateTopicsR
             for name, count in names.items()
             if count > 1
         ]
+        creation = _Creation(broker)
         for asked in message.topics:
             if names[asked.name] == 1:
-                results.append(await _create(broker, asked, is_only_checked=message.validate_only))
+                await creation.decide(asked, is_only_checked=message.validate_only)
+        await creation.store()
+        results += [creation.results[asked.name] for asked in message.topics if names[asked.name] == 1]
     return CreateTopicsResponse(topics=results)
 
 
-async def _create(broker: Broker, asked: CreatableTopic, *, is_only_checked: bool) -> CreatableTopicResult:
-    outcome = create_topic(broker.metadata, asked, broker.topics.defaults(asked.name))
-    if isinstance(outcome, Refusal):
-        broker.topics.count_limit(outcome)
-        return _refused(asked.name, outcome)
-    if not is_only_checked:
-        refusal = await broker.store.append_or_refuse(outcome.records)
-        if refusal is not None:
-            return _refused(asked.name, refusal)
-    return _created(broker, outcome)
+class _Creation:
+    """Many topics with one change of the metadata, and one sync: deciding does not see what is not stored yet, so what
+    might depend on that is decided anew afterwards."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._decided: dict[str, NewTopic] = {}
+        self.results: dict[str, CreatableTopicResult] = {}
+
+    async def decide(self, asked: CreatableTopic, *, is_only_checked: bool) -> None:
+        """Refuse a topic, or keep it for `store`."""
+        if collision(asked.name, self._decided) or len(self._decided) >= TOPICS_OF_CHANGE_MAX:
+            await self.store()
+        broker, defaults = self._broker, self._broker.topics.defaults(asked.name)
+        partition_count = sum(each.topic.partition_count for each in self._decided.values())
+        less_room = replace(
+            defaults,
+            topic_count_max=defaults.topic_count_max - len(self._decided),
+            partition_count_max=defaults.partition_count_max - partition_count,
+        )
+        outcome = create_topic(broker.metadata, asked, less_room)
+        if isinstance(outcome, Refusal) and outcome.limit and self._decided:
+            await self.store()
+            outcome = create_topic(broker.metadata, asked, defaults)
+        if isinstance(outcome, Refusal):
+            broker.topics.count_limit(outcome)
+            self.results[asked.name] = _refused(asked.name, outcome)
+        elif is_only_checked:
+            self.results[asked.name] = _created(broker, outcome)
+        else:
+            self._decided[asked.name] = outcome
+
+    async def store(self) -> None:
+        """Make what was decided durable."""
+        decided, self._decided = self._decided, {}
+        if not decided:
+            return
+        refusal = await self._broker.store.append_or_refuse(
+            [record for each in decided.values() for record in each.records]
+        )
+        for name, each in decided.items():
+            self.results[name] = _created(self._broker, each) if refusal is None else _refused(name, refusal)
 
 
 def _created(broker: Broker, created: NewTopic) -> CreatableTopicResult:
