@@ -411,7 +411,6 @@ def describe_groups(x: Conversation, v: int) -> None:
     x.leave("i", [(m, None)])
     for group in ("g", "h", "i", "nosuch"):
         x.ask("DescribeGroups", v, groups=[x.name(group)])
-    x.ask("DescribeGroups", v, " empty name", groups=[""])
     x.ask("DescribeGroups", v, " none", groups=[])
     x.ask("DescribeGroups", v, " operations", groups=[x.name("g")], include_authorized_operations=True)
 
@@ -449,7 +448,7 @@ def delete_groups(x: Conversation, v: int) -> None:
         x.find_group(group)
     m, _ = x.only_member("g")
     x.commit_offsets("h", [(t, 0, 1)])
-    x.ask("DeleteGroups", v, groups_names=[x.name("g"), x.name("nosuch"), ""])
+    x.ask("DeleteGroups", v, groups_names=[x.name("g"), x.name("nosuch")])
     x.leave("g", [(m, None)])
     x.ask("DeleteGroups", v, groups_names=[x.name("g"), x.name("h")])
     x.ask("DeleteGroups", v, " again", groups_names=[x.name("g"), x.name("h")])
