@@ -10,10 +10,18 @@ from hypothesis import strategies as st
 
 from oncelog.core.assignors import ASSIGNORS, AssignedMember, assign_joined
 from oncelog.types import TopicPartition
-from oncelog.wire.consumer_protocol import Subscription, assignment_from_bytes, subscription_to_bytes
+from oncelog.wire.consumer_protocol import (
+    Subscription,
+    assignment_from_bytes,
+    sticky_memory,
+    sticky_user_data,
+    subscription_to_bytes,
+)
 from oncelog.wire.messages.join_group import JoinGroupResponseMember
 
-RANGE, ROUND_ROBIN, COOPERATIVE = (ASSIGNORS[each] for each in ("range", "roundrobin", "cooperative-sticky"))
+RANGE, ROUND_ROBIN, STICKY, COOPERATIVE = (
+    ASSIGNORS[each] for each in ("range", "roundrobin", "sticky", "cooperative-sticky")
+)
 
 
 def member(member_id: str, *topics: str, owned: str = "", generation_id: int = 1, instance_id: str | None = None):
@@ -74,6 +82,33 @@ def test_cooperative_moves_nothing_of_those_that_stay():
     shares = COOPERATIVE.assign(left, {"t": 6})
     assert set(shares["a"]) > set(parts("t0 t3"))
     assert set(shares["c"]) > set(parts("t2 t5"))
+
+
+def sticky_member(member_id: str, *topics: str, had: str = "", generation_id: int = 1):
+    return AssignedMember(member_id, Subscription(topics, user_data=sticky_user_data(parts(had), generation_id)))
+
+
+def test_sticky_gives_back_what_members_remember():
+    members = [sticky_member("a", "t", had="t1 t3"), sticky_member("b", "t", had="t0 t2"), sticky_member("c", "t")]
+    assert shown(STICKY.assign(members, {"t": 4})) == {"a": "t1", "b": "t0 t2", "c": "t3"}
+    assert shown(STICKY.assign(members[:2], {"t": 4})) == {"a": "t1 t3", "b": "t0 t2"}
+
+
+def test_sticky_believes_the_newer_generation():
+    members = [sticky_member("a", "t", had="t0", generation_id=1), sticky_member("b", "t", had="t0", generation_id=2)]
+    assert shown(STICKY.assign(members, {"t": 2})) == {"a": "t1", "b": "t0"}
+
+
+@pytest.mark.parametrize("user_data", [None, b"", b"\x00\x00\x00\x09nonsense"])
+def test_sticky_forgets_what_it_cannot_read(user_data):
+    assert sticky_memory(user_data) == ((), -1)
+
+
+def test_sticky_user_data_is_javas():
+    """AbstractStickyAssignor: topics with partitions, then the generation."""
+    data = bytes.fromhex("00000001 0001 74 00000002 00000000 00000002 00000007")
+    assert sticky_user_data(parts("t0 t2"), 7) == data
+    assert sticky_memory(data) == (parts("t0 t2"), 7)
 
 
 def test_the_claim_of_the_newest_generation_counts():

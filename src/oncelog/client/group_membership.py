@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oncelog.client.backoff import Backoff
 from oncelog.client.cluster import Cluster
 from oncelog.client.config import ConsumerConfig
 from oncelog.client.group_offsets import group_error, group_key
-from oncelog.core.assignors import ASSIGNORS, Assignor, assign_joined
+from oncelog.core.assignors import ASSIGNORS, Assignor, assign_joined, user_data
 from oncelog.core.transaction_requests import GroupMetadata
 from oncelog.errors import (
     ConfigurationError,
@@ -187,7 +187,16 @@ class GroupMembership:
 
     async def _join_group(self, subscription: Subscription) -> JoinGroupResponse:
         config = self._config
-        metadata = subscription_to_bytes(subscription)
+        had = self.adopted.partitions if self.adopted is not None else ()
+        protocols = [
+            JoinGroupRequestProtocol(
+                name=name,
+                metadata=subscription_to_bytes(
+                    replace(subscription, user_data=user_data(name, had, subscription.generation_id))
+                ),
+            )
+            for name in self._assignors
+        ]
         message = JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=config.session_timeout_ms,
@@ -195,7 +204,7 @@ class GroupMembership:
             member_id=self._member_id,
             group_instance_id=config.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
-            protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name in self._assignors],
+            protocols=protocols,
         )
         response: JoinGroupResponse = await self._ask(message, config.max_poll_interval_ms + JOIN_SLACK_MS)
         if response.error_code:

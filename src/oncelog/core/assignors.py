@@ -1,21 +1,28 @@
-"""How the leader of a consumer group shares out partitions: range, round-robin, cooperative-sticky (KIP-429).
+"""How the leader of a classic group shares out partitions: range, round-robin, sticky, cooperative-sticky (KIP-429).
 
 Pure functions of the members' subscriptions and the topics' partition counts, equal to Apache Kafka's for range and
-round-robin. Cooperative-sticky keeps what members own where balance allows, and never gives a partition to a new owner in
-the same rebalance in which the old one still has it: it is withheld, the old owner revokes it and joins again. Racks are
-not looked at; the eager `sticky` assignor, whose user data no other assignor reads, is left out.
+round-robin. The sticky ones keep what members have where balance allows. Eager members give everything back before they
+join, so `sticky` goes by what they remember in its user data; cooperative ones keep reading, so a partition that changes
+hands is withheld until its old owner has revoked it and joined again. Racks are not looked at.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Protocol
 
 from oncelog.types import TopicPartition
-from oncelog.wire.consumer_protocol import Assignment, Subscription, assignment_to_bytes, subscription_from_bytes
+from oncelog.wire.consumer_protocol import (
+    Assignment,
+    Subscription,
+    assignment_to_bytes,
+    sticky_memory,
+    sticky_user_data,
+    subscription_from_bytes,
+)
 from oncelog.wire.messages.join_group import JoinGroupResponseMember
 
 Shares = dict[str, tuple[TopicPartition, ...]]
@@ -90,6 +97,29 @@ class RoundRobinAssignor:
         return _frozen(shares)
 
 
+class StickyAssignor:
+    """As balanced as the subscriptions allow, then as before as that allows; all give back first (KIP-54)."""
+
+    name = "sticky"
+    is_cooperative = False
+
+    def assign(self, members: Sequence[AssignedMember], partition_counts: Mapping[str, int]) -> Shares:
+        """See `Assignor.assign`."""
+        remembering = []
+        for member in members:
+            partitions, generation_id = sticky_memory(member.subscription.user_data)
+            had = replace(member.subscription, owned_partitions=partitions, generation_id=generation_id)
+            remembering.append(replace(member, subscription=had))
+        readers = _readers(remembering, partition_counts)
+        owners = _owners(remembering, readers, partition_counts)
+        _share_out_rest(owners, readers, partition_counts)
+        _balance(owners, readers, [each.member_id for each in members])
+        shares: dict[str, list[TopicPartition]] = {each.member_id: [] for each in members}
+        for topic_partition, owner in owners.items():
+            shares[owner].append(topic_partition)
+        return _frozen(shares)
+
+
 class CooperativeStickyAssignor:
     """As balanced as the subscriptions allow, then with as little movement as that allows."""
 
@@ -114,8 +144,13 @@ class CooperativeStickyAssignor:
 
 
 ASSIGNORS: dict[str, Assignor] = {
-    each.name: each for each in (RangeAssignor(), RoundRobinAssignor(), CooperativeStickyAssignor())
+    each.name: each for each in (RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor())
 }
+
+
+def user_data(assignor_name: str, partitions: tuple[TopicPartition, ...], generation_id: int) -> bytes | None:
+    """What a member tells this assignor beside its subscription: the assignment it had last."""
+    return sticky_user_data(partitions, generation_id) if assignor_name == StickyAssignor.name else None
 
 
 def assign_joined(

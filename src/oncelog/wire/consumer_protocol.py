@@ -54,6 +54,27 @@ class ConsumerProtocolAssignment(Struct, versions=(0, 3)):
     user_data: Bytes | None = None
 
 
+class StickyUserData(Struct):
+    previous_assignment: list[TopicPartitions] = EMPTY
+    generation_id: Int32 = NO_GENERATION
+
+
+def sticky_user_data(partitions: tuple[TopicPartition, ...], generation_id: int) -> bytes:
+    """What a member of the eager sticky assignor tells of itself: it has given everything back, but remembers."""
+    return encode_message(StickyUserData(previous_assignment=_by_topic(partitions), generation_id=generation_id), 0)
+
+
+def sticky_memory(user_data: Buffer | None) -> tuple[tuple[TopicPartition, ...], int]:
+    """What such a member had, and in which generation; nothing where that cannot be read (another assignor's data)."""
+    if not user_data:
+        return (), NO_GENERATION
+    try:
+        message = decode_message(StickyUserData, 0, memoryview(user_data), trailing="ignore")
+    except MalformedMessage:
+        return (), NO_GENERATION
+    return _flat(message.previous_assignment), message.generation_id
+
+
 def subscription_to_bytes(subscription: Subscription, *, version: int = SUBSCRIPTION_VERSION) -> bytes:
     """The metadata of a JoinGroup protocol."""
     message = ConsumerProtocolSubscription(
