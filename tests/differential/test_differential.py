@@ -8,40 +8,23 @@ import re
 
 import pytest
 
-from tests.differential.brokers import OncelogNode
+from tests.differential.record import DIFFERENCES as DIFFERENCES_FILE
 from tests.differential.record import difference, recorded
 from tests.differential.rules import read_rules
-from tests.differential.scenario import KINDS, all_scenarios, kind_of, prepare, sections, transcript
+from tests.differential.scenario import all_scenarios, kind_of, sections, transcript
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent.parent
 PAGE = ROOT / "docs" / "differences-from-kafka.md"
 RECORDED = recorded()
-DIFFERENCES = sections((HERE / "differences.txt").read_text())
+DIFFERENCES = sections(DIFFERENCES_FILE.read_text())
 SCENARIOS = list(all_scenarios())
-NAMES = sorted(all_scenarios(), key=lambda name: (kind_of(name), name))
+USUAL = sorted(name for name in all_scenarios() if kind_of(name) == "default")
 
 
-@pytest.fixture(scope="module")
-def node_of(tmp_path_factory):
-    """A running broker of each kind that is asked for."""
-    nodes = {}
-
-    def get(kind):
-        if kind not in nodes:
-            nodes[kind] = OncelogNode(tmp_path_factory.mktemp(kind), KINDS[kind].config)
-            nodes[kind].start()
-            prepare(nodes[kind], kind, [name for name in NAMES if kind_of(name) == kind])
-        return nodes[kind]
-
-    yield get
-    for node in nodes.values():
-        node.stop()
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", USUAL)
 def test_conversation(node_of, name):
-    assert difference(RECORDED[name], transcript(node_of(kind_of(name)), name)) == DIFFERENCES.get(name, [])
+    assert difference(RECORDED[name], transcript(node_of("default"), name)) == DIFFERENCES.get(name, [])
 
 
 def test_every_conversation_is_recorded():
