@@ -4,13 +4,15 @@ import asyncio
 
 import pytest
 
+from oncelog import Producer
 from oncelog.client.connection import BrokerVersions, Connection
 from oncelog.errors import Network, RequestTimedOut, UnsupportedVersion
 from oncelog.wire.api import ApiKey
 from oncelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
-from oncelog.wire.messages.metadata import MetadataRequest
-from tests.client.world import CUT, NO_ANSWER, ScriptedBroker, run
+from oncelog.wire.messages.metadata import MetadataRequest, MetadataResponse
+from oncelog.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from tests.client.world import BOOTSTRAP, CUT, NO_ANSWER, ScriptedBroker, run
 
 
 async def opened(broker):
@@ -160,3 +162,47 @@ def test_a_broker_that_says_nothing_when_greeted():
             await opened(broker)
 
     run(work)
+
+
+def test_a_broker_that_throttles_gets_nothing_more_for_that_time():
+    async def work():
+        broker = ScriptedBroker()
+        connection = await opened(broker)
+        loop = asyncio.get_running_loop()
+        broker.script(ApiKey.METADATA, MetadataResponse(throttle_time_ms=700), MetadataResponse(throttle_time_ms=300))
+        began, freed = loop.time(), []
+        await asyncio.gather(
+            *(connection.request(MetadataRequest(topics=None), timeout_ms=1000) for _ in range(2))
+        )  # both were on their way
+        assert connection.is_throttled(lambda: freed.append(loop.time()))
+        await connection.request(MetadataRequest(topics=None), timeout_ms=1000)
+        assert 0.7 <= loop.time() - began < 0.8
+        assert len(freed) == 1
+        assert not connection.is_throttled(lambda: None)
+        connection.close()
+
+    run(work)
+
+
+def test_a_throttled_producer_waits_and_goes_on():
+    async def work():
+        broker = ScriptedBroker()
+        loop = asyncio.get_running_loop()
+        async with Producer(bootstrap_servers=BOOTSTRAP, host=broker.host(), enable_idempotence=False) as producer:
+            broker.script(ApiKey.PRODUCE, throttled)
+            await producer.send("t", value=b"1", partition=0)
+            await producer.flush()
+            began = loop.time()
+            await producer.send("t", value=b"2", partition=0)
+            await producer.flush()
+            assert loop.time() - began >= 2
+        assert len(broker.requests(ApiKey.PRODUCE)) == 2
+
+    run(work)
+
+
+def throttled(message):
+    result = PartitionProduceResponse(index=0, base_offset=0)
+    topic = message.topic_data[0]
+    responses = [TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[result])]
+    return ProduceResponse(responses=responses, throttle_time_ms=2_000)

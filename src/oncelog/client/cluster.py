@@ -133,11 +133,12 @@ class Cluster:
         return await asyncio.shield(task)
 
     def open_connection(self, node: Node, when_open: Callable[[], None], lane: str = "") -> Connection | None:
-        """The connection, if it is open now; else it is being opened, and `when_open` is called whatever comes of it."""
+        """The connection, if it is open now and not throttled; else `when_open` is called when to ask again."""
         key = (node, lane)
         task = self._connections.get(key)
         if task is not None and task.done() and self._is_connected(node, lane):
-            return task.result()
+            connection = task.result()
+            return None if connection.is_throttled(when_open) else connection
         if task is None or task.done():
             task = self.tasks.start(self._connect(node), name=f"oncelog-connect-{node.node_id}")
             self._connections[key] = task

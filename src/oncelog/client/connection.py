@@ -7,7 +7,7 @@ what comes later on it can no longer be told apart from silence.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,9 @@ class Connection(asyncio.Protocol):
         self._waiting: dict[int, tuple[int, int, asyncio.Future[Any], asyncio.TimerHandle]] = {}
         self._may_write = asyncio.Event()
         self._may_write.set()
+        self._is_full = False  # the transport's buffer
+        self._throttled_until = 0.0  # the loop's time
+        self._when_free: dict[Callable[[], None], None] = {}
 
     @classmethod
     async def open(cls, network: NetworkDoor, host: str, port: int, client_id: str, timeout_ms: int) -> Connection:
@@ -133,6 +136,29 @@ class Connection(asyncio.Protocol):
         version = self.versions.choose(api_key, version_min, version_max)
         return self._start(message, api_key, version, timeout_ms), version
 
+    def is_throttled(self, when_free: Callable[[], None]) -> bool:
+        """Whether the broker asked for a pause (KIP-219): then `when_free` is called at its end, once."""
+        if self._throttled_until <= asyncio.get_running_loop().time():
+            return False
+        self._when_free[when_free] = None
+        return True
+
+    def _throttle(self, duration_ms: int) -> None:
+        """A quota was passed: nothing more is sent meanwhile, as the broker would not read it. Answers still come."""
+        loop = asyncio.get_running_loop()
+        self._throttled_until = max(self._throttled_until, loop.time() + duration_ms / 1000)
+        self._may_write.clear()
+        loop.call_at(self._throttled_until, self._unthrottle)
+
+    def _unthrottle(self) -> None:
+        if self._throttled_until > asyncio.get_running_loop().time() and not self.is_closed:
+            return  # a later answer prolonged it
+        if not self._is_full:
+            self._may_write.set()
+        waiting, self._when_free = self._when_free, {}
+        for each in waiting:
+            each()
+
     def send_only(self, message: Struct, *, version_max: int = 32767) -> None:
         """Send a request that gets no answer (Produce with acks=0)."""
         api_key = type(message).KEY
@@ -190,11 +216,13 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The transport's buffer is full."""
+        self._is_full = True
         self._may_write.clear()
 
     def resume_writing(self) -> None:
         """The transport's buffer has room again."""
-        self._may_write.set()
+        self._is_full = False
+        self._unthrottle()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came: hand whole answers to those who wait."""
@@ -220,4 +248,6 @@ class Connection(asyncio.Protocol):
         except MalformedMessage as error:
             answer.set_exception(Network(f"{self.name} sent what cannot be read: {error}"))
             raise
+        if throttle_ms := getattr(message, "throttle_time_ms", 0):
+            self._throttle(throttle_ms)
         answer.set_result(message)
