@@ -84,6 +84,17 @@ def test_cooperative_moves_nothing_of_those_that_stay():
     assert set(shares["c"]) > set(parts("t2 t5"))
 
 
+def test_cooperative_takes_from_the_fullest():
+    """Twenty partitions, two members, a third comes: six move to it, and nobody gives up what it would get back."""
+    owned = {"a": range(10), "b": range(10, 20)}
+    shares = ASSIGNORS["cooperative-sticky"].assign(
+        [member(name, "t", owned=" ".join(f"t{index}" for index in had)) for name, had in owned.items()]
+        + [member("c", "t")],
+        {"t": 20},
+    )
+    assert [len(shares[name]) for name in "abc"] == [7, 7, 0]
+
+
 def sticky_member(member_id: str, *topics: str, had: str = "", generation_id: int = 1):
     return AssignedMember(member_id, Subscription(topics, user_data=sticky_user_data(parts(had), generation_id)))
 

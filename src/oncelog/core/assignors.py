@@ -219,20 +219,31 @@ def _balance(
     owners: dict[TopicPartition, str], readers: Mapping[str, list[AssignedMember]], member_ids: Iterable[str]
 ) -> None:
     """Moves partitions to readers that have at least two fewer, until none has. Each move makes the shares more equal,
-    so this ends."""
-    loads = Counter(dict.fromkeys(member_ids, 0))
-    loads.update(owners.values())
-    is_moving = True
-    while is_moving:
-        is_moving = False
-        for topic_partition in sorted(owners, reverse=True):
-            owner = owners[topic_partition]
-            reader = min(readers[topic_partition.topic], key=lambda each: loads[each.member_id])
-            if loads[owner] >= loads[reader.member_id] + 2:
-                owners[topic_partition] = reader.member_id
-                loads[owner] -= 1
-                loads[reader.member_id] += 1
-                is_moving = True
+    so this ends; each is from the fullest member that can give one, so nobody gives up what it would get back."""
+    held: dict[str, list[TopicPartition]] = {member_id: [] for member_id in member_ids}
+    for topic_partition in sorted(owners):
+        held[owners[topic_partition]].append(topic_partition)
+    while (move := _useful_move(held, readers)) is not None:
+        owner, topic_partition, reader = move
+        held[owner].remove(topic_partition)
+        held[reader].append(topic_partition)
+        owners[topic_partition] = reader
+
+
+def _useful_move(
+    held: Mapping[str, list[TopicPartition]], readers: Mapping[str, list[AssignedMember]]
+) -> tuple[str, TopicPartition, str] | None:
+    """Owner, partition, reader that has at least two fewer; None where all is balanced."""
+    emptiest: dict[str, str] = {}
+    for owner, partitions in sorted(held.items(), key=lambda each: -len(each[1])):
+        for topic_partition in reversed(partitions):
+            topic = topic_partition.topic
+            if topic not in emptiest:
+                emptiest[topic] = min((each.member_id for each in readers[topic]), key=lambda one: len(held[one]))
+            reader = emptiest[topic]
+            if len(partitions) >= len(held[reader]) + 2:
+                return owner, topic_partition, reader
+    return None
 
 
 def _frozen(shares: dict[str, list[TopicPartition]]) -> Shares:

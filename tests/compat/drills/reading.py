@@ -27,11 +27,11 @@ def create_topics(bootstrap: str, **partitions: int) -> None:
 
 def produce(
     bootstrap: str, topic: str, rows: list[Row], pace_per_s: int = 0, stopped: threading.Event | None = None
-) -> None:
-    """Idempotent; at most so many a second (0: as fast as they go). Raises KafkaException when one is refused."""
+) -> int:
+    """Idempotent; at most so many a second (0: as fast as they go). How many; raises KafkaException when one is refused."""
     failures: list[KafkaError] = []
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})
-    began = time.monotonic()
+    began, sent = time.monotonic(), 0
     for index, (partition, key, value) in enumerate(rows):
         if pace_per_s and index % 100 == 0:
             time.sleep(max(0.0, began + index / pace_per_s - time.monotonic()))
@@ -46,9 +46,11 @@ def produce(
             except BufferError:
                 producer.poll(0.1)
         producer.poll(0)
+        sent += 1
     assert producer.flush(CALL_S) == 0
     if failures:
         raise KafkaException(failures[0])
+    return sent
 
 
 class CommittedReader:
