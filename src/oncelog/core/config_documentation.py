@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _TEXTS = {
-    "cleanup.policy": "What becomes of old segments: delete removes them by age and size, compact keeps each key's newest record.",
+    "cleanup.policy": "What becomes of old segments: delete goes by age and size, compact keeps each key's newest record.",
     "compression.type": "Kept for tools; batches stay as producers compressed them (producer).",
     "delete.retention.ms": "How long compaction keeps tombstones and transaction markers, in ms.",
     "file.delete.delay.ms": "How long a removed segment's files stay, in ms.",
