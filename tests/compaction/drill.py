@@ -99,6 +99,8 @@ class Drill:
                     await asyncio.gather(*(w.work(c) for w, c in zip(self.writers, clients, strict=True)))
                 await self._compare()
                 self._keep_segments()
+            for client in clients:
+                client.close()
             if not outcome.problems:
                 assert self._broker.stop() == 0
                 self._broker.launch()

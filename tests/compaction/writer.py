@@ -92,27 +92,28 @@ class Writer:
         if not self.is_transactional:
             rows = self.rows()
             self.in_doubt = self.table | dict(rows)
-            await self._produce(client, rows)
+            await self.produce(client, rows)
             self.table, self.in_doubt = self.in_doubt, None
             return
         if not self.is_new:
-            await self._add_partition(client)
+            await self.add_partition(client)
         written: Table = {}
         for _ in range(self.random.randrange(1, 4)):
             rows = self.rows()
-            await self._produce(client, rows)
+            await self.produce(client, rows)
             written |= dict(rows)
         commit = self.random.random() < 0.65
         if commit:
             self.in_doubt = self.table | written
-        await self._end(client, commit=commit)
+        await self.end(client, commit=commit)
         if commit:
             assert self.in_doubt is not None
             self.table, self.in_doubt = self.in_doubt, None
         self.committed += commit
         self.aborted += not commit
 
-    async def _produce(self, client: Client, rows: list[tuple[bytes, bytes | None]]) -> None:
+    async def produce(self, client: Client, rows: list[tuple[bytes, bytes | None]]) -> None:
+        """One batch, in any codec."""
         batch = build_batch(
             [(time.time_ns() // 1_000_000, key, value, ()) for key, value in rows],
             producer_id=self.producer[0],
@@ -129,7 +130,8 @@ class Writer:
             client, request, 12 if self.is_new else 11, lambda r: r.responses[0].partition_responses[0].error_code
         )
 
-    async def _add_partition(self, client: Client) -> None:
+    async def add_partition(self, client: Client) -> None:
+        """What the old protocol asks for before the first batch of a transaction."""
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.name,
             v3_and_below_producer_id=self.producer[0],
@@ -143,7 +145,8 @@ class Writer:
             lambda r: r.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
         )
 
-    async def _end(self, client: Client, *, commit: bool) -> None:
+    async def end(self, client: Client, *, commit: bool) -> None:
+        """The end of the transaction."""
         request = EndTxnRequest(
             transactional_id=self.name,
             producer_id=self.producer[0],

@@ -17,6 +17,7 @@ from tests.differential.brokers import ApacheKafkaNode, kafka_launcher
 CLIENTS = [f"tests/compat/test_{name}.py" for name in ("our_clients", "confluent_kafka", "kafka_python", "aiokafka")]
 TOOLS = [
     "tests/compat/test_apache_reads_our_files.py",
+    "tests/compat/test_cleans_as_apache.py",
     "tests/compat/test_apache_tools.py",
     "tests/compat/test_apache_tools_compared.py",
 ]

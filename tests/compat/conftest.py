@@ -18,7 +18,12 @@ CONFIG = {
 collect_ignore = (
     []
     if os.environ.get("ONCELOG_CONFORMANCE")
-    else ["test_apache_tools.py", "test_apache_tools_compared.py", "test_apache_reads_our_files.py"]
+    else [
+        "test_apache_tools.py",
+        "test_apache_tools_compared.py",
+        "test_apache_reads_our_files.py",
+        "test_cleans_as_apache.py",
+    ]
 )
 _numbers = itertools.count(1)
 
