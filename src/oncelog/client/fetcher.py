@@ -16,10 +16,18 @@ from oncelog.client.config import ConsumerConfig
 from oncelog.client.positions import RESET_TIMESTAMPS, Chunk, Position, Positions
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.aborted_filter import AbortedFilter
+from oncelog.core.client_fetch_session import ClientFetchSession, SessionPartition, Wanted
 from oncelog.core.transaction_requests import Node
 from oncelog.errors import CorruptBatch, CorruptRecord, ErrorCode, KafkaError, OffsetOutOfRange, error_for
 from oncelog.types import TopicPartition
-from oncelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from oncelog.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
 from oncelog.wire.record_batch import RecordBatch, batches
 from oncelog.wire.schema import ZERO_UUID
 
@@ -41,6 +49,14 @@ _MOVED = frozenset(
     }
 )
 
+_ASK_AGAIN = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
 
 class Fetcher:
     """Keeps assigned partitions supplied."""
@@ -49,6 +65,7 @@ class Fetcher:
         self._cluster, self._config, self._positions = cluster, config, positions
         self._woken = asyncio.Event()
         self._busy: set[tuple[Node, str]] = set()
+        self._sessions: dict[tuple[Node, str], ClientFetchSession] = {}
         self._next_first = 0
         self.arrived = asyncio.Event()
         self.error: KafkaError | None = None
@@ -96,19 +113,24 @@ class Fetcher:
     async def _fetch(self, node: Node, lane: str, asked: dict[TopicPartition, Position]) -> None:
         versions = {tp: position.version for tp, position in asked.items()}
         ids = self._cluster.view.topic_ids({tp.topic for tp in asked})
+        session = self._sessions.setdefault((node, lane), ClientFetchSession())
         try:
             response, version = await self._cluster.request_with_version(
                 node,
-                self._request(asked, ids),
+                self._request(session, asked, ids),
                 version_max=VERSION_MAX if ids else 12,
                 timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
                 lane=lane,
             )
         except KafkaError as error:
+            session.unanswered()
             self._failed(asked, error)
         else:
+            session.answered(response.session_id, is_error=bool(response.error_code))
             names = {topic_id: name for name, topic_id in ids.items()} if ids and version >= 13 else {}
-            if response.error_code:
+            if response.error_code in _ASK_AGAIN:
+                log.debug("the fetch session with %s is over", node)
+            elif response.error_code:
                 self._failed(asked, error_for(response.error_code, f"Fetch from {node.host}:{node.port}"))
             else:
                 self._take_response(asked, versions, response, names)
@@ -119,28 +141,46 @@ class Fetcher:
             self.wake()
             self.arrived.set()
 
-    def _request(self, asked: dict[TopicPartition, Position], ids: dict[str, bytes] | None) -> FetchRequest:
-        topics: dict[str, list[FetchPartition]] = {}
+    def _request(
+        self, session: ClientFetchSession, asked: dict[TopicPartition, Position], ids: dict[str, bytes] | None
+    ) -> FetchRequest:
+        wanted: dict[SessionPartition, Wanted] = {}
         for (topic, partition), position in asked.items():
             assert position.offset is not None
             leader = self._cluster.view.leader_of(TopicPartition(topic, partition))
-            topics.setdefault(topic, []).append(
+            wanted[SessionPartition(topic, ids[topic] if ids else ZERO_UUID, partition)] = Wanted(
+                position.offset, self._config.max_partition_fetch_bytes, leader.leader_epoch if leader else -1
+            )
+        part = session.request(wanted)
+        topics: dict[tuple[str, bytes], list[FetchPartition]] = {}
+        for each, how in part.named.items():
+            topics.setdefault((each.topic, each.topic_id), []).append(
                 FetchPartition(
-                    partition=partition,
-                    current_leader_epoch=leader.leader_epoch if leader else -1,
-                    fetch_offset=position.offset,
-                    partition_max_bytes=self._config.max_partition_fetch_bytes,
+                    partition=each.partition,
+                    current_leader_epoch=how.leader_epoch,
+                    fetch_offset=how.fetch_offset,
+                    partition_max_bytes=how.size_bytes_max,
                 )
             )
+        forgotten: dict[tuple[str, bytes], list[int]] = {}
+        for each in part.forgotten:
+            forgotten.setdefault((each.topic, each.topic_id), []).append(each.partition)
         return FetchRequest(
             max_wait_ms=self._config.fetch_max_wait_ms,
             min_bytes=self._config.fetch_min_bytes,
             max_bytes=self._config.fetch_max_bytes,
             isolation_level=1 if self._config.is_read_committed else 0,
+            session_id=part.session_id,
+            session_epoch=part.session_epoch,
             topics=[
-                FetchTopic(topic=name, topic_id=ids[name] if ids else ZERO_UUID, partitions=partitions)
-                for name, partitions in topics.items()
+                FetchTopic(topic=name, topic_id=topic_id, partitions=partitions)
+                for (name, topic_id), partitions in topics.items()
             ],
+            forgotten_topics_data=[
+                ForgottenTopic(topic=name, topic_id=topic_id, partitions=partitions)
+                for (name, topic_id), partitions in forgotten.items()
+            ],
+            rack_id=self._config.client_rack,
         )
 
     def _failed(self, asked: Iterable[TopicPartition], error: KafkaError) -> None:

@@ -1,0 +1,94 @@
+"""Fetch sessions and throttling of a consumer, against a scripted broker in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from oncelog import Consumer, TopicPartition
+from oncelog.errors import ErrorCode
+from oncelog.wire.api import ApiKey
+from oncelog.wire.messages.fetch import FetchResponse
+from oncelog.wire.record_batch import build_batch
+from tests.client.world import BOOTSTRAP, ScriptedBroker, run
+
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class SessionBroker(ScriptedBroker):
+    """Gives a session and waits a little, as a broker with nothing to send."""
+
+    def __init__(self):
+        super().__init__()
+        self.delay_s[ApiKey.FETCH] = 0.5
+        self.fetched = {}
+
+    def _fetch(self, message, code):
+        if message.session_epoch == 0:
+            self.fetched = {}
+        for topic in message.topics:
+            for each in topic.partitions:
+                self.fetched[each.partition] = (topic, each)
+        for topic in message.forgotten_topics_data:
+            for index in topic.partitions:
+                self.fetched.pop(index)
+        by_topic = [topic.replace(partitions=[each]) for topic, each in self.fetched.values()]
+        reply = super()._fetch(message.replace(topics=by_topic), code)
+        reply.responses = [each for each in reply.responses if each.partitions[0].records]
+        return FetchResponse(session_id=7, responses=reply.responses)
+
+
+def consumer_of(broker, **config):
+    return Consumer(bootstrap_servers=BOOTSTRAP, host=broker.host(), auto_offset_reset="earliest", **config)
+
+
+def named(request):
+    return sorted(each.partition for topic in request.topics for each in topic.partitions)
+
+
+async def polled(consumer, seconds):
+    ends, found = asyncio.get_running_loop().time() + seconds, []
+    while (left := ends - asyncio.get_running_loop().time()) > 0:
+        found += await consumer.poll(timeout_ms=int(left * 1000) + 1)
+    return found
+
+
+def test_partitions_are_named_once():
+    async def work():
+        broker = SessionBroker()
+        async with consumer_of(broker) as consumer:
+            consumer.assign([ZERO, ONE])
+            await polled(consumer, 3)
+            first, second, *_ = broker.requests(ApiKey.FETCH)
+            assert (first.session_id, first.session_epoch, named(first)) == (0, 0, [0, 1])
+            assert (second.session_id, second.session_epoch, named(second)) == (7, 1, [])
+            broker.append("t", 1, build_batch([(0, None, b"v", ())]))
+            assert [record.value for record in await polled(consumer, 2)] == [b"v"]
+            assert [1] in [named(each) for each in broker.requests(ApiKey.FETCH)[2:]]
+
+    run(work)
+
+
+def test_a_session_that_the_broker_lost_is_begun_again():
+    async def work():
+        broker = SessionBroker()
+        async with consumer_of(broker) as consumer:
+            consumer.assign([ZERO, ONE])
+            await polled(consumer, 1)
+            broker.script(ApiKey.FETCH, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+            await polled(consumer, 2)
+            begun = [each for each in broker.requests(ApiKey.FETCH) if each.session_epoch == 0]
+            assert [named(each) for each in begun] == [[0, 1], [0, 1]]
+            assert begun[1].session_id == 7
+
+    run(work)
+
+
+def test_the_rack_is_told():
+    async def work():
+        broker = SessionBroker()
+        async with consumer_of(broker, client_rack="r") as consumer:
+            consumer.assign([ZERO])
+            await polled(consumer, 1)
+            assert broker.requests(ApiKey.FETCH)[0].rack_id == "r"
+
+    run(work)
