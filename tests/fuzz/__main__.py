@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from tests.fuzz import broker_target, client_target, disk_target, parser_target, socket_target
-from tests.fuzz.findings import Findings, resident_bytes
+from tests.fuzz.findings import Findings, resident_bytes, watch_no_more
 
 FOLDER = pathlib.Path("build/fuzz")
 GROWTH_BYTES_MAX = 64 * 1024 * 1024
@@ -101,6 +101,7 @@ def work(
             say(
                 f"{told_at - begun:4.0f} s: {findings.inputs.total():,} inputs, {rate:,.0f}/s, {findings.count} findings"
             )
+    watch_no_more()
     queue.put((findings, peak - base))
 
 

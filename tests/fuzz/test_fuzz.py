@@ -13,10 +13,16 @@ from oncelog.wire.api import ApiKey
 from oncelog.wire.messages.heartbeat import HeartbeatResponse
 from tests.fuzz import broker_target, client_target, disk_target, parser_target
 from tests.fuzz.broker_target import Life
-from tests.fuzz.findings import Findings
+from tests.fuzz.findings import Findings, watch_no_more
 from tests.simulator.loop import run_simulated
 
 CORPUS = sorted((pathlib.Path(__file__).parent / "corpus").glob("*.txt"))
+
+
+@pytest.fixture(autouse=True)
+def no_watch():
+    yield
+    watch_no_more()
 
 
 def told(findings: Findings) -> str:
