@@ -14,7 +14,7 @@ SECONDS ?= 60
 ONLY ?=
 SECONDS_PER_LEVEL ?= 10
 
-.PHONY: model sim-dual-writes dual-writes all install test lint fix demo sim crash chaos fuzz conformance upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: model sim-dual-writes dual-writes all install test lint fix demo sim crash chaos fuzz conformance compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard src/oncelog/wire/record_codec.py src/oncelog/wire/arrow_codec.py src/oncelog/host/native_sync.c)
@@ -80,6 +80,11 @@ spark-kills: $(STAMP)
 
 conformance: $(STAMP)
 	@$(BIN)/python -m tests.compat.conformance
+
+# Foreign clients and the drills in full; writes docs/compatibility.md. ONLY: clients, by name.
+compatibility: $(STAMP)
+	@$(BIN)/python -m tests.compat.clients --save $(if $(ONLY),--only "$(ONLY)")
+	@$(BIN)/python -m tests.compat.drills --full --save
 
 upgrade-drill: $(STAMP)
 	@$(BIN)/python -m tests.upgrade --seconds $(SECONDS_PER_LEVEL)

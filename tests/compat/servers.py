@@ -20,6 +20,7 @@ CONFIG = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 STOP_S = 60
+NOT_ALL_RUN = 77  # exit status: what could be run passed
 
 
 def free_port() -> int:

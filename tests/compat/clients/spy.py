@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import socket
 import threading
 from typing import Self
 
@@ -29,6 +30,10 @@ class Spy:
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(10)
+
+    def connect(self) -> socket.socket:
+        """A connection through it."""
+        return socket.create_connection(("127.0.0.1", self._port), timeout=10)
 
     async def _run(self, ready: concurrent.futures.Future[None]) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
