@@ -36,6 +36,7 @@ class RealFile:
         self.path = path
         self._closing = threading.Lock()  # a descriptor closed during fdatasync could be another file's by then
         self._end: int | None = None
+        self._counting = threading.Lock()  # files are closed by other threads too, and the loop never waits for a sync
         self._syncs_under_way = 0  # by descriptor, outside of Python: see `begin_sync`
         self._descriptor_to_close = -1
         with _translated("open", path):
@@ -90,20 +91,22 @@ class RealFile:
 
     def begin_sync(self) -> int:
         """The descriptor for somebody who syncs without `sync`: it stays open until `end_sync`. -1 on a closed file."""
-        if self._descriptor >= 0:
-            self._syncs_under_way += 1
-        return self._descriptor
+        with self._counting:
+            if self._descriptor >= 0:
+                self._syncs_under_way += 1
+            return self._descriptor
 
     def end_sync(self) -> None:
         """That sync is over; a file that was closed meanwhile is closed now."""
-        self._syncs_under_way -= 1
-        if not self._syncs_under_way and self._descriptor_to_close >= 0:
-            os.close(self._descriptor_to_close)
-            self._descriptor_to_close = -1
+        with self._counting:
+            self._syncs_under_way -= 1
+            if not self._syncs_under_way and self._descriptor_to_close >= 0:
+                os.close(self._descriptor_to_close)
+                self._descriptor_to_close = -1
 
     def close(self) -> None:
         """Close after a sync under way."""
-        with self._closing:
+        with self._closing, self._counting:
             if self._descriptor < 0:
                 return
             if self._syncs_under_way:

@@ -58,7 +58,8 @@ class RealSyncer:
     """The files of one call are synced side by side, which lets the disk merge their flushes."""
 
     def __init__(self, threads_max: int = THREADS_MAX) -> None:
-        self._pool = native_pool(threads_max)
+        self._threads_max = threads_max
+        self._pool: Pool | None = None  # made with the first sync: clients have doors as well, and sync nothing
         self._python = PythonThreads(threads_max)
         self._loop: asyncio.AbstractEventLoop | None = None  # whose turn the pool's ended calls are taken in
         self._under_way: dict[int, tuple[_Call, list[RealFile]]] = {}  # by the pool's token
@@ -89,11 +90,14 @@ class RealSyncer:
     def _pool_here(self) -> Pool | None:
         """The pool, with the running loop as the one that it wakes."""
         loop = asyncio.get_running_loop()
-        if self._pool is None or loop is self._loop:
+        if loop is self._loop:
             return self._pool
         if self._under_way and self._loop is not None and not self._loop.is_closed():
             return None  # two loops at once share no pool
         self._loop = loop
+        self._pool = self._pool or native_pool(self._threads_max)
+        if self._pool is None:
+            return None
         loop.add_reader(self._pool.fileno(), self._take_ended)
         return self._pool
 
