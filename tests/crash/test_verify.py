@@ -10,6 +10,7 @@ from oncelog.wire.record_batch import build_batch, build_end_txn_marker, set_off
 from tests.crash.journal import Journal, merged, send_step
 from tests.crash.log_oracle import examine_files
 from tests.crash.verify import Verdict, judge, judge_copy
+from tests.crash.workers import ATTEMPTS
 
 KEY = "t-0"
 
@@ -64,7 +65,7 @@ def test_copies_follow_the_position():
     committed = {
         "crash.in-0": [(0, 7), (1, 8)],
         "crash.in-1": [],
-        "crash.out-0": [(0, 70001), (1, 80002)],
+        "crash.out-0": [(0, 7 * ATTEMPTS + 1), (1, 8 * ATTEMPTS + 2)],
         "crash.out-1": [],
     }
     for position, lost, duplicated in ((2, 0, 0), (1, 0, 1)):
