@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from oncelog.client.cluster import VERSION_MAX, Cluster
 from oncelog.client.config import ConsumerConfig
+from oncelog.client.position_check import PositionCheck
 from oncelog.client.positions import RESET_TIMESTAMPS, Chunk, Position, Positions
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.aborted_filter import AbortedFilter
@@ -66,6 +67,7 @@ class Fetcher:
         self._woken = asyncio.Event()
         self._busy: set[tuple[Node, str]] = set()
         self._sessions: dict[tuple[Node, str], ClientFetchSession] = {}
+        self._check = PositionCheck(cluster, config)
         self._next_first = 0
         self.arrived = asyncio.Event()
         self.error: KafkaError | None = None
@@ -87,14 +89,22 @@ class Fetcher:
 
     def _start_fetches(self, now_ms: float) -> None:
         by_node: dict[Node, list[TopicPartition]] = {}
+        unchecked: dict[Node, dict[TopicPartition, Position]] = {}
         view = self._cluster.view
         for topic_partition in self._positions.fetchable(now_ms):
             leader = view.leader_of(topic_partition)
             if leader is None or leader.leader_id not in view.nodes:
                 self._cluster.refresh_soon((topic_partition.topic,))
                 self._positions.of(topic_partition).not_before_ms = now_ms + self._config.retry_backoff_ms
+            elif self._check.is_needed(topic_partition, self._positions.of(topic_partition), leader):
+                asked = unchecked.setdefault(view.nodes[leader.leader_id], {})
+                asked[topic_partition] = self._positions.of(topic_partition)
             else:
                 by_node.setdefault(view.nodes[leader.leader_id], []).append(topic_partition)
+        for node, asked in unchecked.items():
+            for position in asked.values():
+                position.is_fetching = True
+            self._cluster.tasks.start(self._check_positions(node, asked), name=f"oncelog-check-{node.node_id}")
         for node, wanted in by_node.items():
             lane = next((lane for lane in LANES if (node, lane) not in self._busy), None)
             if lane is not None:
@@ -103,6 +113,17 @@ class Fetcher:
                     self._positions.of(topic_partition).is_fetching = True
                 asked = {tp: self._positions.of(tp) for tp in self._rotated(wanted)}
                 self._cluster.tasks.start(self._fetch(node, lane, asked), name=f"oncelog-fetch-{node.node_id}")
+
+    async def _check_positions(self, node: Node, asked: dict[TopicPartition, Position]) -> None:
+        try:
+            await self._check.check(node, asked)
+        except KafkaError as error:
+            self._failed(asked, error)
+        finally:
+            for position in asked.values():
+                position.is_fetching = False
+            self.wake()
+            self.arrived.set()
 
     def _rotated(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """A broker fills its answer from the front: nobody is in front always."""
