@@ -499,3 +499,20 @@ def test_a_client_that_does_not_read_does_not_hold_up_the_end(tmp_path):
             stuck.close()
 
     run(work())
+
+
+def test_transactions_need_no_connections_of_the_brokers_own(tmp_path):
+    """A broker whose connections are all taken still asks its coordinator and writes its markers."""
+
+    async def work():
+        async with broker_and_client(tmp_path, max_connections=1) as (_, client):
+            await client.create("t")
+            producer = await client.init("tx")
+            assert (
+                await client.produce("t", "v", producer=producer, sequence=0, transactional_id="tx")
+            ).error_code == 0
+            assert (await client.end("tx", producer, commit=True)).error_code == E.NONE
+            while await client.read("t") != ["v"]:
+                await asyncio.sleep(0)
+
+    run(work())
