@@ -18,13 +18,13 @@ def crash(tmp_path: pathlib.Path, *arguments: str) -> subprocess.CompletedProces
         env={**os.environ, "PYTHONWARNINGS": "default"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
 
 def test_rows_and_records_agree_whatever_is_killed(tmp_path: pathlib.Path) -> None:
-    done = crash(tmp_path, "--every", "6", "--kills", "2", "--minutes", "0.01", "--seed", "1")
+    done = crash(tmp_path, "--every", "8", "--kills", "2", "--minutes", "0.01", "--seed", "1")
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     assert done.stdout.startswith("dual writes: ")
     assert "sqlite 2/2 kills agree" in done.stdout
