@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from oncelog.core.group_config import GroupConfig
@@ -134,3 +136,12 @@ def test_a_group_may_have_times_of_its_own():
     assert (settings.session_timeout_ms, settings.heartbeat_interval_ms) == (50_000, 5_000)
     beyond = shell.config.consumer_settings({"consumer.heartbeat.interval.ms": "99999"})
     assert beyond.heartbeat_interval_ms == 15_000
+
+
+def test_a_pattern_from_another_broker_that_cannot_be_read_matches_nothing(shell):
+    shell.beat("m", 0, regex="t.*")
+    group = shell.coordinator.consumer_groups.by_id["g"]
+    group.replay(replace(group.members["m"], topic_regex="(?x-broken").metadata_record("g"))
+    shell.advance(10_001)
+    shell.beat("m", 1)
+    assert group.regexes["(?x-broken"].topics == ()

@@ -133,8 +133,7 @@ class GroupChange:
         group.regexes_resolved_ms, group.regexes_version = self.now_ms, self.topics.topics_version
         found: dict[str, ResolvedRegex] = {}
         for regex in sorted({each.topic_regex for each in group.members.values() if each.topic_regex}):
-            pattern = _check_pattern(regex)
-            matching = tuple(sorted(name for name in self.topics.topics if pattern.matches(name)))
+            matching = tuple(sorted(_matching(regex, self.topics.topics)))
             found[regex] = ResolvedRegex(
                 group.group_id, regex, matching, self.topics.topics_version, self.now_ms + self.wall_offset_ms
             )
@@ -237,11 +236,20 @@ class GroupChange:
         self.refresh(remaining, bump=True)
 
 
-def _check_pattern(regex: str) -> NamePattern:
+def _check_pattern(regex: str) -> None:
     try:
-        return NamePattern(regex)
+        NamePattern(regex)
     except InvalidPattern as fault:
         raise Refused(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {fault}.",
         ) from fault
+
+
+def _matching(regex: str, names: Iterable[str]) -> list[str]:
+    """A pattern that another broker took and this one cannot read matches nothing."""
+    try:
+        pattern = NamePattern(regex)
+    except InvalidPattern:
+        return []
+    return [name for name in names if pattern.matches(name)]
