@@ -7,6 +7,8 @@ import asyncio
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
+from oncelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.world import Client, broker_and_client, fetch_request, run
 
 E = ErrorCode
@@ -72,5 +74,34 @@ def test_without_acks_there_is_no_reply_and_still_a_wait(tmp_path):
             correlation_id, _ = await client.receive()
             assert correlation_id == sent
             assert loop.time() - begun > 0.15
+
+    run(work())
+
+
+def test_mutations_over_their_quota_are_refused_or_wait(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await quota(client, "controller_mutation_rate", 100.0)
+
+            async def create(name, count, version=7):
+                topic = CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+                reply = await client.call(CreateTopicsRequest(topics=[topic]), version)
+                return E(reply.topics[0].error_code), reply.throttle_time_ms
+
+            assert await create("a", 1_090) == (E.NONE, 0)
+            assert await create("a", 500) == (E.TOPIC_ALREADY_EXISTS, 0), "what is not made does not count"
+            assert await create("b", 30) == (E.NONE, 0)
+            code, throttle_ms = await create("c", 1)
+            assert (code, 100 < throttle_ms <= 200) == (E.THROTTLING_QUOTA_EXCEEDED, True)
+            assert "c" not in broker.metadata.topics
+            assert (await create("c", 1))[0] is E.NONE, "after the wait there is room again"
+            code, throttle_ms = await create("d", 30, version=5)
+            assert (code, throttle_ms > 0) == (E.NONE, True), "an older client knows no such error"
+            states = [DeleteTopicState(name="d"), DeleteTopicState(name="nosuch")]
+            reply = await client.call(DeleteTopicsRequest(topics=states))
+            assert {each.name: E(each.error_code) for each in reply.responses} == {
+                "d": E.NONE,
+                "nosuch": E.UNKNOWN_TOPIC_OR_PARTITION,
+            }
 
     run(work())

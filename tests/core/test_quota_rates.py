@@ -80,3 +80,19 @@ def test_silent_clients_are_forgotten():
     assert len(rates) == 5
     rates.record("k", bound_for({entity(client_id=None): {"k": 9.0}}, "k", "u", "new"), 1, NOW + 2 * FORGET_AFTER_MS)
     assert len(rates) == 1
+
+
+def test_mutations_strict_and_not():
+    """The numbers are Apache Kafka 4.3's, with a rate of 1: 5, 20, 1 partitions created, then an older client's."""
+    rates, bound = QuotaRates(), bound_for({entity(user=None): {"k": 1.0}}, "k", "u", "c")
+    assert rates.mutations(bound, 5, NOW, is_strict=True) == (True, 0)
+    assert rates.mutations(bound, 20, NOW, is_strict=True) == (True, 0)
+    assert rates.mutations(bound, 1, NOW, is_strict=True) == (False, 14_000)
+    assert rates.mutations(bound, 1, NOW + 14_000, is_strict=True) == (True, 0)
+    assert rates.mutations(bound, 1, NOW + 14_000, is_strict=True) == (False, 1_000)
+    assert rates.mutations(bound, 5, NOW + 14_000, is_strict=False) == (True, 6_000)
+    rates.return_mutations(bound, 5, NOW + 14_000)
+    assert rates.mutations(bound, 0, NOW + 14_000, is_strict=False) == (True, 1_000)
+    assert rates.mutations(bound, 11, NOW + 3_600_000, is_strict=True) == (True, 0), "eleven seconds' worth, not more"
+    assert rates.mutations(bound, 1, NOW + 3_600_000, is_strict=True) == (True, 0)
+    assert rates.mutations(bound, 1, NOW + 3_600_000, is_strict=True) == (False, 1_000)

@@ -55,7 +55,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("oncelog.broker")
 
 DRAIN_TIMEOUT_S = 10.0
-THROTTLED = (ApiKey.PRODUCE, ApiKey.FETCH)
+THROTTLED = frozenset(
+    (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS)
+)
 
 
 class Broker:

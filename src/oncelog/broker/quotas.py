@@ -1,4 +1,4 @@
-"""Produce and Fetch under client quotas: over its bound a client is told for how long, and not read for that long.
+"""Produce, Fetch and mutations under client quotas: over its bound a client is told for how long, and not read for that long.
 
 A Fetch reply that would be over the bound goes out empty, as Kafka's does; a Produce has been appended, and only its
 connection waits. Sizes are those of whole requests and replies.
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.completion import finished
 from oncelog.broker.local_peer import LocalPeer
+from oncelog.broker.mutation_quota import MUTATIONS, MutationQuota
 from oncelog.broker.request import CloseConnection, NoReply, Reply, Request
 from oncelog.core.authorizer import ANONYMOUS
-from oncelog.core.client_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
+from oncelog.core.client_quotas import CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE
 from oncelog.core.quota_rates import Bound, QuotaRates, bound_for
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import ApiKey
@@ -24,7 +25,9 @@ from oncelog.wire.messages.fetch import FetchResponse
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
 
-_KEYS = {ApiKey.PRODUCE: PRODUCER_BYTE_RATE, ApiKey.FETCH: CONSUMER_BYTE_RATE}
+_KEYS = {ApiKey.PRODUCE: PRODUCER_BYTE_RATE, ApiKey.FETCH: CONSUMER_BYTE_RATE} | dict.fromkeys(
+    MUTATIONS, CONTROLLER_MUTATION_RATE
+)
 SESSIONS_SINCE_VERSION = 7
 _USER = ANONYMOUS.partition(":")[2]
 
@@ -44,6 +47,8 @@ class Quotas:
         bound = bound_for(self._broker.metadata.client_quotas, key, _USER, request.client_id)
         if bound is None:
             return answer(request)
+        if request.api_key in MUTATIONS:
+            return MutationQuota(self._broker, self._rates, request, bound).handle(answer)
         if request.api_key == ApiKey.FETCH:
             return finished(answer(request), partial(self._fetched, request, bound))
         # Counted before it is done, so that what was sent behind it already waits.

@@ -56,6 +56,26 @@ class Rate:
             self._samples.popleft()
 
 
+class TokenBucket:
+    """Mutations that may be made now: they grow with time up to eleven seconds' worth, and may fall below none."""
+
+    __slots__ = ("_filled_ms", "_tokens")
+
+    def __init__(self) -> None:
+        self._tokens = 0.0
+        self._filled_ms = 0
+
+    def take(self, amount: float, per_second: float, now_ms: int) -> None:
+        """Take tokens (give some back with a negative amount), even more than there are."""
+        most = WINDOW_COUNT * WINDOW_MS / 1000 * per_second
+        self._tokens = min(most, self._tokens + (now_ms - self._filled_ms) / 1000 * per_second) - amount
+        self._filled_ms = now_ms
+
+    def throttle_ms(self, per_second: float) -> int:
+        """For how long to wait until there are tokens again, as of the last `take`."""
+        return round(-self._tokens / per_second * 1000) if self._tokens < 0 else 0
+
+
 class Bound(NamedTuple):
     """A quota that holds for a client; those with the same `shared_by` share one rate."""
 
@@ -85,6 +105,7 @@ class QuotaRates:
 
     def __init__(self) -> None:
         self._rates: dict[tuple[str, Hashable], Rate] = {}
+        self._buckets: dict[Hashable, TokenBucket] = {}
         self._swept_ms = 0
 
     def __len__(self) -> int:
@@ -110,3 +131,20 @@ class QuotaRates:
             self._swept_ms = now_ms
             self._rates = {each: rate for each, rate in self._rates.items() if now_ms - rate.last_ms < FORGET_AFTER_MS}
         return self._rates.setdefault((key, bound.shared_by), Rate())
+
+    def mutations(self, bound: Bound, amount: float, now_ms: int, *, is_strict: bool) -> tuple[bool, int]:
+        """Take `amount` mutations: whether they may be made, and for how many ms the client has to wait (KIP-599).
+
+        `is_strict`: while there are no tokens nothing more is made; older clients are served and made to wait.
+        """
+        bucket = self._buckets.setdefault(bound.shared_by, TokenBucket())
+        bucket.take(0, bound.value, now_ms)
+        wait_ms = bucket.throttle_ms(bound.value)
+        if is_strict and wait_ms:
+            return False, wait_ms
+        bucket.take(amount, bound.value, now_ms)
+        return True, 0 if is_strict else bucket.throttle_ms(bound.value)
+
+    def return_mutations(self, bound: Bound, amount: float, now_ms: int) -> None:
+        """Give back what was taken for mutations that were not made."""
+        self._buckets.setdefault(bound.shared_by, TokenBucket()).take(-amount, bound.value, now_ms)
