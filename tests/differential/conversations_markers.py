@@ -181,7 +181,7 @@ def late_marker_of_an_old_client_ends_a_newer_transaction(x: Conversation) -> No
     x.wait_until_stable(t, 0, 2)
     x.add("t", pid, e, [(t, [0])])
     x.produce(t, 0, n=1, producer=(pid, e), sequence=1, transactional_id="t", v=11)
-    x.markers([(pid, e, False, [(t, [0])], 0)], label=" late")
+    x.markers([(pid, e, False, [(t, [0])], 1000)], label=" late")
     x.fetch(t, 0, 0, READ_COMMITTED)
 
 
@@ -193,7 +193,7 @@ def late_marker_of_a_new_client_is_refused(x: Conversation) -> None:
     pid, e = x.end("t", pid, e, True, settle=True)
     x.wait_until_stable(t, 0, 2)
     begin(x, t, 5, producer=(pid, e))
-    x.markers([(pid, e, True, [(t, [0])], 0, 2)], v=2, label=" late")
+    x.markers([(pid, e, True, [(t, [0])], 1000, 2)], v=2, label=" late")
     x.marks(t)
     x.end("t", pid, e, False, settle=True)
     x.wait_until_stable(t, 0, 4)

@@ -123,3 +123,40 @@ def produce_headers_and_keys_kept(x: Conversation) -> None:
         value = None if record.value is None else bytes(record.value)
         pairs = [(name.encode(), None if each is None else bytes(each)) for name, each in record.headers]
         x.say(str(record.offset), key, value, x.time(record.timestamp), pairs)
+
+
+@scenario("core")
+def batch_larger_than_a_segment(x: Conversation) -> None:
+    t = x.topic("a", segment_bytes=1048576, max_message_bytes=3000000)
+    x.produce(t, 0, [b"v" * 1_500_000], label=" 1500000 bytes")
+    x.produce(t, 0, [b"v" * 1_000_000], label=" 1000000 bytes")
+    pid, e = x.init("t")
+    x.produce(t, 0, [b"v" * 1_500_000], producer=(pid, e), sequence=0, transactional_id="t", label=" 1500000 bytes")
+    x.describe("t")
+
+
+@scenario("core")
+def more_replicas_wanted_than_there_are(x: Conversation) -> None:
+    """min.insync.replicas of 2 with one replica: no more than there are replicas is asked for (KIP-966)."""
+    t = x.topic("a", min_insync_replicas=2)
+    for v in (3, 9, 12):
+        for acks in (-1, 1):
+            x.produce(t, 0, [b"v"], acks=acks, v=v, label=f" acks={acks}")
+    pid, e = x.init("t")
+    x.produce(t, 0, n=1, producer=(pid, e), sequence=0, transactional_id="t", label=" acks=all")
+    x.describe("t")
+
+
+@scenario("core")
+def segments_and_offsets(x: Conversation) -> None:
+    """A log of several segments is read and looked up as one."""
+    t = x.topic("a", segment_bytes=1048576)
+    for index in range(5):
+        x.produce(t, 0, [b"%d" % index + b"v" * 500_000], ts=x.started_ms + 1000 * index, quiet=True)
+    for distance in (0, 1500, 4000, 4001):
+        x.offsets(t, 0, x.started_ms + distance)
+    for offset in (0, 3, 5):
+        x.fetch(t, 0, offset, READ_UNCOMMITTED, shows=False)
+    x.delete_records(t, 3)
+    x.offsets(t, 0, -2)
+    x.offsets(t, 0, x.started_ms)

@@ -46,3 +46,12 @@ def unverified_first_sequence(x: Conversation) -> None:
     x.produce(t, 0, n=1, producer=(pid, e), sequence=7, transactional_id="t", v=11, label=" any sequence")
     x.produce(t, 0, n=1, producer=(pid, e), sequence=9, transactional_id="t", v=11, label=" gap")
     x.produce(t, 0, n=1, producer=(pid, e - 1), sequence=8, transactional_id="t", v=11, label=" older epoch")
+
+
+@scenario("unverified")
+def twopc_switched_off(x: Conversation) -> None:
+    """transaction.two.phase.commit.enable=false, which is the default: 53, whatever the rights are."""
+    x.init("t", v=6, enable_2pc=True)
+    x.init("t", v=6)
+    x.init("t", v=6, enable_2pc=True, label=" an id that is there")
+    x.describe("t")

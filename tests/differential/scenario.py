@@ -86,7 +86,9 @@ KINDS = {
             "group.consumer.session.timeout.ms": 45_000,
         }
     ),
-    "unverified": Kind({"transaction.partition.verification.enable": False}),
+    "unverified": Kind(
+        {"transaction.partition.verification.enable": False, "transaction.two.phase.commit.enable": False}
+    ),
     # where no rule is, everything is allowed; the scenarios are User:ANONYMOUS
     "acl": Kind(AUTHORIZED),
     "acl_cluster": Kind(AUTHORIZED),  # for what cannot be taken back

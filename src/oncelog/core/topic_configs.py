@@ -108,7 +108,6 @@ class TopicSettings:
     is_log_append_time: bool
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
-    min_insync_replicas: int
     segment_size_bytes: int
     segment_ms: int
     segment_jitter_ms: int
@@ -201,7 +200,6 @@ def settings(overrides: Mapping[str, str], broker_value: Callable[[str], str | N
         is_log_append_time=text("message.timestamp.type") == "LogAppendTime",
         timestamp_before_max_ms=int(text("message.timestamp.before.max.ms")),
         timestamp_after_max_ms=int(text("message.timestamp.after.max.ms")),
-        min_insync_replicas=int(text("min.insync.replicas")),
         segment_size_bytes=int(text("segment.bytes")),
         segment_ms=int(text("segment.ms")),
         segment_jitter_ms=int(text("segment.jitter.ms")),

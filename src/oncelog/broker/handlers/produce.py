@@ -115,6 +115,8 @@ class _Produce:
                 self.broker.metrics.limit_hit(limit)
             if outcome.found_in_log:
                 part.response.log_start_offset = partition.rules.log_start_offset
+        elif outcome.batch.size_bytes > partition.log.config.segment_bytes:
+            _refuse(part, ErrorCode.RECORD_LIST_TOO_LARGE, "the batch is larger than a segment of the log")
         else:
             part.batch = outcome.batch
         return part
@@ -141,8 +143,6 @@ class _Produce:
             _refuse(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{known.name} has no partition {index}")
         elif partition.is_offline:
             _refuse(part, ErrorCode.KAFKA_STORAGE_ERROR, "the partition is offline")
-        elif self.message.acks == -1 and partition.settings.min_insync_replicas > 1:
-            _refuse(part, ErrorCode.NOT_ENOUGH_REPLICAS, "min.insync.replicas is above 1 and there is one broker")
         else:
             return partition
         return None
