@@ -142,6 +142,7 @@ def test_a_pattern_from_another_broker_that_cannot_be_read_matches_nothing(shell
     shell.beat("m", 0, regex="t.*")
     group = shell.coordinator.consumer_groups.by_id["g"]
     group.replay(replace(group.members["m"], topic_regex="(?x-broken").metadata_record("g"))
+    shell.create_topic("u", 1)
     shell.advance(10_001)
     shell.beat("m", 1)
     assert group.regexes["(?x-broken"].topics == ()
