@@ -311,7 +311,7 @@ def test_calls_outside_their_time():
                 await c.start()
         with pytest.raises(errors.IllegalState, match="not running"):
             await c.poll(10)
-        with pytest.raises(ConfigurationError, match="not built yet"):
+        with pytest.raises(ConfigurationError, match="read_committed"):
             consumer(broker, order="transaction")
 
     run(work)

@@ -207,7 +207,7 @@ class ProducerConfig(ClientConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
-    """Kafka's consumer keys. `order` is ours."""
+    """Kafka's consumer keys. `order` is ours, with the bounds of what it keeps of open transactions."""
 
     group_id: str | None = None
     group_instance_id: str | None = None
@@ -216,6 +216,8 @@ class ConsumerConfig(ClientConfig):
     client_rack: str = ""
     isolation_level: str = "read_uncommitted"
     order: str = "offset"
+    transaction_order_memory_bytes: int = 67108864
+    transaction_order_disk_bytes: int = 10737418240
     auto_offset_reset: str = "latest"
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = 5000
@@ -238,6 +240,8 @@ class ConsumerConfig(ClientConfig):
         super().__post_init__()
         _one_of("isolation_level", self.isolation_level, ("read_uncommitted", "read_committed"))
         _one_of("order", self.order, ("offset", "transaction"))
+        if self.order == "transaction" and not self.is_read_committed:
+            raise ConfigurationError('order="transaction" needs isolation_level="read_committed"')
         _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
         _one_of("auto_offset_reset", self.auto_offset_reset, ("latest", "earliest", "none"))
         if self.group_id == "":

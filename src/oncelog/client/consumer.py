@@ -23,8 +23,8 @@ from oncelog.client.log_bounds import LogBounds
 from oncelog.client.offset_lookup import EARLIEST, LATEST
 from oncelog.client.positions import RESET_TIMESTAMPS, Positions
 from oncelog.client.records import ConsumerRecord
+from oncelog.core.transaction_order import OrderPosition
 from oncelog.errors import (
-    ConfigurationError,
     IllegalState,
     KafkaError,
     OffsetOutOfRange,
@@ -52,12 +52,10 @@ class Consumer(GroupPart, LogBounds):
 
     def __init__(self, *topics: str, host: Host | None = None, **config: Any) -> None:
         self._config = ConsumerConfig.of(config)
-        if self._config.order == "transaction":
-            raise ConfigurationError('order="transaction" is not built yet; use order="offset"')
         self._host = host or real_host()
         self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._fetcher.arrived.set())
-        self._positions = Positions()
-        self._fetcher = Fetcher(self._cluster, self._config, self._positions)
+        self._positions = Positions(in_transaction_order=self._config.order == "transaction")
+        self._fetcher = Fetcher(self._cluster, self._config, self._positions, self._host.new_spill)
         self._membership: GroupMembership | None = None
         self._protocol: ConsumerProtocol | None = None
         self._topics: tuple[str, ...] = tuple(topics)
@@ -111,6 +109,9 @@ class Consumer(GroupPart, LogBounds):
             log.warning("group %r: no answer while the consumer stopped", self._config.group_id)
         finally:
             await self._cluster.close()
+            for position in self._positions.by_partition.values():
+                if position.order is not None:
+                    position.order.close()
 
     async def _say_goodbye(self) -> None:
         if self._is_started and self._config.group_id is not None:
@@ -305,21 +306,39 @@ class Consumer(GroupPart, LogBounds):
             if position.reset_to is not None:
                 resets[topic_partition] = position.reset_to
             elif topic_partition in committed:
-                position.jump(committed[topic_partition].offset)
+                stored = committed[topic_partition]
+                position.jump(stored.offset, resume=OrderPosition.from_metadata(stored.metadata))
             elif self._config.auto_offset_reset == "none":
                 raise OffsetOutOfRange(f"{topic_partition} has no position and auto_offset_reset is none: call seek")
             else:
                 resets[topic_partition] = RESET_TIMESTAMPS[self._config.auto_offset_reset]
         versions = {tp: self._positions.of(tp).version for tp in resets}
+        resume = await self._order_at_the_end(resets, timeout_ms)
         for topic_partition, found in (await self._lookup(resets, timeout_ms=timeout_ms)).items():
             later = self._positions.by_partition.get(topic_partition)
             if later is not None and later.version == versions[topic_partition] and later.offset is None:
-                later.jump(found.offset)
+                later.jump(found.offset, resume=resume.get(topic_partition))
         self._fetcher.wake()
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go to `offset` of an assigned partition. Raises IllegalState."""
-        self._positions.of(TopicPartition(*partition)).jump(offset)
+    async def _order_at_the_end(
+        self, resets: Mapping[TopicPartition, int], timeout_ms: int | None
+    ) -> dict[TopicPartition, OrderPosition]:
+        """Transaction order from "latest": what is committed from now on, so open transactions are read from their start."""
+        if self._config.order != "transaction":
+            return {}
+        latest = {tp: LATEST for tp, reset_to in resets.items() if reset_to == LATEST}
+        ends = await self._lookup(latest, isolation_level="read_uncommitted", timeout_ms=timeout_ms)
+        return {tp: OrderPosition(found.offset) for tp, found in ends.items()}
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go to `offset` of an assigned partition. Raises IllegalState.
+
+        With order="transaction" a value of `current_positions` or `committed` goes on exactly there; a plain offset
+        begins anew, and of transactions that wrote before it only what lies behind it is handed out.
+        """
+        at = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+        position = self._positions.of(TopicPartition(*partition))
+        position.jump(at.offset, resume=OrderPosition.from_metadata(at.metadata))
         self._fetcher.wake()
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -336,13 +355,14 @@ class Consumer(GroupPart, LogBounds):
         self._fetcher.wake()
 
     async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record of an assigned partition."""
+        """The offset of the next record of an assigned partition; with order="transaction" the one from which it would be
+        read again (`current_positions` has both numbers)."""
         topic_partition = TopicPartition(*partition)
         position = self._positions.of(topic_partition)
         if position.offset is None:
             await self._find_positions([topic_partition])
         assert position.offset is not None
-        return position.offset
+        return position.offset if position.order is None else position.order.restart_offset
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out nothing of these until `resume`."""

@@ -217,11 +217,12 @@ class GroupPart:
         return self._membership.metadata()
 
     def current_positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The known positions of all assigned partitions, as they would be committed."""
+        """The known positions of all assigned partitions, as they would be committed. With order="transaction" the metadata
+        belongs to them: it says what was handed out already."""
         return {
-            tp: OffsetAndMetadata(position.offset, leader_epoch=position.leader_epoch)
+            tp: committable
             for tp, position in self._positions.by_partition.items()
-            if position.offset is not None
+            if (committable := position.committable()) is not None
         }
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None) -> None:

@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from oncelog.client.cluster import VERSION_MAX, Cluster
 from oncelog.client.config import ConsumerConfig
 from oncelog.client.position_check import PositionCheck
 from oncelog.client.positions import RESET_TIMESTAMPS, Chunk, Position, Positions
 from oncelog.client.records import ConsumerRecord
+from oncelog.client.transaction_buffer import Spill, bound
+from oncelog.client.transaction_reader import take_ranges, take_records
 from oncelog.core.aborted_filter import AbortedFilter
 from oncelog.core.client_fetch_session import ClientFetchSession, SessionPartition, Wanted
 from oncelog.core.transaction_requests import Node
-from oncelog.errors import CorruptBatch, CorruptRecord, ErrorCode, KafkaError, OffsetOutOfRange, error_for
+from oncelog.errors import CorruptBatch, CorruptRecord, ErrorCode, IllegalState, KafkaError, OffsetOutOfRange, error_for
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.fetch import (
     FetchPartition,
@@ -35,6 +38,7 @@ from oncelog.wire.schema import ZERO_UUID
 log = logging.getLogger("oncelog.client")
 
 LANES = ("fetch", "fetch too")
+Taker = Callable[..., bool]
 _MOVED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -62,15 +66,18 @@ _ASK_AGAIN = frozenset(
 class Fetcher:
     """Keeps assigned partitions supplied."""
 
-    def __init__(self, cluster: Cluster, config: ConsumerConfig, positions: Positions) -> None:
+    def __init__(
+        self, cluster: Cluster, config: ConsumerConfig, positions: Positions, new_spill: Callable[[], Spill]
+    ) -> None:
         self._cluster, self._config, self._positions = cluster, config, positions
+        self._new_spill = new_spill
         self._woken = asyncio.Event()
         self._busy: set[tuple[Node, str]] = set()
         self._sessions: dict[tuple[Node, str], ClientFetchSession] = {}
         self._check = PositionCheck(cluster, config)
         self._next_first = 0
         self.arrived = asyncio.Event()
-        self.error: KafkaError | None = None
+        self.error: Exception | None = None
 
     def wake(self) -> None:
         """Positions, the assignment or what is prefetched changed."""
@@ -190,7 +197,8 @@ class Fetcher:
             max_wait_ms=self._config.fetch_max_wait_ms,
             min_bytes=self._config.fetch_min_bytes,
             max_bytes=self._config.fetch_max_bytes,
-            isolation_level=1 if self._config.is_read_committed else 0,
+            # Transaction order looks beyond the last stable offset; it decides itself what is committed.
+            isolation_level=1 if self._config.is_read_committed and self._config.order == "offset" else 0,
             session_id=part.session_id,
             session_epoch=part.session_epoch,
             topics=[
@@ -242,6 +250,9 @@ class Fetcher:
         position.high_watermark, position.last_stable_offset = data.high_watermark, data.last_stable_offset
         if data.records is None or not len(data.records):
             return
+        if position.order is not None:
+            self._take_in_order(topic_partition, position, data.records)
+            return
         aborted = AbortedFilter(data.aborted_transactions or ()) if self._config.is_read_committed else None
         try:
             found = [
@@ -253,6 +264,26 @@ class Fetcher:
             return
         if found:
             position.chunks.append(Chunk(found))
+
+    def _take_in_order(
+        self, topic_partition: TopicPartition, position: Position, data: bytes | bytearray | memoryview
+    ) -> None:
+        assert position.order is not None
+        try:
+            for batch in batches(data):
+                position.order.take(batch)
+                position.leader_epoch = batch.partition_leader_epoch
+            position.offset = position.order.next_offset
+            bound(
+                [each.order for each in self._positions.by_partition.values() if each.order is not None],
+                memory_bytes_max=self._config.transaction_order_memory_bytes,
+                disk_bytes_max=self._config.transaction_order_disk_bytes,
+                new_spill=self._new_spill,
+            )
+        except CorruptBatch as error:
+            self.error = _corrupt(topic_partition, position.offset, error)
+        except (IllegalState, OSError) as error:
+            self.error = error
 
     def _partition_failed(self, topic_partition: TopicPartition, position: Position, error_code: int) -> None:
         now_ms = self._cluster.now_ms()
@@ -285,6 +316,8 @@ class Fetcher:
         taken: list[ConsumerRecord] = []
         moved = False
         for topic_partition, position in self._supplied():
+            if position.order is not None:
+                moved |= self._in_order(take_records, topic_partition, position, taken, count_max)
             while position.chunks and len(taken) < count_max:
                 batch, is_visible = _first(position)
                 moved = True
@@ -300,12 +333,12 @@ class Fetcher:
 
     def _give_way(self, topic_partition: TopicPartition, position: Position) -> None:
         """A partition that was emptied goes behind the others."""
-        if not position.chunks:
+        if not position.is_supplied:
             del self._positions.by_partition[topic_partition]
             self._positions.by_partition[topic_partition] = position
 
     def _supplied(self) -> list[tuple[TopicPartition, Position]]:
-        return [(tp, p) for tp, p in self._positions.by_partition.items() if p.chunks and not p.is_paused]
+        return [(tp, p) for tp, p in self._positions.by_partition.items() if p.is_supplied and not p.is_paused]
 
     def _take_records(
         self,
@@ -350,11 +383,22 @@ class Fetcher:
                 return
             self._skip(position, batch)
 
+    def _in_order(
+        self, take: Taker, topic_partition: TopicPartition, position: Position, taken: list[Any], count_max: int
+    ) -> bool:
+        assert position.order is not None
+        try:
+            return take(topic_partition, position.order, taken, count_max, check_crcs=self._config.check_crcs)
+        except CorruptBatch as error:
+            raise _corrupt(topic_partition, position.reached, error) from error
+
     def take_batches(self, count_max: int) -> tuple[list[tuple[TopicPartition, RecordBatch, int, int]], bool]:
         """Parts of batches of together about `count_max` records: (partition, batch, start offset, end offset)."""
         taken: list[tuple[TopicPartition, RecordBatch, int, int]] = []
         left, moved = count_max, False
         for topic_partition, position in self._supplied():
+            if position.order is not None:
+                moved |= self._in_order(take_ranges, topic_partition, position, taken, count_max)
             while position.chunks and left > 0:
                 batch, is_visible = _first(position)
                 moved = True

@@ -75,7 +75,7 @@ class LogBounds:
         """How far this consumer is behind, by partition (default: all assigned); those without a position are left
         out. Asks the brokers."""
         wanted = [TopicPartition(*tp) for tp in partitions] or list(self._positions.by_partition)
-        positions = {tp: offset for tp in wanted if (offset := self._positions.of(tp).offset) is not None}
+        positions = {tp: offset for tp in wanted if (offset := self._positions.of(tp).reached) is not None}
         stable = await self.end_offsets(positions, isolation_level="read_committed")
         ends = await self.end_offsets(positions, isolation_level="read_uncommitted")
         return {
@@ -92,5 +92,6 @@ class LogBounds:
         the end that the isolation level sees, also where only markers or aborted records are left before it. Keep
         polling while it is False: positions move past what is hidden inside `poll`."""
         wanted = [TopicPartition(*tp) for tp in partitions] or list(self._positions.by_partition)
-        ends = await self.end_offsets(wanted)
-        return all((self._positions.of(tp).offset or 0) >= end for tp, end in ends.items())
+        in_order = self._config.order == "transaction"  # which looks beyond the last stable offset
+        ends = await self.end_offsets(wanted, isolation_level="read_uncommitted" if in_order else None)
+        return all((self._positions.of(tp).reached or 0) >= end for tp, end in ends.items())

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from oncelog.client.offset_lookup import EARLIEST, LATEST
+from oncelog.client.transaction_buffer import BufferedBatches
+from oncelog.core.transaction_order import OrderPosition, TransactionOrder
 from oncelog.errors import IllegalState
-from oncelog.types import TopicPartition
+from oncelog.types import OffsetAndMetadata, TopicPartition
 from oncelog.wire.record import Record
 from oncelog.wire.record_batch import RecordBatch
 
@@ -26,7 +28,8 @@ class Chunk:
 class Position:
     """Where one partition stands. `offset` None: not known yet; `reset_to` says which end it is looked up at.
 
-    `version` grows with every jump, so that data fetched for an earlier place is recognised and dropped.
+    `version` grows with every jump, so that data fetched for an earlier place is recognised and dropped. `order` is
+    there with order="transaction": then `offset` is the next one to fetch, and `order` knows what was handed out.
     """
 
     offset: int | None = None
@@ -41,6 +44,28 @@ class Position:
     last_stable_offset: int = -1
     decoded: list[Record] | None = None  # of the batch that is being handed out
     decoded_index: int = 0
+    order: TransactionOrder | None = None
+
+    @property
+    def is_supplied(self) -> bool:
+        """Whether something is here to be handed out."""
+        return bool(self.chunks if self.order is None else self.order.ready)
+
+    @property
+    def reached(self) -> int | None:
+        """How far the application has come."""
+        if self.order is None or self.offset is None:
+            return self.offset
+        return self.order.position.order_point
+
+    def committable(self) -> OffsetAndMetadata | None:
+        """What a group stores of it; None while the place is not known."""
+        if self.offset is None:
+            return None
+        if self.order is None:
+            return OffsetAndMetadata(self.offset, leader_epoch=self.leader_epoch)
+        metadata = self.order.position.to_metadata()
+        return OffsetAndMetadata(self.order.restart_offset, metadata, self.leader_epoch)
 
     def records_of(self, batch: RecordBatch) -> list[Record]:
         """The records of the batch that is being handed out, decoded once."""
@@ -56,8 +81,11 @@ class Position:
         if chunk.index == len(chunk.batches):
             self.chunks.pop(0)
 
-    def jump(self, offset: int | None, *, reset_to: int | None = None) -> None:
-        """Go elsewhere: what was prefetched is dropped."""
+    def jump(self, offset: int | None, *, reset_to: int | None = None, resume: OrderPosition | None = None) -> None:
+        """Go elsewhere: what was prefetched is dropped. `resume`: with order="transaction", what was handed out."""
+        if self.order is not None:
+            self.order.close()
+            self.order = TransactionOrder(BufferedBatches, offset or 0, resume)
         self.offset, self.reset_to = offset, reset_to
         self.leader_epoch = -1
         self.version += 1
@@ -69,13 +97,19 @@ class Position:
 class Positions:
     """The assigned partitions."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_transaction_order: bool = False) -> None:
         self.by_partition: dict[TopicPartition, Position] = {}
+        self._in_transaction_order = in_transaction_order
+
+    def _new_position(self) -> Position:
+        return Position(order=TransactionOrder(BufferedBatches, 0) if self._in_transaction_order else None)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these from now on; those that stay keep their place and what was prefetched."""
         old = self.by_partition
-        self.by_partition = {tp: old.get(tp) or Position() for tp in partitions}
+        self.by_partition = {tp: old.get(tp) or self._new_position() for tp in partitions}
+        for gone in old.keys() - self.by_partition.keys():
+            old[gone].jump(None)
 
     def of(self, topic_partition: TopicPartition) -> Position:
         """The position of an assigned partition. Raises IllegalState."""
@@ -96,7 +130,7 @@ class Positions:
             if position.offset is not None
             and not position.is_paused
             and not position.is_fetching
-            and not position.chunks
+            and not position.is_supplied
             and position.not_before_ms <= now_ms
         ]
 

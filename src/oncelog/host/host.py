@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from oncelog.host.clock import Clock, RealClock
 from oncelog.host.network import Network, RealNetwork
 from oncelog.host.randomness import Random, RealRandom
+from oncelog.host.spill import TemporarySpill
 from oncelog.host.worker import InlineWorker, ThreadWorker, Worker
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Host:
     new_temporary_directory: Callable[[], str] = field(default=_temporary_directory)
     worker: Worker = field(default_factory=InlineWorker)
     disk_space: Callable[[str], tuple[int, int]] = field(default=_unknown_space)  # total and free bytes, -1 unknown
+    new_spill: Callable[[], TemporarySpill] = field(default=TemporarySpill)
 
 
 def real_host() -> Host:
