@@ -264,10 +264,26 @@ class CleaningWorld:
     def check(self) -> None:
         self.sync()
         assert self.committed() == self.expected()
-        offsets = [batch.base_offset for batch in self.batches()]
+        found = self.batches()
+        offsets = [batch.base_offset for batch in found]
         assert offsets == sorted(set(offsets))
+        self._check_look_ups(found)
         names = self.files.list(DIRECTORY)
         assert not [name for name in names if name.endswith((".swap", ".cleaned"))]
+
+    def _check_look_ups(self, found: list[RecordBatch]) -> None:
+        """By offset and by time, from what the indexes of cleaned segments say."""
+        end_offset = self.log.log_end_offset
+        records = [record for batch in found for record in batch.records()]
+        for offset in range(0, end_offset, max(end_offset // 6, 1)):
+            expected = next((batch for batch in found if batch.last_offset >= offset), None)
+            read = self.log.read(offset, 1, end_offset)
+            assert (read and read.base_offset) == (expected and expected.base_offset)
+        for step in range(5):
+            timestamp = START_MS + (self.now_ms - START_MS) * step // 4
+            expected_record = next((record for record in records if record.timestamp >= timestamp), None)
+            told = self.log.offset_for_timestamp(timestamp)
+            assert (told and told.offset) == (expected_record and expected_record.offset)
 
     def producers(self) -> dict[int, tuple[int, int, int]]:
         """What is remembered of each: epoch, last sequence, first offset of the open transaction."""
