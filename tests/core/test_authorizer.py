@@ -93,6 +93,16 @@ def test_super_users_are_written_as_kafka_writes_them():
         super_users_of("alice")
 
 
+def test_decisions_are_remembered_until_a_rule_changes():
+    rules, version = {b"1": rule()}, [0]
+    decides = Authorizer(rules, acls_version=lambda: version[0])
+    assert decides.allows(ALICE, Op.READ, R.TOPIC, "t")
+    del rules[b"1"]
+    assert decides.allows(ALICE, Op.READ, R.TOPIC, "t"), "as decided before"
+    version[0] += 1
+    assert not decides.allows(ALICE, Op.READ, R.TOPIC, "t")
+
+
 def by_the_book(rules, who, operation, name, otherwise):
     """Kafka's rules, in the words of its documentation."""
     about = [

@@ -30,6 +30,7 @@ class Authorization:
             broker.metadata.acls,
             super_users=super_users_of(config.super_users),
             allows_without_acl=config.allow_everyone_if_no_acl_found,
+            acls_version=lambda: broker.metadata.acls_version,
         )
 
     def caller_of(self, request: Request) -> Caller | None:

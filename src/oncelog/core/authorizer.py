@@ -6,7 +6,7 @@ a denial implies nothing. Where no rule is about a resource, `allow.everyone.if.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from oncelog.core.acl import (
@@ -30,6 +30,7 @@ _IMPLIED_BY: dict[int, frozenset[int]] = {
 _NOTHING: frozenset[int] = frozenset()
 # Kafka asks about a topic of this name to learn what a principal may do that no rule mentions.
 _NOBODYS_NAME = "hardcode"
+_DECISIONS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +42,40 @@ class Identity:
 
 
 class Authorizer:
-    """Decides with the rules as they are now: `acls` is the metadata's own mapping, read on every question."""
+    """Decides with the rules as they are now: `acls` is the metadata's own mapping, `acls_version` grows with its changes.
+
+    Decisions are remembered until a rule changes: a reader asks about the same partitions again and again.
+    """
 
     def __init__(
-        self, acls: Mapping[bytes, AclBinding], *, super_users: Collection[str] = (), allows_without_acl: bool = False
+        self,
+        acls: Mapping[bytes, AclBinding],
+        *,
+        super_users: Collection[str] = (),
+        allows_without_acl: bool = False,
+        acls_version: Callable[[], int] = lambda: 0,
     ) -> None:
         self._acls = acls
         self._super_users = frozenset(super_users)
         self._allows_without_acl = allows_without_acl
+        self._acls_version = acls_version
+        self._decided: dict[tuple[str, str, int, int, str], bool] = {}
+        self._decided_with = acls_version()
 
     def allows(self, who: Identity, operation: int, resource_type: int, name: str) -> bool:
         """Whether `who` may do `operation` on the resource."""
         if who.principal in self._super_users:
             return True
+        if self._decided_with != self._acls_version() or len(self._decided) >= _DECISIONS_MAX:
+            self._decided.clear()
+            self._decided_with = self._acls_version()
+        question = (who.principal, who.host, operation, resource_type, name)
+        decided = self._decided.get(question)
+        if decided is None:
+            decided = self._decided[question] = self._decide(who, operation, resource_type, name)
+        return decided
+
+    def _decide(self, who: Identity, operation: int, resource_type: int, name: str) -> bool:
         is_about_it = is_allowed = False
         for acl in self._acls.values():
             if not acl.covers(resource_type, name):

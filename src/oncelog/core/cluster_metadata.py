@@ -63,6 +63,7 @@ class ClusterMetadata:
         self.client_metrics_configs: dict[str, dict[str, str]] = {}
         self.next_producer_id = 0
         self.acls: dict[bytes, AclBinding] = {}
+        self.acls_version = 0  # grows with every change of a rule
         self.client_quotas: dict[Entity, dict[str, float]] = {}
         self.scram_credentials: dict[tuple[str, int], ScramCredentialRecord] = {}
 
@@ -94,8 +95,10 @@ class ClusterMetadata:
     ) -> None:
         if isinstance(record, AclRecord):
             self.acls[record.acl_id] = acl_of(record)
+            self.acls_version += 1
         elif isinstance(record, RemoveAclRecord):
             self.acls.pop(record.acl_id, None)
+            self.acls_version += 1
         elif isinstance(record, ClientQuotaRecord):
             self._apply_quota(record)
         elif isinstance(record, ScramCredentialRecord):
