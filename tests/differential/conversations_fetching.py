@@ -268,3 +268,37 @@ def deleted_records_and_the_aborted_list(x: Conversation) -> None:
     x.delete_records(t, 1)
     for offset in (0, 1, 2, 3, 4):
         x.fetch(t, 0, offset, READ_COMMITTED, shows=False)
+
+
+@family("core", (13, 15, 17))
+def fetch_session_with_unknown_ids(x: Conversation, v: int) -> None:
+    t = x.topic("a")
+    x.produce(t, 0, [b"v"])
+    partitions = [(x.topic_id(t), 0, 0), (UNKNOWN_ID, 0, 0), (ZERO_UUID, 0, 0)]
+    opened = fetch_session(x, v, (0, FIRST), partitions, " one known, two not")
+    for epoch in (1, 2):
+        fetch_session(x, v, (opened, epoch), [])
+    fetch_session(x, v, (opened, 3), [], " forgets an unknown one", [(UNKNOWN_ID, 0)])
+    fetch_session(x, v, (opened, 4), [])
+
+
+@scenario("core")
+def fetch_session_survives_its_topic(x: Conversation) -> None:
+    """A topic that is deleted and made again under the same name is another topic to a session of ids."""
+    t = x.topic("a")
+    x.produce(t, 0, [b"v"])
+    by_id = fetch_session(x, 13, (0, FIRST), [(x.topic_id(t), 0, 0)], " by id")
+    by_name = fetch_session(x, 12, (0, FIRST), [(t, 0, 0)], " by name")
+    x.call("DeleteTopics", 5, topic_names=[t], timeout_ms=5000)
+
+    def gone() -> object:
+        found = x.call("Metadata", 9, topics=[{"name": t}], allow_auto_topic_creation=False).topics[0]
+        return found.error_code or None
+
+    x.until(gone)
+    fetch_session(x, 13, (by_id, 1), [], " it is gone")
+    fetch_session(x, 12, (by_name, 1), [], " it is gone")
+    x.topic("a")
+    x.produce(t, 0, [b"w"])
+    fetch_session(x, 13, (by_id, 2), [], " another one is there")
+    fetch_session(x, 12, (by_name, 2), [], " another one is there")

@@ -45,6 +45,7 @@ MODULES = (
     "producing_in_transactions",
     "reading",
     "restarts",
+    "sessions",
     "single_node",
     "topics",
     "transactional_offsets",
@@ -89,6 +90,7 @@ KINDS = {
     "unverified": Kind(
         {"transaction.partition.verification.enable": False, "transaction.two.phase.commit.enable": False}
     ),
+    "sessions": Kind({"group.min.session.timeout.ms": 100}),
     # where no rule is, everything is allowed; the scenarios are User:ANONYMOUS
     "acl": Kind(AUTHORIZED),
     "acl_cluster": Kind(AUTHORIZED),  # for what cannot be taken back
