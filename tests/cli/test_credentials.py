@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog.cli.dump_log_records import record_row
+from oncelog.wire.log_records.cluster_metadata import ScramCredentialRecord, record_to_value
+from oncelog.wire.record_batch import RecordBatch, build_batch
 from tests.cli.world import Cli
 
 
@@ -15,3 +18,14 @@ def test_set_list_remove(cli: Cli, mechanism: str) -> None:
     assert cli.json("credentials", "list", "carol", status=1)["error"] == "RESOURCE_NOT_FOUND"
     assert cli.json("credentials", "remove", "carol", status=1)["error"] == "RESOURCE_NOT_FOUND"
     cli("credentials", "set", "carol", stdin="", status=2)
+
+
+def test_a_dump_of_the_metadata_hides_them() -> None:
+    kept = ScramCredentialRecord(
+        user="a", mechanism=1, salt=b"salt", stored_key=b"stored", server_key=b"server", iterations=4096
+    )
+    batch = RecordBatch(build_batch([(0, None, record_to_value(kept), ())]))
+    (record,) = batch.records()
+    content = record_row(batch, record, "__cluster_metadata")["content"]
+    assert (content["user"], content["iterations"]) == ("a", 4096)
+    assert {content["salt"], content["stored_key"], content["server_key"]} == {"(hidden)"}

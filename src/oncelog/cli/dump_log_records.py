@@ -20,6 +20,7 @@ from oncelog.wire.record import Record
 from oncelog.wire.record_batch import RecordBatch
 
 TEXT_LENGTH_MAX = 160
+HIDDEN = b"(hidden)"
 CONTROL_TYPES = {
     0: "ABORT",
     1: "COMMIT",
@@ -43,7 +44,10 @@ def _consumer_offsets(batch: RecordBatch, record: Record) -> Any:
 
 
 def _cluster_metadata(_: RecordBatch, record: Record) -> Any:
-    return cluster_metadata.record_from_value(record.value or b"")
+    decoded = cluster_metadata.record_from_value(record.value or b"")
+    if isinstance(decoded, cluster_metadata.ScramCredentialRecord):  # enough to guess the password with
+        return decoded.replace(salt=HIDDEN, stored_key=HIDDEN, server_key=HIDDEN)
+    return decoded
 
 
 DECODERS: dict[str, Decoder] = {
