@@ -16,6 +16,7 @@ from typing import Any
 from oncelog.broker.config import BrokerConfig
 from oncelog.broker.coordinator_load import loading
 from oncelog.broker.coordinator_shell import CoordinatorFailed, CoordinatorShell
+from oncelog.broker.held_request import HeldRequest
 from oncelog.broker.load_times import LoadTimes
 from oncelog.broker.local_partition import LocalPartition
 from oncelog.broker.marker_sender import MarkerSender
@@ -23,7 +24,7 @@ from oncelog.broker.metadata_store import all_batches
 from oncelog.broker.metrics import Metrics
 from oncelog.broker.partitions import Partitions
 from oncelog.broker.producer_id_blocks import ProducerIdBlocks
-from oncelog.broker.request import Later, Reply, Request
+from oncelog.broker.request import Later, Reply, Request, reply_of
 from oncelog.broker.topics import Topics
 from oncelog.core.cluster_metadata import ClusterMetadata
 from oncelog.core.decision import Decision, MarkersToWrite
@@ -64,7 +65,7 @@ class TransactionShell:
     def __init__(self, machine: TransactionCoordinator) -> None:
         self.machine = machine
         self.shell: CoordinatorShell
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, list[Callable[[], None]]] = {}
 
     def appended(self, records: Iterable[Any]) -> None:
         """Pass on to the machine."""
@@ -84,16 +85,36 @@ class TransactionShell:
 
     def _wake(self, transactional_id: str) -> None:
         if transactional_id in self._waiting and not self.machine.is_busy(transactional_id):
-            for waiting in self._waiting.pop(transactional_id):
-                if not waiting.done():
-                    waiting.set_result(None)
+            for then in self._waiting.pop(transactional_id):
+                asyncio.get_running_loop().call_soon(then)
 
-    async def not_busy(self, transactional_id: str) -> None:
-        """Wait until no transition of the id is under way."""
+    def when_not_busy(self, transactional_id: str, then: Callable[[], None]) -> None:
+        """Call `then` in a step of its own once no transition of the id is under way."""
         if self.machine.is_busy(transactional_id):
-            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.setdefault(transactional_id, []).append(waiting)
-            await waiting
+            self._waiting.setdefault(transactional_id, []).append(then)
+        else:
+            asyncio.get_running_loop().call_soon(then)
+
+
+class _CoordinatorOfOne:
+    """A coordinator, as a held request of one id sees it."""
+
+    def __init__(
+        self, transactions: Transactions, holder: TransactionShell, transactional_id: str, decide: Decide
+    ) -> None:
+        self._transactions = transactions
+        self._holder = holder
+        self._transactional_id = transactional_id
+        self._decide = decide
+        self.begin = holder.shell.begin
+
+    def decide(self) -> Decision | None:
+        """Decide anew."""
+        return self._transactions.decide_now(self._holder, self._decide)
+
+    def when_not_busy(self, then: Callable[[], None]) -> None:
+        """Wait for the end of a transition."""
+        self._holder.when_not_busy(self._transactional_id, then)
 
 
 class Transactions:
@@ -222,18 +243,11 @@ class Transactions:
         """
         if not self.is_ready:
             return self._begin_when_ready(transactional_id, decide, refused, request)
-        try:
-            holder = self.coordinator(self._index_of(transactional_id))
-        except CoordinatorFailed as failed:
-            return refused(failed.error_code)
-        decision = decide(holder.machine, self._clock.now_ms())
-        if request is not None and _only_waits(decision):
-            return self._held(holder, request, transactional_id, decide, decision, refused)
-        later = Later(keeps_turn=True)
-        holder.shell.begin(
-            decision, lambda code: later.give(decision.reply if code is ErrorCode.NONE else refused(code))
-        )
-        return later
+        return self._begin(transactional_id, decide, refused, request)
+
+    def decide_now(self, holder: TransactionShell, decide: Decide) -> Decision | None:
+        """A decision, unless producer ids have to be reserved first."""
+        return decide(holder.machine, self._clock.now_ms()) if self.is_ready else None
 
     def vouches_for(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
@@ -265,47 +279,34 @@ class Transactions:
     ) -> Reply:
         try:
             await self.make_ready()  # and nothing is awaited between it and the decision that may take a producer id
-            holder = self.coordinator(self._index_of(transactional_id))
-            decision = decide(holder.machine, self._clock.now_ms())
-            if request is not None and _only_waits(decision):
-                return await self._held(holder, request, transactional_id, decide, decision, refused)
-            return await holder.shell.perform(decision)
         except CoordinatorFailed as failed:
             return refused(failed.error_code)
+        return await reply_of(self._begin(transactional_id, decide, refused, request))
 
-    def _held(
-        self,
-        holder: TransactionShell,
-        request: Request,
-        transactional_id: str,
-        decide: Decide,
-        decision: Decision,
-        refused: Callable[[ErrorCode], Reply],
-    ) -> Coroutine[Any, Any, Reply]:
-        """Perform `decision` now, in the step that made it, and decide anew each time a transition has ended."""
-        done = holder.shell.perform(decision)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._config().add_partitions_to_txn_retry_backoff_max_ms / 1000
-
-        async def held() -> Reply:
-            nonlocal decision, done
-            try:
-                while _only_waits(decision) and loop.time() < deadline:
-                    request.hold()
-                    try:
-                        async with asyncio.timeout_at(deadline):
-                            await done
-                            await holder.not_busy(transactional_id)
-                    except TimeoutError:
-                        return decision.reply
-                    await self._ensure_producer_ids()
-                    decision = decide(holder.machine, self._clock.now_ms())
-                    done = holder.shell.perform(decision)
-                return await done
-            except CoordinatorFailed as failed:
-                return refused(failed.error_code)
-
-        return held()
+    def _begin(
+        self, transactional_id: str, decide: Decide, refused: Callable[[ErrorCode], Reply], request: Request | None
+    ) -> Reply | Later:
+        try:
+            holder = self.coordinator(self._index_of(transactional_id))
+        except CoordinatorFailed as failed:
+            return refused(failed.error_code)
+        decision = decide(holder.machine, self._clock.now_ms())
+        if request is not None and _only_waits(decision):
+            held = HeldRequest(
+                request,
+                _CoordinatorOfOne(self, holder, transactional_id, decide),
+                decision,
+                only_waits=_only_waits,
+                refused=refused,
+                deadline=asyncio.get_running_loop().time()
+                + self._config().add_partitions_to_txn_retry_backoff_max_ms / 1000,
+            )
+            return held.later
+        later = Later(keeps_turn=True)
+        holder.shell.begin(
+            decision, lambda code: later.give(decision.reply if code is ErrorCode.NONE else refused(code))
+        )
+        return later
 
     async def _ensure_producer_ids(self) -> None:
         try:
