@@ -38,4 +38,4 @@ def mutated(random: Random, data: bytes, first: int = 0) -> bytes:
             changed[at:at] = changed[there : there + random.randrange(1, 40)]
         else:
             changed += random.randbytes(random.randrange(1, 20))
-    return bytes(changed)
+    return bytes(changed) or b"\0"
