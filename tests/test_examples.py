@@ -30,6 +30,12 @@ def test_the_embedded_broker_shows_only_what_was_committed() -> None:
     assert asyncio.run(example("embedded_broker").main()) == [b"3 apples"]
 
 
+def test_a_long_transaction_delays_nobody_in_transaction_order() -> None:
+    meanwhile, afterwards = asyncio.run(example("transaction_order").main())
+    assert meanwhile == [b"sale 1", b"sale 2"]
+    assert afterwards == [b"month end: interest", b"month end: fees"]
+
+
 def test_readme_shows_the_example_that_runs() -> None:
     readme = (ROOT / "README.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
