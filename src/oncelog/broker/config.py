@@ -160,7 +160,7 @@ class BrokerConfig:
     producer_id_expiration_check_interval_ms: int = _int(600_000)
     # oncelog's own: limits (docs/limits.md), metrics, console
     oncelog_first_request_max_bytes: int = _int(2_097_152)
-    oncelog_request_max_items: int = _int(250_000, dynamic=True)
+    oncelog_request_max_items: int = _int(100_000, dynamic=True)
     oncelog_request_receive_timeout_ms: int = _int(30_000, dynamic=True)
     oncelog_connection_max_in_flight: int = _int(100)
     oncelog_connection_max_unsent_bytes: int = _int(1_048_576)
