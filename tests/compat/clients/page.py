@@ -9,6 +9,7 @@ from typing import Any
 
 from oncelog.wire.api import APIS, ApiKey
 from tests.compat.clients.checks import CHECKS
+from tests.compat.stories_of_tools import STORIES
 
 HERE = pathlib.Path(__file__).parent
 RESULTS = HERE / "results.json"
@@ -70,6 +71,7 @@ def render() -> str:
         ("absent", _remarks(ordered)),
         ("versions", _versions(ordered)),
         ("drills", _drills(saved["drills"])),
+        ("stories", str(len(STORIES))),
     ):
         assert f"@{name}@" in text, name
         text = text.replace(f"@{name}@", table)

@@ -179,7 +179,7 @@ class Client:
         return response.groups[0][2]
 
     def delete_group(self, group):
-        raise Absent("no call to delete a group")
+        raise Absent("groups are listed and described; there is no call to delete one")
 
     def delete_records(self, topic, partition, before_offset):
         run(self._admin.delete_records({TopicPartition(topic, partition): RecordsToDelete(before_offset)}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 
 import confluent_kafka
 from confluent_kafka import KafkaException, TopicPartition
@@ -82,11 +81,8 @@ class Consumer:
         self.inner = confluent_kafka.Consumer(config)
 
     def poll(self, seconds):
-        records, deadline = [], time.monotonic() + seconds
-        while not records or time.monotonic() < deadline:
-            message = self.inner.poll(max(0.0, deadline - time.monotonic()))
-            if message is None:
-                break
+        records, message = [], self.inner.poll(seconds)
+        while message is not None:
             if message.error():
                 raise KafkaException(message.error())
             records.append(
@@ -99,6 +95,7 @@ class Consumer:
                     message.timestamp()[1],
                 )
             )
+            message = self.inner.poll(0)
         return records
 
     def assignment(self):
