@@ -1,6 +1,7 @@
 """Has every conversation with Apache Kafka again and compares, or writes down what it says: `--write`.
 
 `--differences` asks oncelog instead and writes down where it answers otherwise; the page of differences must then say why.
+`--random N` has N conversations of seeds that were never recorded, with both brokers, and compares.
 `--only PATTERN` takes the conversations whose name matches (as a shell would), and leaves the others as they are written.
 """
 
@@ -10,12 +11,14 @@ import argparse
 import difflib
 import fnmatch
 import pathlib
+import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
 
 from tests.differential.brokers import ApacheKafkaNode, Node, OncelogNode, kafka_launcher
 from tests.differential.connection import ConnectionClosed, NoReply
+from tests.differential.conversations_random import random_scenarios
 from tests.differential.scenario import KINDS, Kind, all_scenarios, as_file, kind_of, prepare, sections, transcript
 
 RECORDED = pathlib.Path(__file__).parent / "apache_kafka_4_3.txt"
@@ -87,11 +90,25 @@ def write_differences(names: list[str]) -> None:
     print(f"differential: {len(differing)} conversations differ from Apache Kafka's")
 
 
+def compare_at_random(launcher: str, count: int) -> int:
+    """Exit status 1 when one of `count` conversations that begin now goes otherwise with oncelog."""
+    first = random.randrange(10**9)
+    names = random_scenarios([f"at{first + index}" for index in range(count)])
+    print(f"differential: {count} conversations at random, seeds {names[0]} and on")
+    theirs, ours = ask(apache_kafka(launcher), names), ask(oncelog, names)
+    differing = {name: lines for name in names if (lines := difference(theirs[name], ours[name]))}
+    for name, lines in differing.items():
+        print("\n".join([f"## {name}", *lines]))
+    print(f"differential: {len(names)} conversations at random, {len(differing)} differ")
+    return 1 if differing else 0
+
+
 def main() -> int:
     """Exit 1 when a conversation went otherwise than recorded, 77 without Java."""
     parser = argparse.ArgumentParser(prog="python -m tests.differential.record", description=__doc__)
     parser.add_argument("--write", action="store_true", help="replace the recorded file")
     parser.add_argument("--differences", action="store_true", help="write differences.txt, from oncelog")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="new ones, with both brokers")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="these conversations only")
     arguments = parser.parse_args()
     names = chosen(arguments.only)
@@ -102,6 +119,8 @@ def main() -> int:
     if launcher is None:
         print("differential: skipped, Apache Kafka needs Java 17 and mvn")
         return 77
+    if arguments.random:
+        return compare_at_random(launcher, arguments.random)
     found = ask(apache_kafka(launcher), names)
     before = recorded()
     changed = {name: lines for name in found if (lines := difference(before.get(name, []), found[name]))}

@@ -43,6 +43,7 @@ MODULES = (
     "prepared",
     "producing",
     "producing_in_transactions",
+    "random",
     "reading",
     "restarts",
     "sessions",
