@@ -70,6 +70,7 @@ class LogCleaner:
         self._config = config
         self._metrics = metrics
         self._uncleanable: dict[LocalPartition, str] = {}
+        self._lock = asyncio.Lock()
         self.figures = CleanerFigures()
 
     @property
@@ -84,7 +85,11 @@ class LogCleaner:
                 await asyncio.sleep(max(self._config().log_cleaner_backoff_ms, 1) / 1000)
 
     async def clean_dirtiest(self) -> bool:
-        """Clean the partition with the largest dirty share, if any is due; whether one was."""
+        """Clean the partition with the largest dirty share, if any is due; whether one was. One at a time."""
+        async with self._lock:
+            return await self._clean_dirtiest()
+
+    async def _clean_dirtiest(self) -> bool:
         found = await self._dirtiest()
         if found is None:
             return False
