@@ -154,7 +154,15 @@ def test_a_group_changes_its_protocol_while_members_run(server):
                 await write(world, topic, 40, 4)
                 await until(lambda: len(set(seen)) == 40)
                 async with world.admin() as admin:
-                    assert f"{world.name}-g" in {each.group_id for each in await admin.list_groups()}
+                    described = (await admin.describe_groups(f"{world.name}-g"))[f"{world.name}-g"]
+                assert (described.group_type, described.state, described.protocol_name) == (
+                    "consumer",
+                    "Stable",
+                    "uniform",
+                )
+                assert described.group_epoch == described.assignment_epoch
+                held = {p for member in described.members for p in member.partitions}
+                assert held == old.consumer.assignment() | new.consumer.assignment()
             await until(lambda: old.has(4))
             await write(world, topic, 40, 4)
             await until(lambda: len(set(seen)) == 80)

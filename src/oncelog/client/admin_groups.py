@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from oncelog.client.admin_session import AdminSession
 from oncelog.client.group_offsets import commit_offsets, fetch_committed, group_key
 from oncelog.core.transaction_requests import GroupMetadata, Node
-from oncelog.errors import MalformedMessage, error_for
+from oncelog.errors import ErrorCode, MalformedMessage, UnsupportedVersion, error_for
 from oncelog.types import OffsetAndMetadata, TopicPartition
 from oncelog.wire.consumer_protocol import assignment_from_bytes
+from oncelog.wire.messages.consumer_group_describe import Assignment, ConsumerGroupDescribeRequest
+from oncelog.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from oncelog.wire.messages.delete_groups import DeleteGroupsRequest
 from oncelog.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
 from oncelog.wire.messages.list_groups import ListGroupsRequest
@@ -34,18 +36,21 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member and what it reads."""
+    """A member and what it reads. In a consumer group (KIP-848) also its epoch and what it is to read."""
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     client_host: str
     partitions: tuple[TopicPartition, ...]
+    member_epoch: int | None = None
+    target_partitions: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group; state "Dead" where it does not exist (in brokers that say so)."""
+    """A group; state "Dead" where it does not exist (in brokers that say so). `group_type` is "classic" or "consumer";
+    `protocol_name` is the assignor. Only a consumer group has epochs."""
 
     group_id: str
     state: str
@@ -53,6 +58,9 @@ class GroupDescription:
     protocol_name: str
     coordinator_id: int
     members: tuple[GroupMember, ...]
+    group_type: str = "classic"
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
 
 
 class AdminGroups(AdminSession):
@@ -70,15 +78,34 @@ class AdminGroups(AdminSession):
         return sorted(found, key=lambda group: group.group_id)
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
-        """State and members. Raises GroupIdNotFound (from Apache Kafka 4 on)."""
+        """State and members, of groups of both protocols. Raises GroupIdNotFound (from Apache Kafka 4 on)."""
 
         async def ask(node: Node, keys: list[str]) -> list[GroupDescription]:
-            response = await self._cluster.request(node, DescribeGroupsRequest(groups=keys))
-            return [_description(group, node) for group in response.groups]
+            found = await self._describe_consumer_groups(node, keys)
+            rest = [key for key in keys if key not in {each.group_id for each in found}]
+            if rest:
+                response = await self._cluster.request(node, DescribeGroupsRequest(groups=rest))
+                found += [_description(group, node) for group in response.groups]
+            return found
 
         ids = [group_ids] if isinstance(group_ids, str) else list(group_ids)
         answers = await self._by_coordinator("describe groups", 0, ids, ask)
         return {group.group_id: group for answer in answers for group in answer}
+
+    async def _describe_consumer_groups(self, node: Node, keys: list[str]) -> list[GroupDescription]:
+        """Those of KIP-848 among these groups; none where the broker knows no such groups."""
+        try:
+            response = await self._cluster.request(node, ConsumerGroupDescribeRequest(group_ids=keys))
+        except UnsupportedVersion:
+            return []
+        found = []
+        for group in response.groups:
+            if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                continue
+            if group.error_code:
+                raise error_for(group.error_code, f"group {group.group_id!r}")
+            found.append(_consumer_description(group, node))
+        return found
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
         """Delete groups without members. Raises GroupNotEmpty, GroupIdNotFound."""
@@ -133,6 +160,38 @@ def _description(group: DescribedGroup, node: Node) -> GroupDescription:
         node.node_id,
         tuple(_member(member) for member in group.members),
     )
+
+
+def _consumer_description(group: DescribedConsumerGroup, node: Node) -> GroupDescription:
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        "consumer",
+        group.assignor_name,
+        node.node_id,
+        tuple(
+            GroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                _partitions(member.assignment),
+                member.member_epoch,
+                _partitions(member.target_assignment),
+            )
+            for member in group.members
+        ),
+        "consumer",
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
+def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    found = [
+        TopicPartition(each.topic_name, index) for each in assignment.topic_partitions for index in each.partitions
+    ]
+    return tuple(sorted(found))
 
 
 def _member(member: DescribedGroupMember) -> GroupMember:
