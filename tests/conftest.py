@@ -4,5 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 
+from hypothesis import HealthCheck, settings
+
 installed = any(point.name == "oncelog" for point in importlib.metadata.entry_points(group="pytest11"))
 pytest_plugins = [] if installed else ["oncelog.testing.plugin"]
+
+# A busy machine must not decide a test: neither by how long an example took, nor by how long it took to find one.
+settings.register_profile("oncelog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("oncelog")
