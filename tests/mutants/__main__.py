@@ -38,6 +38,10 @@ def main() -> int:
     chosen = [m for m in MUTANTS if not options.only or options.only in m.name or options.only in m.file]
     tree = ROOT / "build" / "mutants" / "tree"
     copy_tree(tree)
+    for stage, command in STAGES[: options.stages]:
+        if failure := _failure(tree, stage, command):
+            print(f"mutants: the suite fails without any mistake, so it proves nothing: {failure}")
+            return 2
     results = []
     for number, mutant in enumerate(chosen, 1):
         began = time.monotonic()
