@@ -7,7 +7,7 @@ import shutil
 import time
 from dataclasses import replace
 
-from oncelog.errors import DamagedLog, ErrorCode
+from oncelog.errors import DamagedLog, ErrorCode, StorageError
 from oncelog.log import cleaner as log_cleaner
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest
@@ -337,5 +337,70 @@ def test_the_loop_is_not_held_while_a_log_is_cleaned(tmp_path):
             lags.sort()
             assert len(lags) > 20
             assert lags[len(lags) // 2] < 0.02, lags[-5:]
+
+    run(work())
+
+
+def test_a_stop_at_any_moment_of_a_cleaning_loses_nothing(tmp_path):
+    async def work():
+        expected: dict[str, str] = {}
+        for delay_ms in (0, 1, 2, 3, 5, 8, 12, 20):
+            async with broker_and_client(tmp_path, log_cleaner_backoff_ms="1") as (broker, client):
+                await client.create("t", **EAGER) if not expected else None
+                assert await table(client) == expected
+                small_segments(broker, T0, 400)
+                for index in range(30):
+                    rows = [(f"k{index % 5}", f"{delay_ms} {index} " * 9)]
+                    await put(client, "t", *rows)
+                    expected |= dict(rows)
+                await asyncio.sleep(delay_ms / 1000)
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            assert await table(client) == expected
+            assert broker.partitions.cleaned_offset(T0)
+            assert not [p.name for p in (tmp_path / "t-0").iterdir() if p.suffix in (".swap", ".cleaned")]
+
+    run(work())
+
+
+def test_compact_and_delete_does_both(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            config = EAGER | {"cleanup_policy": "compact,delete", "retention_ms": "3600000"}
+            await client.create("t", **config)
+            small_segments(broker, T0)
+            expected, _ = await fill(client)
+            while await broker.log_cleaner.clean_dirtiest():
+                pass
+            assert await table(client) == expected
+            now_ms = broker.host.clock.now_ms()
+            assert await broker.partitions.apply_retention(now_ms) == 0
+            assert await broker.partitions.apply_retention(now_ms + 7_200_000) > 1
+            partition = broker.partitions.get(T0)
+            assert partition.rules.log_start_offset == partition.log_end_offset
+            assert not await broker.log_cleaner.clean_dirtiest()
+            await put(client, "t", ("k", "new"))
+            assert await client.read("t", offset=partition.log_end_offset - 1) == ["new"]
+
+    run(work())
+
+
+def test_a_full_disk_only_postpones_a_cleaning(tmp_path, monkeypatch):
+    async def work():
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            await client.create("t", **EAGER)
+            small_segments(broker, T0)
+            expected, _ = await fill(client)
+            real = log_cleaner._Output.finish
+
+            def full(self):
+                raise StorageError("No space left on device")
+
+            monkeypatch.setattr(log_cleaner._Output, "finish", full)
+            assert not await broker.log_cleaner.clean_dirtiest()
+            assert not list((tmp_path / "t-0").glob("*.cleaned")), "what was half written takes no room"
+            monkeypatch.setattr(log_cleaner._Output, "finish", real)
+            assert await table(client) == expected
+            assert await broker.log_cleaner.clean_dirtiest()
+            assert await table(client) == expected
 
     run(work())

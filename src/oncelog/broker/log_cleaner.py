@@ -8,6 +8,7 @@ until a restart and says so, as in Apache Kafka.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from oncelog.errors import DamagedLog, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.syncer import Syncer
 from oncelog.host.worker import Pace, WorkCancelled, Worker
-from oncelog.log.cleaner import Cleaned, Cleaner, Cleaning
+from oncelog.log.cleaner import Cleaned, Cleaner, Cleaning, remove_cleaned
 from oncelog.log.cleaning_plan import CleaningPlan, CompactionRules, plan_cleaning, sources_of
 from oncelog.log.files import DirectoryNames
 from oncelog.log.offset_map import keys_max_for
@@ -174,6 +175,11 @@ class LogCleaner:
                     await self._swap(partition, cleaned)
                 read += cleaned.source_size_bytes
                 written += cleaned.size_bytes
+        except StorageError:
+            if not partition.is_offline:  # a full disk, or damage: what was half written only takes room
+                with contextlib.suppress(StorageError):
+                    remove_cleaned(self._files.files, log.directory)
+            raise
         finally:
             log.end_cleaning()
         await self._partitions.note_cleaned(partition, end_offset)
