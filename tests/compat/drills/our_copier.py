@@ -67,12 +67,12 @@ async def copy(consumer: Consumer, producer: Producer, *, aborts: bool) -> None:
         outcome = f"aborted: {error}"
     if outcome != "committed":
         await producer.abort_transaction()
-        owned = consumer.assignment()
-        for where, offset in (await consumer.committed(owned)).items():
-            if offset is None:
-                await consumer.seek_to_beginning(where)
+        stored = await consumer.committed(consumer.assignment())
+        for where in consumer.assignment():
+            if where in stored:
+                consumer.seek(where, stored[where].offset)
             else:
-                consumer.seek(where, offset.offset)
+                await consumer.seek_to_beginning(where)
     print(json.dumps({"records": len(records), "outcome": outcome}), flush=True)
 
 
