@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from oncelog.errors import ErrorCode
+from oncelog.log.open_files import OPEN_FILES_MAX
 from oncelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from oncelog.wire.messages.list_transactions import ListTransactionsRequest
 from tests.broker.world import Client
@@ -110,14 +111,14 @@ async def measure_partitions(folder: pathlib.Path, count: int) -> list[Figure]:
     async with serving(broker) as (ready_s, client):
         figures.append(Figure("ready after SIGKILL", ready_s, "s", 25 * max(count / 2000, 0.2)))
         assert await ends(client, "wide", everyone) == [1] * count, "nothing is lost"
-        figures.append(Figure("files open then", open_files(broker.process.pid, folder), "", 1100))
+        figures.append(Figure("files open then", open_files(broker.process.pid, folder), "", OPEN_FILES_MAX))
         begun = time.monotonic()
         assert broker.stop() == 0
         figures.append(Figure("clean stop", time.monotonic() - begun, "s"))
     async with serving(broker) as (ready_s, client):
         figures.append(Figure("ready after a clean stop", ready_s, "s", 15 * max(count / 2000, 0.2)))
         assert await ends(client, "wide", everyone) == [1] * count
-        figures.append(Figure("files open then", open_files(broker.process.pid, folder), "", 1100))
+        figures.append(Figure("files open then", open_files(broker.process.pid, folder), "", OPEN_FILES_MAX))
         figures.append(Figure("resident memory with them idle", resident_bytes(broker.process.pid) / 2**20, "MiB"))
         topics = {path.name.rpartition("-")[0] for path in broker.data.iterdir() if path.is_dir()}
         assert topics == {"__cluster_metadata", "wide"}, f"internal topics exist from their first use: {topics}"
