@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from oncelog.broker.broker import Broker
 from oncelog.broker.config import ConfigInvalid, properties_from
 from oncelog.errors import DamagedLog, StorageError
-from oncelog.host.memory import keep_freed_memory
 from oncelog.host.limits import raise_open_files_limit
+from oncelog.host.memory import keep_freed_memory
 from oncelog.host.network import NetworkFailed
 
 DEFAULT_DATA_DIR = "./oncelog-data"
