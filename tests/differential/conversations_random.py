@@ -1,7 +1,7 @@
 """Conversations that nobody thought of: clients of both protocols do at random what clients may do, and what they may not.
 
 What is known to differ (docs/differences-from-kafka.md) is left out: a duplicate after its transaction's end, EndTxn of the
-old protocol after implicit add, an init with an epoch ahead.
+old protocol after implicit add, an init with an epoch ahead, the retry of the bump to the last epoch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from tests.differential.conversation import READ_COMMITTED, Conversation
 from tests.differential.scenario import family
 
 SEEDS = [f"seed{number}" for number in range(25)]
+LATE_SEEDS = [f"seed{number}" for number in range(15)]
 STEPS = 24
+LAST = 32766
 
 
 class Client:
@@ -145,7 +147,7 @@ class Client:
             self.finish(commit=False)
         before = self.who
         self.producer_id, self.epoch_now = self.x.init(self.name, *before, v=5 if self.is_new else 4)
-        if self.rng.random() < 0.5:
+        if self.rng.random() < 0.5 and self.epoch_now != LAST:
             self.x.init(self.name, *before, label=" retry")
         self.sequences = [0, 0]
 
@@ -197,7 +199,15 @@ def random_transactions(x: Conversation, seed: str) -> None:
     x.offset_fetch("g", [(t, [0])], stable=True)
 
 
+@family("seeded", LATE_SEEDS, t=LAST - 4, u=LAST - 3)
+def random_at_the_last_epochs(x: Conversation, seed: str) -> None:
+    """The same, with ids that have been used thirty thousand times."""
+    random_transactions(x, f"late {seed}")
+
+
 def random_scenarios(seeds: Iterable[str]) -> list[str]:
     """Conversations of other seeds, by name."""
+    seeds = list(seeds)
     family("core", seeds)(random_transactions)
-    return [f"random_transactions_{seed}" for seed in seeds]
+    family("seeded", seeds, t=LAST - 4, u=LAST - 3)(random_at_the_last_epochs)
+    return [f"random_{kind}_{seed}" for seed in seeds for kind in ("transactions", "at_the_last_epochs")]

@@ -189,6 +189,9 @@ def prepare(node: Node, kind: str, names: Iterable[str]) -> None:
     seeds = {_seed_prefix(name) + key: last for name in names for key, last in SEEDS.get(name, {}).items()}
     if kind == "default" and seeds:
         node.seed(seeds)
+        conversation = Conversation(*node.address)
+        conversation.init(None)  # a broker that has just started has no producer ids to give away
+        conversation.close()
 
 
 def as_file(title: str, found: dict[str, list[str]]) -> str:
