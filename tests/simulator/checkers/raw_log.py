@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from oncelog.errors import CorruptBatch
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.transaction_state import TransactionRecord, record_from_key_value
 from oncelog.wire.record_batch import RecordBatch, batches
@@ -33,11 +34,14 @@ def read_logs(disk: SimFiles, directory: str) -> RawLogs:
         if not name.endswith(".log") or not index.isdigit() or topic == CLUSTER_METADATA:
             continue
         found = by_partition.setdefault(TopicPartition(topic, int(index)), [])
-        for batch in batches(content):
-            if batch.check_crc() is not None:
-                corrupt.append(f"{path}: offset {batch.base_offset} has a bad checksum")
-                break
-            found.append(batch)
+        try:
+            for batch in batches(content):
+                if batch.check_crc() is not None:
+                    corrupt.append(f"{path}: offset {batch.base_offset} has a bad checksum")
+                    break
+                found.append(batch)
+        except CorruptBatch as error:
+            corrupt.append(f"{path}: {error}")
     coordinator = []
     for name, found in sorted(by_partition.items()):
         if name.topic == TRANSACTION_STATE:
