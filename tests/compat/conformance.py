@@ -60,6 +60,7 @@ def main() -> int:
             )
         results["Apache Kafka's tools"] = pytest("-n", "2", "--dist", "loadfile", *TOOLS, ONCELOG_CONFORMANCE="1")
         results["Apache Kafka's answers, anew"] = module("tests.differential.record")
+        results["both brokers, at random"] = module("tests.differential.record", "--random", "50")
     results["other people's clients"] = module("tests.compat.clients")
     results["drills with SIGKILL"] = module("tests.compat.drills")
     failed = [name for name, passed in results.items() if passed is False]
