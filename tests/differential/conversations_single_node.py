@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.differential.conversation import Conversation
+from tests.differential.batches import batch_of
+from tests.differential.conversation import Conversation, produce_request
 from tests.differential.scenario import family, scenario
 
 EXACT, DEFAULT, ANY = 0, 1, 2
@@ -224,3 +225,38 @@ def apis_between_brokers(x: Conversation) -> None:
     """AllocateProducerIds is the controller's."""
     frame = x.connection().frame("AllocateProducerIds", 0, {"broker_id": 1, "broker_epoch": -1})
     x.probe("AllocateProducerIds", frame)
+
+
+@scenario("core")
+def quotas_slow_clients_down(x: Conversation) -> None:
+    """The answer comes at once, with the time that the client should wait; others are not touched."""
+    t = x.topic("a")
+    slow = x.name("slow")
+    ops = [set_quota("producer_byte_rate", 10.0), set_quota("consumer_byte_rate", 10.0)]
+    x.ask("AlterClientQuotas", 1, entries=[{"entity": entity(client_id=slow), "ops": ops}], validate_only=False)
+    x.pause(0.5)
+    for client_id in (slow, "another"):
+        for round_ in range(2):
+            connection = x.connection()
+            batch = batch_of([b"v" * 2000], timestamp_ms=x.started_ms)
+            frame = connection.frame("Produce", 9, produce_request(t, 0, batch, v=9), client_id=client_id)
+            connection.send_bytes(frame)
+            throttle_ms = connection.receive("Produce", 9)[1].throttle_time_ms
+            x.say(f"produce of {client_id}, {round_}", f"throttled={throttle_ms > 0}")
+    for client_id in (slow, "another"):
+        connection = x.connection()
+        where = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+        fields = {
+            "max_wait_ms": 0,
+            "min_bytes": 0,
+            "max_bytes": 1 << 20,
+            "topics": [{"topic": t, "partitions": [where]}],
+        }
+        for round_ in range(2):
+            connection.send_bytes(connection.frame("Fetch", 11, fields, client_id=client_id))
+            reply = connection.receive("Fetch", 11)[1]
+            found = len(reply.responses) and len(reply.responses[0].partitions[0].records or b"") > 0
+            x.say(f"fetch of {client_id}, {round_}", f"throttled={reply.throttle_time_ms > 0} data={bool(found)}")
+            connection = x.connection()
+    removals = [{"key": each["key"], "value": 0.0, "remove": True} for each in ops]
+    x.ask("AlterClientQuotas", 1, " removes", entries=[{"entity": entity(client_id=slow), "ops": removals}])
