@@ -188,6 +188,14 @@ class IllegalState(OncelogError):
     """The call does not fit the state of the object, for example `send` after `prepare_transaction`."""
 
 
+class RecordDeserialization(OncelogError):
+    """A consumer's deserializer could not read a record: `offset` of `topic_partition`, where the position stays."""
+
+    def __init__(self, message: str, topic_partition: tuple[str, int], offset: int) -> None:
+        super().__init__(message)
+        self.topic_partition, self.offset = topic_partition, offset
+
+
 class InstanceFenced(OncelogError):
     """A newer instance of a dual writer took over; of the transaction that met this nothing was written."""
 

@@ -151,7 +151,7 @@ def test_a_million_buffered_records_need_less_than_256_mib(broker: TestBroker) -
             output, _ = reader.communicate("go\n", timeout=200)
     count, memory_mib = map(int, output.split())
     assert count == 1_000_000
-    assert memory_mib < 256
+    assert memory_mib < 256, memory_mib
 
 
 def test_a_bound_on_the_disk_says_what_to_do(broker: TestBroker) -> None:

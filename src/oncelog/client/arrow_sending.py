@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from oncelog.client.config import ProducerConfig
+from oncelog.core.partitioner import Partitioner
 from oncelog.wire.arrow_records import EncodedRecords, encode_from_arrow, rows_by_partition
 from oncelog.wire.compression import Codec
 from oncelog.wire.record_batch import HEADER_BYTES, build_batch_of_section
@@ -61,13 +62,39 @@ def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa
 
 
 def partitioned_rows(
-    batch: pa.RecordBatch, partition_count: int, partition: int | None, keyless_partition: int
+    batch: pa.RecordBatch,
+    partition_count: int,
+    partition: int | None,
+    keyless_partition: int,
+    partitioner: Partitioner | None = None,
 ) -> list[tuple[int, pa.Array | None]]:
-    """Partitions and the indexes of their rows, in order; None is all rows."""
+    """Partitions and the indexes of their rows, in order; None is all rows. `partitioner` None: Java's, compiled."""
     if not batch.num_rows:
         return []
     if partition is not None:
         return [(partition, None)]
     if partition_count == 1 and "partition" not in batch.schema.names:
         return [(0, None)]
+    if partitioner is not None:
+        batch = _with_partitions(batch, partition_count, keyless_partition, partitioner)
     return list(rows_by_partition(batch, partition_count, keyless_partition=keyless_partition))
+
+
+def _with_partitions(
+    batch: pa.RecordBatch, partition_count: int, keyless_partition: int, partitioner: Partitioner
+) -> pa.RecordBatch:
+    """With a column that says what another partitioner than Java's chooses: a call for each row."""
+    import pyarrow as pa
+
+    keys = batch.column("key").to_pylist() if "key" in batch.schema.names else [None] * batch.num_rows
+    chosen = (partitioner(_key_bytes(key), partition_count) for key in keys)
+    partitions = [keyless_partition if each is None else each for each in chosen]
+    if "partition" in batch.schema.names:
+        said = batch.column("partition").to_pylist()
+        partitions = [mine if each is None else each for each, mine in zip(said, partitions, strict=True)]
+        batch = batch.drop_columns(["partition"])
+    return batch.append_column("partition", pa.array(partitions, pa.int32()))
+
+
+def _key_bytes(key: bytes | str | None) -> bytes | None:
+    return key.encode() if isinstance(key, str) else key

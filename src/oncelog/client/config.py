@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from oncelog.core.partitioner import PARTITIONERS, Partitioner
 from oncelog.errors import ConfigurationError
 from oncelog.wire.compression import Codec
 
@@ -39,10 +40,6 @@ _HAS_NO_MEANING = frozenset(
         "partitioner_adaptive_partitioning_enable",
         "partitioner_ignore_keys",
         "partitioner_availability_timeout_ms",
-        "key_serializer",
-        "value_serializer",
-        "key_deserializer",
-        "value_deserializer",
         "compression_gzip_level",
         "compression_lz4_level",
         "compression_zstd_level",
@@ -52,6 +49,9 @@ _HAS_NO_MEANING = frozenset(
         "security_providers",
     }
 )
+
+CODING = frozenset({"key_serializer", "value_serializer", "key_deserializer", "value_deserializer"})
+"""Functions here; the names of Java classes in somebody's properties file say nothing to us."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,9 +103,10 @@ class ClientConfig:
         taken: dict[str, Any] = {}
         for name, value in values.items():
             field = fields.get(name)
-            if field is not None:
+            is_java_class = name in CODING and isinstance(value, str)
+            if field is not None and not is_java_class:
                 taken[name] = _converted(name, value, str(field.type))
-            elif name in _HAS_NO_MEANING:
+            elif name in _HAS_NO_MEANING or is_java_class:
                 log.warning("%s: %s has no meaning in oncelog and is ignored", cls.KIND, name)
             else:
                 raise ConfigurationError(_unknown(cls.KIND, name, fields))
@@ -141,6 +142,9 @@ class ProducerConfig(ClientConfig):
     delivery_timeout_ms: int = 120000
     retries: int = 2147483647
     max_in_flight_requests_per_connection: int = 5
+    partitioner: Any = "murmur2_random"
+    key_serializer: Any = None
+    value_serializer: Any = None
 
     KIND: ClassVar[str] = "producer"
 
@@ -159,6 +163,9 @@ class ProducerConfig(ClientConfig):
             raise ConfigurationError(f"acks={self.acks} needs enable_idempotence=False")
         if self.is_idempotent and not 1 <= self.max_in_flight_requests_per_connection <= 5:
             raise ConfigurationError("max_in_flight_requests_per_connection must be 1 to 5 with idempotence")
+        if not callable(self.partitioner):
+            _one_of("partitioner", str(self.partitioner), tuple(PARTITIONERS))
+        _functions(self, "key_serializer", "value_serializer")
         if self.transaction_two_phase_commit_enable and self.transactional_id is None:
             raise ConfigurationError("transaction_two_phase_commit_enable needs a transactional_id")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
@@ -181,6 +188,12 @@ class ProducerConfig(ClientConfig):
         if config.transaction_two_phase_commit_enable and "transaction_timeout_ms" in values:
             raise ConfigurationError("transaction_timeout_ms has no meaning with transaction_two_phase_commit_enable")
         return config
+
+    @property
+    def choose_partition(self) -> Partitioner:
+        """The function behind `partitioner`."""
+        chosen: Partitioner = self.partitioner if callable(self.partitioner) else PARTITIONERS[self.partitioner]
+        return chosen
 
     @property
     def is_idempotent(self) -> bool:
@@ -233,6 +246,8 @@ class ConsumerConfig(ClientConfig):
     allow_auto_create_topics: bool = True
     exclude_internal_topics: bool = True
     partition_assignment_strategy: str = "range,cooperative-sticky"
+    key_deserializer: Any = None
+    value_deserializer: Any = None
 
     KIND: ClassVar[str] = "consumer"
 
@@ -242,6 +257,7 @@ class ConsumerConfig(ClientConfig):
         _one_of("order", self.order, ("offset", "transaction"))
         if self.order == "transaction" and not self.is_read_committed:
             raise ConfigurationError('order="transaction" needs isolation_level="read_committed"')
+        _functions(self, "key_deserializer", "value_deserializer")
         _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
         _one_of("auto_offset_reset", self.auto_offset_reset, ("latest", "earliest", "none"))
         if self.group_id == "":
@@ -274,6 +290,13 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise ConfigurationError(f"{name}={value}: expected one of {', '.join(allowed)}")
 
 
+def _functions(config: ClientConfig, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not callable(value):
+            raise ConfigurationError(f"{name}={value!r}: expected a function")
+
+
 def _unknown(kind: str, name: str, fields: Mapping[str, Any]) -> str:
     near = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
     return f"{kind}: unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
@@ -281,8 +304,8 @@ def _unknown(kind: str, name: str, fields: Mapping[str, Any]) -> str:
 
 def _converted(name: str, value: Any, kind: str) -> Any:
     """Strings become what the key takes; other values must be of that type already."""
-    if value is None and "None" in kind:
-        return None
+    if kind == "Any" or (value is None and "None" in kind):
+        return value
     base = kind.removesuffix(" | None")
     if name == "bootstrap_servers" and isinstance(value, list | tuple):
         return ",".join(value)

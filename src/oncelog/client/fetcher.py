@@ -14,6 +14,7 @@ from typing import Any
 
 from oncelog.client.cluster import VERSION_MAX, Cluster
 from oncelog.client.config import ConsumerConfig
+from oncelog.client.deserializing import decoder_of
 from oncelog.client.position_check import PositionCheck
 from oncelog.client.positions import RESET_TIMESTAMPS, Chunk, Position, Positions
 from oncelog.client.records import ConsumerRecord
@@ -22,7 +23,16 @@ from oncelog.client.transaction_reader import take_ranges, take_records
 from oncelog.core.aborted_filter import AbortedFilter
 from oncelog.core.client_fetch_session import ClientFetchSession, SessionPartition, Wanted
 from oncelog.core.transaction_requests import Node
-from oncelog.errors import CorruptBatch, CorruptRecord, ErrorCode, IllegalState, KafkaError, OffsetOutOfRange, error_for
+from oncelog.errors import (
+    CorruptBatch,
+    CorruptRecord,
+    ErrorCode,
+    IllegalState,
+    KafkaError,
+    OffsetOutOfRange,
+    RecordDeserialization,
+    error_for,
+)
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.fetch import (
     FetchPartition,
@@ -70,7 +80,7 @@ class Fetcher:
         self, cluster: Cluster, config: ConsumerConfig, positions: Positions, new_spill: Callable[[], Spill]
     ) -> None:
         self._cluster, self._config, self._positions = cluster, config, positions
-        self._new_spill = new_spill
+        self._new_spill, self._decode = new_spill, decoder_of(config)
         self._woken = asyncio.Event()
         self._busy: set[tuple[Node, str]] = set()
         self._sessions: dict[tuple[Node, str], ClientFetchSession] = {}
@@ -312,8 +322,22 @@ class Fetcher:
             raise error
 
     def take(self, count_max: int) -> tuple[list[ConsumerRecord], bool]:
-        """Up to `count_max` records; and whether any position moved (also past what is hidden)."""
+        """Up to `count_max` records; and whether any position moved (also past what is hidden).
+
+        A record that cannot be deserialized ends it; where it is the first, raises RecordDeserialization.
+        """
         taken: list[ConsumerRecord] = []
+        try:
+            moved = self._take_into(taken, count_max)
+        except RecordDeserialization:
+            if not taken:
+                raise
+            moved = True
+        if moved:
+            self.wake()
+        return taken, moved
+
+    def _take_into(self, taken: list[ConsumerRecord], count_max: int) -> bool:
         moved = False
         for topic_partition, position in self._supplied():
             if position.order is not None:
@@ -327,9 +351,7 @@ class Fetcher:
                 self._take_records(topic_partition, position, batch, taken, count_max)
             self._skip_hidden(position)
             self._give_way(topic_partition, position)
-        if moved:
-            self.wake()
-        return taken, moved
+        return moved
 
     def _give_way(self, topic_partition: TopicPartition, position: Position) -> None:
         """A partition that was emptied goes behind the others."""
@@ -357,15 +379,18 @@ class Fetcher:
         except CorruptBatch as error:
             raise _corrupt(topic_partition, position.offset, error) from error
         timestamp_type, offset = batch.timestamp_type, position.offset
-        index = position.decoded_index
-        while index < len(records) and len(taken) < count_max:
-            found = records[index]
-            index += 1
-            if found.offset >= offset:
-                offset, timestamp, key, value, headers = found
-                taken.append(ConsumerRecord(topic, partition, offset, timestamp, timestamp_type, key, value, headers))
-                offset += 1
-        position.decoded_index, position.offset = index, offset
+        index, decode = position.decoded_index, self._decode
+        try:
+            while index < len(records) and len(taken) < count_max:
+                found = records[index]
+                if found.offset >= offset:
+                    at, timestamp, key, value, headers = found
+                    record = ConsumerRecord(topic, partition, at, timestamp, timestamp_type, key, value, headers)
+                    taken.append(record if decode is None else decode(record))
+                    offset = at + 1
+                index += 1
+        finally:  # a deserializer may raise: what came before is handed out
+            position.decoded_index, position.offset = index, offset
         if index >= len(records):
             self._skip(position, batch)
 
@@ -388,7 +413,14 @@ class Fetcher:
     ) -> bool:
         assert position.order is not None
         try:
-            return take(topic_partition, position.order, taken, count_max, check_crcs=self._config.check_crcs)
+            return take(
+                topic_partition,
+                position.order,
+                taken,
+                count_max,
+                check_crcs=self._config.check_crcs,
+                decode=self._decode,
+            )
         except CorruptBatch as error:
             raise _corrupt(topic_partition, position.reached, error) from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,7 +17,7 @@ from oncelog.client.cluster_view import TopicView
 from oncelog.client.config import ProducerConfig, snake_case
 from oncelog.client.records import Delivery, RecordMetadata
 from oncelog.client.sender import Sender
-from oncelog.core.partitioner import StickyPartitioner, partition_for_key
+from oncelog.core.partitioner import StickyPartitioner
 from oncelog.core.producer_batch import ProducerBatch, record_size_bytes
 from oncelog.core.record_accumulator import AccumulatorConfig, RecordAccumulator
 from oncelog.core.transaction_manager import TransactionManager, TransactionManagerConfig, again
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("oncelog.client")
 
 Headers = Iterable[tuple[str, bytes | None]]
+JAVAS = "murmur2_random"
 _OPEN = (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR)
 
 
@@ -138,19 +139,22 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: Any = None,
+        key: Any = None,
         headers: Headers | Mapping[str, bytes | None] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
         """Buffer one record; waits for metadata and room at most `max_block_ms`. Await the result for its metadata.
 
-        `partition` None: by the key's hash, or sticky where there is no key. `timestamp_ms` None: now. Raises
-        RecordTooLarge, RequestTimedOut, the error of the transaction, IllegalState.
+        `key` and `value` are bytes or None, or what `key_serializer` and `value_serializer` make bytes of. `partition`
+        None: as `partitioner` says, by Java's hash of the key unless told otherwise, sticky where there is no key.
+        `timestamp_ms` None: now. Raises RecordTooLarge, RequestTimedOut, the error of the transaction, IllegalState,
+        TypeError for what is not bytes, and whatever a serializer raises; nothing was buffered then.
         """
         self._check_may_send()
-        key, value = _as_bytes("key", key), _as_bytes("value", value)
+        key = _as_bytes("key", key, self._config.key_serializer)
+        value = _as_bytes("value", value, self._config.value_serializer)
         pairs = _header_pairs(headers) if headers else ()
         size_bytes = record_size_bytes(key, value, pairs)
         if size_bytes > self._config.max_request_size:
@@ -175,8 +179,8 @@ class Producer:
     async def send_and_wait(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: Any = None,
+        key: Any = None,
         headers: Headers | Mapping[str, bytes | None] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -185,7 +189,7 @@ class Producer:
         return await (await self.send(topic, value, key, headers, partition, timestamp_ms))
 
     async def send_many(
-        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], *, partition: int | None = None
+        self, topic: str, records: Iterable[tuple[Any, Any]], *, partition: int | None = None
     ) -> list[Delivery]:
         """Buffer (key, value) pairs, in order."""
         return [await self.send(topic, value, key, partition=partition) for key, value in records]
@@ -204,7 +208,8 @@ class Producer:
         for name, part in by_topic(batch, topic):
             view = await self._cluster.topic(name, timeout_ms=self._config.max_block_ms, may_create=True)
             keyless = self._sticky.partition(name, view.led_partitions, part.nbytes)
-            for index, rows in partitioned_rows(part, len(view.partitions), partition, keyless):
+            rule = None if self._config.partitioner == JAVAS else self._config.choose_partition
+            for index, rows in partitioned_rows(part, len(view.partitions), partition, keyless, rule):
                 topic_partition = TopicPartition(name, self._choose_partition(view, None, index, 0))
                 for source in sections(part, rows, now_ms, self._config):
                     await self._buffer_section(topic_partition, source)
@@ -257,8 +262,11 @@ class Producer:
             if partition not in view.partitions:
                 raise InvalidPartitions(f"topic {view.name!r} has no partition {partition}")
             return partition
-        if key is not None:
-            return partition_for_key(key, len(view.partitions))
+        chosen = self._config.choose_partition(key, len(view.partitions))
+        if chosen is not None:
+            if chosen not in view.partitions:
+                raise InvalidPartitions(f"the partitioner chose {chosen} of topic {view.name!r}, which it has not")
+            return chosen
         return self._sticky.partition(view.name, view.led_partitions, size_bytes)
 
     async def _wait_for_room(self, size_bytes: int) -> None:
@@ -400,8 +408,10 @@ class Producer:
         return sorted((await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms)).partitions)
 
 
-def _as_bytes(what: str, content: Any) -> bytes | None:
+def _as_bytes(what: str, content: Any, serializer: Callable[[Any], Any] | None = None) -> bytes | None:
     """Keys and values are bytes; told here, where the caller is, not when the batch is written."""
+    if serializer is not None:
+        content = serializer(content)
     if content is None or isinstance(content, bytes):
         return content
     if isinstance(content, bytearray | memoryview):

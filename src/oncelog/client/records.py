@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from oncelog.core.producer_batch import Acknowledged, ProducerBatch
 from oncelog.core.transaction_manager import again
@@ -35,15 +35,18 @@ class RecordMetadata:
 
 
 class ConsumerRecord(NamedTuple):
-    """A record read from a partition. `timestamp_ms` is -1 where there is none; `headers` may repeat a name."""
+    """A record read from a partition. `timestamp_ms` is -1 where there is none; `headers` may repeat a name.
+
+    `key` and `value` are bytes or None, or what the consumer's deserializers make of them.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
     timestamp_type: int
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: tuple[tuple[str, bytes | None], ...]
 
     @property
@@ -66,6 +69,19 @@ class Delivery:
     def done(self) -> bool:
         """Whether the outcome is known."""
         return self._batch.outcome is not None
+
+    def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
+        """Call back soon after the outcome is known: `result()` has it then. As a future does it: from the event loop, which
+        also takes what the callback raises."""
+        loop = asyncio.get_running_loop()
+        if self.done():
+            loop.call_soon(callback, self)
+        else:
+
+            def ended(_: ProducerBatch) -> None:
+                loop.call_soon(callback, self)
+
+            self._batch.on_done.append(ended)
 
     def result(self) -> RecordMetadata:
         """The outcome, once `done`. Raises the error of a failed record."""

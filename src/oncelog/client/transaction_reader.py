@@ -17,8 +17,9 @@ def take_records(
     count_max: int,
     *,
     check_crcs: bool,
+    decode: Callable[[ConsumerRecord], ConsumerRecord] | None = None,
 ) -> bool:
-    """Add records until there are `count_max`; whether anything moved. Raises CorruptBatch."""
+    """Add records until there are `count_max`; whether anything moved. Raises CorruptBatch, RecordDeserialization."""
     topic, partition = topic_partition
     moved = False
     for unit, batch in _parts(order, lambda: len(taken) < count_max):
@@ -30,10 +31,11 @@ def take_records(
         records, timestamp_type, index = unit.decoded, batch.timestamp_type, unit.decoded_index
         while index < len(records) and len(taken) < count_max:
             offset, timestamp, key, value, headers = records[index]
-            index += 1
             if offset >= unit.from_offset:
-                taken.append(ConsumerRecord(topic, partition, offset, timestamp, timestamp_type, key, value, headers))
+                record = ConsumerRecord(topic, partition, offset, timestamp, timestamp_type, key, value, headers)
+                taken.append(record if decode is None else decode(record))
                 unit.from_offset = offset + 1
+            index += 1
         unit.decoded_index = index
         if index == len(records):
             unit.from_offset = max(unit.from_offset, batch.end_offset)
@@ -47,6 +49,7 @@ def take_ranges(
     count_max: int,
     *,
     check_crcs: bool,  # noqa: ARG001 - left to who decodes them
+    decode: object = None,  # noqa: ARG001 - columns stay bytes
 ) -> bool:
     """Add (partition, batch, start offset, end offset) of together about `count_max` records; whether anything moved."""
     moved, left = False, count_max - sum(max(end - start, 0) for _, _, start, end in taken)

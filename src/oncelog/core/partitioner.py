@@ -1,12 +1,13 @@
-"""Which partition a record goes to: Kafka's murmur2 of the key, or one partition for a while where there is no key.
+"""Which partition a record goes to: a hash of the key, or one partition for a while where there is no key.
 
-The hash must equal the Java client's bit for bit, else one key lands in two partitions when clients of two languages
-share a topic. Randomness comes in as a function, so that the simulator can repeat a run.
+The hash must equal that of the other clients of the topic bit for bit, else one key lands in two partitions: murmur2 is
+Java's, CRC-32 ("consistent") librdkafka's. Randomness comes in as a function, so that the simulator can repeat a run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from zlib import crc32
 
 _MASK = 0xFFFFFFFF
 _SEED = 0x9747B28C
@@ -32,6 +33,24 @@ def murmur2(data: bytes) -> int:
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """The partition of a key among `partition_count`, as the Java producer chooses it."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+def consistent_partition_for_key(key: bytes, partition_count: int) -> int:
+    """The partition of a key among `partition_count`, as librdkafka chooses it unless it is told otherwise."""
+    return crc32(key) % partition_count
+
+
+Partitioner = Callable[[bytes | None, int], int | None]
+"""Key and partition count to a partition; None: one that is the same for a while."""
+
+PARTITIONERS: dict[str, Partitioner] = {
+    "murmur2_random": lambda key, count: None if key is None else partition_for_key(key, count),
+    "murmur2": lambda key, count: partition_for_key(key or b"", count),
+    "consistent_random": lambda key, count: consistent_partition_for_key(key, count) if key else None,
+    "consistent": lambda key, count: consistent_partition_for_key(key or b"", count),
+    "random": lambda _key, _count: None,
+}
+"""By librdkafka's names. Java's default is `murmur2_random`, librdkafka's `consistent_random`."""
 
 
 class StickyPartitioner:

@@ -1,0 +1,42 @@
+"""A consumer's deserializers: bytes become what the application works with, and what cannot be read is said exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from oncelog.client.config import ConsumerConfig
+from oncelog.client.records import ConsumerRecord
+from oncelog.errors import RecordDeserialization
+from oncelog.types import TopicPartition
+
+Decode = Callable[[ConsumerRecord], ConsumerRecord]
+
+
+def decoder_of(config: ConsumerConfig) -> Decode | None:
+    """What each record goes through; None where nothing is configured."""
+    key_deserializer, value_deserializer = config.key_deserializer, config.value_deserializer
+    if key_deserializer is None and value_deserializer is None:
+        return None
+
+    def decode(record: ConsumerRecord) -> ConsumerRecord:
+        key = record.key if key_deserializer is None else _read("key", key_deserializer, record.key, record)
+        value = record.value if value_deserializer is None else _read("value", value_deserializer, record.value, record)
+        return record._replace(key=key, value=value)
+
+    return decode
+
+
+def _read(what: str, deserializer: Callable[[Any], Any], content: bytes | None, record: ConsumerRecord) -> Any:
+    if content is None:
+        return None
+    try:
+        return deserializer(content)
+    except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError, IndexError, EOFError) as error:
+        where = TopicPartition(record.topic, record.partition)
+        raise RecordDeserialization(
+            f"{where} at offset {record.offset}: the {what} cannot be read: {error!r}; seek to {record.offset + 1} to "
+            "pass over it",
+            where,
+            record.offset,
+        ) from error
