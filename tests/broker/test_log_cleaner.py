@@ -404,3 +404,22 @@ def test_a_full_disk_only_postpones_a_cleaning(tmp_path, monkeypatch):
             assert await table(client) == expected
 
     run(work())
+
+
+def test_a_damaged_cleaner_checkpoint_means_that_everything_is_cleaned_again(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            await client.create("t", **EAGER)
+            small_segments(broker, T0)
+            expected, _ = await fill(client)
+            while await broker.log_cleaner.clean_dirtiest():
+                pass
+        (tmp_path / "cleaner-offset-checkpoint").write_text("0\nmany\n")
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            assert await table(client) == expected
+            while await broker.log_cleaner.clean_dirtiest():
+                pass
+            assert await table(client) == expected
+            assert broker.partitions.cleaned_offset(T0)
+
+    run(work())
