@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterable
 
 from tests.differential.conversation import READ_COMMITTED, Conversation
+from tests.differential.conversations_levels import level
 from tests.differential.scenario import family
 
 SEEDS = [f"seed{number}" for number in range(25)]
@@ -169,7 +170,9 @@ class Client:
 
 
 @family("core", SEEDS)
-def random_transactions(x: Conversation, seed: str) -> None:
+def random_transactions(
+    x: Conversation, seed: str, now_and_then: Callable[[random.Random], None] = lambda rng: None
+) -> None:
     rng = random.Random(f"transactions {seed}")
     t = x.topic("a", 2)
     x.find_group("g")
@@ -191,6 +194,7 @@ def random_transactions(x: Conversation, seed: str) -> None:
         rng.choices([act for _, act in doing], [weight for weight, _ in doing])[0]()
         if rng.random() < 0.2:
             x.produce(t, rng.randrange(2), [b"plain"])
+            now_and_then(rng)
     for client in clients:
         if client.is_open:
             client.finish(commit=rng.random() < 0.5)
@@ -203,6 +207,14 @@ def random_transactions(x: Conversation, seed: str) -> None:
 def random_at_the_last_epochs(x: Conversation, seed: str) -> None:
     """The same, with ids that have been used thirty thousand times."""
     random_transactions(x, f"late {seed}")
+
+
+@family("levels", LATE_SEEDS[:8])
+def random_level_changes(x: Conversation, seed: str) -> None:
+    """The same, while transaction.version goes from 2 to 1 and back."""
+    level(x, 2)
+    random_transactions(x, f"levels {seed}", lambda rng: level(x, rng.choice((1, 2))))
+    level(x, 2)
 
 
 def random_scenarios(seeds: Iterable[str]) -> list[str]:
