@@ -229,7 +229,7 @@ class ConsumerConfig(ClientConfig):
     client_rack: str = ""
     isolation_level: str = "read_uncommitted"
     order: str = "offset"
-    transaction_order_memory_bytes: int = 67108864
+    transaction_order_memory_bytes: int = 33554432
     transaction_order_disk_bytes: int = 10737418240
     auto_offset_reset: str = "latest"
     enable_auto_commit: bool = True

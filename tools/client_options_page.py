@@ -1,0 +1,106 @@
+"""Writes docs/client-options.md from the clients' configuration classes: every option, Kafka's key, default and meaning.
+
+`python tools/client_options_page.py`; a test says when the page is old or an option has no meaning here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from oncelog.client.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
+
+PAGE = pathlib.Path(__file__).parent.parent / "docs" / "client-options.md"
+
+OURS = {"keep_prepared_txn", "order", "transaction_order_memory_bytes", "transaction_order_disk_bytes", "partitioner"}
+
+MEANINGS = {
+    "bootstrap_servers": "brokers to begin with, `HOST:PORT[,HOST:PORT]`",
+    "client_id": "the name that brokers see: in logs, metrics and quotas",
+    "request_timeout_ms": "how long one request waits for its answer",
+    "retry_backoff_ms": "the first pause before a retry; doubles, with jitter, up to",
+    "retry_backoff_max_ms": "this pause",
+    "reconnect_backoff_ms": "the first pause before connecting again; doubles up to",
+    "reconnect_backoff_max_ms": "this pause",
+    "metadata_max_age_ms": "after which time topics and leaders are asked for again",
+    "socket_connection_setup_timeout_ms": "how long connecting may take",
+    "default_api_timeout_ms": "how long a call may take in all, its retries included",
+    "security_protocol": "only PLAINTEXT is there",
+    "transactional_id": "the producer's name over its lives; makes transactions possible",
+    "transaction_timeout_ms": "after which time the coordinator aborts an open transaction; excludes two-phase commit",
+    "transaction_two_phase_commit_enable": "KIP-939: transactions wait for their decision without a timeout",
+    "keep_prepared_txn": "whether `start` keeps what an earlier life prepared (None: with two-phase commit)",
+    "enable_idempotence": "batches carry sequences, so that a retry is stored once",
+    "acks": "`all`: stored safely; `1`: written by the leader; `0`: no answer",
+    "linger_ms": "how long a batch waits for more records",
+    "batch_size": "bytes after which a batch is closed",
+    "buffer_memory": "bytes of records that wait; then `send` waits",
+    "compression_type": "`none`, `gzip`, `snappy`, `lz4`, `zstd`",
+    "max_request_size": "the largest record, and the largest request, in bytes",
+    "max_block_ms": "how long a call waits for room, metadata or the end of a transaction",
+    "delivery_timeout_ms": "how long a record may take until its outcome is told",
+    "retries": "how often a batch is sent again; `delivery_timeout_ms` is the better bound",
+    "max_in_flight_requests_per_connection": "Produce requests under way to one broker; 1 to 5 with idempotence",
+    "partitioner": "`murmur2_random` (Java's), `consistent_random` (librdkafka's), `murmur2`, `consistent`, `random`, or a "
+    "function of key and partition count",
+    "key_serializer": "a function that makes bytes of a key",
+    "value_serializer": "a function that makes bytes of a value",
+    "group_id": "the group that shares the partitions and keeps the positions",
+    "group_instance_id": "a static member's name: it may come back without a rebalance",
+    "group_protocol": "`classic`, or `consumer` (KIP-848: the broker assigns)",
+    "group_remote_assignor": "with `group_protocol=consumer`: the broker's assignor, `uniform` or `range`",
+    "client_rack": "where this consumer is",
+    "isolation_level": "`read_committed` hides open and aborted transactions",
+    "order": "`offset`, or `transaction`: whole transactions as they are committed ([more](transaction-order.md))",
+    "transaction_order_memory_bytes": "how much of open transactions is kept in memory",
+    "transaction_order_disk_bytes": "how much of them is kept in a temporary file",
+    "auto_offset_reset": "where to begin without a position: `latest`, `earliest`, `none`",
+    "enable_auto_commit": "positions are committed by themselves",
+    "auto_commit_interval_ms": "and how often",
+    "session_timeout_ms": "without a heartbeat for so long a member is out of its group",
+    "heartbeat_interval_ms": "how often a classic member says that it lives",
+    "max_poll_interval_ms": "without a `poll` for so long a member leaves",
+    "max_poll_records": "records of one `poll` at most",
+    "fetch_min_bytes": "a broker waits until it has so much",
+    "fetch_max_bytes": "bytes of one fetch at most",
+    "fetch_max_wait_ms": "and no longer than this",
+    "max_partition_fetch_bytes": "bytes of one partition in a fetch at most",
+    "check_crcs": "verify each batch's checksum",
+    "allow_auto_create_topics": "subscribing may create a topic",
+    "exclude_internal_topics": "patterns do not match internal topics",
+    "partition_assignment_strategy": "`range`, `roundrobin`, `sticky`, `cooperative-sticky`, in the order of preference",
+    "key_deserializer": "a function that reads a key's bytes; for `poll`, not for `poll_arrow`",
+    "value_deserializer": "the same for the value; a record that it cannot read is named, and the position stays there",
+}
+
+
+def render() -> str:
+    """The page."""
+    parts = [
+        "# Every option of the clients",
+        "Keyword arguments of `Producer`, `Consumer` and `Admin` (and those of `oncelog.sync`), or Kafka's dotted keys through",
+        "`from_config({...})` and properties files. An unknown one is refused with the nearest known name; keys of Kafka's",
+        "that mean nothing here are taken with a warning. Written by `tools/client_options_page.py`.",
+    ]
+    for title, config in (
+        ("All clients", ClientConfig),
+        ("Producer", ProducerConfig),
+        ("Consumer", ConsumerConfig),
+        ("Admin", AdminConfig),
+    ):
+        inherited = set() if config is ClientConfig else {field.name for field in dataclasses.fields(ClientConfig)}
+        fields = [field for field in dataclasses.fields(config) if field.name not in inherited]
+        if fields:
+            parts += ["", f"## {title}", "| option | Kafka's key | default | meaning |", "|---|---|---|---|"]
+            parts += [_row(field) for field in fields]
+    return "\n".join(parts) + "\n"
+
+
+def _row(field: dataclasses.Field[object]) -> str:
+    key = "ours" if field.name in OURS else f"`{field.name.replace('_', '.')}`"
+    return f"| `{field.name}` | {key} | `{field.default}` | {MEANINGS[field.name]} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")
+    print(f"{PAGE.name} written")
