@@ -92,7 +92,9 @@ class Client:
             result = self.rng.random() < 0.5
             if self.is_new and not commit and not result:
                 result = True  # an abort of the old epoch is a retry; of anything else it would be an empty abort
-            self.x.end(self.name, *before, result, v=5 if self.is_new else 4, label=" once more", settle=True)
+            again = self.x.end(self.name, *before, result, v=5 if self.is_new else 4, label=" once more", settle=True)
+            if self.is_new and again[0] >= 0:  # the first one was refused, this one is an end
+                self.producer_id, self.epoch_now = again
 
     def settled(self, partition: int) -> None:
         """Wait for this partition's marker: another client's transaction may hold the last stable offset."""
