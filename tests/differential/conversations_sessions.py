@@ -8,7 +8,7 @@ from tests.differential.conversation import Conversation, error_name
 from tests.differential.conversations_group_members import RANGE, Member, describe
 from tests.differential.scenario import scenario
 
-SHORT_MS = 600
+SHORT_MS = 1000
 
 
 def join(
@@ -54,7 +54,7 @@ def session_runs_out(x: Conversation) -> None:
 def session_is_kept_by_heartbeats(x: Conversation) -> None:
     x.find_group("g")
     m, g = alone(x, "g")
-    for _ in range(6):
+    for _ in range(7):
         x.pause(0.2)
         assert x.call("Heartbeat", 4, group_id=x.name("g"), generation_id=g, member_id=m).error_code == 0
     x.heartbeat("g", g, m)
@@ -68,7 +68,7 @@ def session_is_kept_by_commits(x: Conversation) -> None:
     m, g = alone(x, "g")
     topics = [{"name": t, "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
     fields = {"group_id": x.name("g"), "generation_id_or_member_epoch": g, "member_id": m, "topics": topics}
-    for _ in range(6):
+    for _ in range(7):
         x.pause(0.2)
         x.call("OffsetCommit", 8, **fields)
     x.heartbeat("g", g, m)
@@ -91,7 +91,7 @@ def member_that_was_given_an_id_and_never_came(x: Conversation) -> None:
     fields: dict[str, Any] = {"protocol_type": "consumer", "protocols": RANGE, "session_timeout_ms": SHORT_MS}
     fields |= {"rebalance_timeout_ms": 60_000, "group_id": x.name("g")}
     given = x.call("JoinGroup", 7, member_id="", **fields)
-    x.pause(1.2)
+    x.pause(1.7)
     late = x.call("JoinGroup", 7, member_id=given.member_id, **fields)
     x.say("too late", error_name(late.error_code))
     describe(x, "g")

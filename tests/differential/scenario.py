@@ -68,12 +68,12 @@ AUTHORIZED = {
 }
 KINDS = {
     "default": Kind(),
-    # transactional ids are forgotten after three quiet seconds, producers after two
+    # transactional ids and producers are forgotten after three quiet seconds
     "expiry": Kind(
         {
             "transactional.id.expiration.ms": 3000,
             "transaction.remove.expired.transaction.cleanup.interval.ms": 100,
-            "producer.id.expiration.ms": 2000,
+            "producer.id.expiration.ms": 3000,
             "producer.id.expiration.check.interval.ms": 100,
         }
     ),
