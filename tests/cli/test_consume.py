@@ -105,3 +105,10 @@ def test_wrong_usage(cli: Cli, topic: str, arguments: tuple[object, ...]) -> Non
 
 def test_a_partition_that_is_not_there(cli: Cli, topic: str) -> None:
     assert "has partitions 0 to 1, not 5" in cli("consume", "consume:0,5", "-e", status=1).stderr
+
+
+def test_an_unknown_setting_is_refused_with_the_nearest_name_of_any_client(cli: Cli, topic: str) -> None:
+    refused = cli("consume", topic, "-e", "-X", "ordr=transaction", status=2)
+    assert "-X: unknown option 'ordr'; did you mean 'order'?" in refused.stderr
+    refused = cli("consume", topic, "-e", "-X", "linger.mss=1", status=2)
+    assert "did you mean 'linger.ms'?" in refused.stderr

@@ -11,7 +11,15 @@ from typing import Any, Protocol
 from oncelog.cli.command import Settings
 from oncelog.cli.output import Failed
 from oncelog.client.admin import Admin
-from oncelog.client.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig, snake_case
+from oncelog.client.config import (
+    HAS_NO_MEANING,
+    AdminConfig,
+    ClientConfig,
+    ConsumerConfig,
+    ProducerConfig,
+    check_known,
+    snake_case,
+)
 from oncelog.client.consumer import Consumer
 from oncelog.client.producer import Producer
 
@@ -66,6 +74,9 @@ def arguments(kind: type[ClientConfig], settings: Settings, **more: Any) -> dict
     own = {field.name for field in dataclasses.fields(kind)}
     others = {field.name for other in _KINDS for field in dataclasses.fields(other)} - own
     given = snake_case(settings.client_config())
+    known = {name.replace("_", ".") for name in own | others | HAS_NO_MEANING}
+    for name in given:
+        check_known("-X", name.replace("_", "."), known)
     return {**{key: value for key, value in given.items() if key not in others}, **more}
 
 

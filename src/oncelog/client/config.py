@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -20,7 +20,7 @@ from oncelog.wire.compression import Codec
 log = logging.getLogger("oncelog.client")
 
 _TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no"}
-_HAS_NO_MEANING = frozenset(
+HAS_NO_MEANING = frozenset(
     {
         "client_dns_lookup",
         "send_buffer_bytes",
@@ -106,10 +106,10 @@ class ClientConfig:
             is_java_class = name in CODING and isinstance(value, str)
             if field is not None and not is_java_class:
                 taken[name] = _converted(name, value, str(field.type))
-            elif name in _HAS_NO_MEANING or is_java_class:
+            elif name in HAS_NO_MEANING or is_java_class:
                 log.warning("%s: %s has no meaning in oncelog and is ignored", cls.KIND, name)
             else:
-                raise ConfigurationError(_unknown(cls.KIND, name, fields))
+                check_known(cls.KIND, name, fields)
         return cls(**taken)
 
     @classmethod
@@ -297,9 +297,11 @@ def _functions(config: ClientConfig, *names: str) -> None:
             raise ConfigurationError(f"{name}={value!r}: expected a function")
 
 
-def _unknown(kind: str, name: str, fields: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
-    return f"{kind}: unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+def check_known(kind: str, name: str, known: Collection[str]) -> None:
+    """Raises ConfigurationError, with the nearest name, for an option that nobody knows."""
+    if name not in known and name not in HAS_NO_MEANING:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        raise ConfigurationError(f"{kind}: unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
 def _converted(name: str, value: Any, kind: str) -> Any:
