@@ -354,7 +354,7 @@ def test_a_stop_at_any_moment_of_a_cleaning_loses_nothing(tmp_path):
                     await put(client, "t", *rows)
                     expected |= dict(rows)
                 await asyncio.sleep(delay_ms / 1000)
-        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+        async with broker_and_client(tmp_path, log_cleaner_enable="false") as (broker, client):
             assert await table(client) == expected
             assert broker.partitions.cleaned_offset(T0)
             assert not [p.name for p in (tmp_path / "t-0").iterdir() if p.suffix in (".swap", ".cleaned")]

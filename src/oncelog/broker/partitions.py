@@ -45,9 +45,9 @@ _log = logging.getLogger("oncelog.partitions")
 
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
-TOGETHER_MAX = (
-    128  # partitions that are synced in one call at the start and the end: each has about five files open then
-)
+# Partitions that are synced in one call at the start and the end: each has about five files open then, and with the idle
+# ones (OPEN_FILES_MAX) they must fit into the 1024 that a process gets by default.
+TOGETHER_MAX = 64
 STEP_PARTITIONS = 32  # how many partitions housekeeping looks at before others have their turn
 INT64_MAX = 2**63 - 1
 
@@ -479,14 +479,19 @@ class Partitions:
         for first in range(0, len(partitions), TOGETHER_MAX):
             some = partitions[first : first + TOGETHER_MAX]
             try:
-                await self._sync_together([each for each in some if not each.is_offline and not each.log.is_at_rest])
+                await self._sync_together([each for each in some if _needs_checkpoint(each)])
             except StorageError as error:
                 _log.critical("partitions could not be closed cleanly: %s", error)
             for each in some:
                 each.log.close(clean=False)
-                is_clean = is_clean and not each.is_offline and each.log.failure is None
+                is_clean = is_clean and not each.is_offline and each.log.failure is None and not each.log.is_syncing
         self.checkpoint()
         return is_clean
+
+
+def _needs_checkpoint(partition: LocalPartition) -> bool:
+    # One whose sync was cut short by the stop itself is left to the next start's recovery.
+    return not partition.is_offline and not partition.log.is_syncing and not partition.log.is_at_rest
 
 
 def log_config(chosen: TopicSettings, *, was_cleaned: bool = False) -> LogConfig:

@@ -10,7 +10,9 @@ from hashlib import blake2b
 
 KEY_BYTES_MAX = 16  # longer keys are hashed
 HASH_BYTES = 20  # not a length that a key kept as it is can have
-KEY_COST_BYTES = 224  # what one entry takes of memory at most (measured): the slot of a dict that has just grown, key, offset
+KEY_COST_BYTES = (
+    224  # what one entry takes of memory at most (measured): the slot of a dict that has just grown, key, offset
+)
 
 
 class OffsetMap:

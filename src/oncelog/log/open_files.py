@@ -10,7 +10,6 @@ from collections import OrderedDict
 
 from oncelog.log.files import File, Files
 
-
 # Beside connections it must fit into what systems give a process by default (1024 descriptors, more where it may raise that).
 OPEN_FILES_MAX = 512
 

@@ -225,6 +225,11 @@ class PartitionLog:
         return bool(self._unsynced) or self._names_are_unsynced or self._leader_epochs_changed
 
     @property
+    def is_syncing(self) -> bool:
+        """True between `files_to_sync` and `mark_synced`."""
+        return self._syncing is not None
+
+    @property
     def is_at_rest(self) -> bool:
         """True when a checkpoint of exactly this state is durable: a clean end needs to write nothing."""
         end_offset = self.log_end_offset
