@@ -17,6 +17,7 @@ from oncelog.wire.messages.find_coordinator import FindCoordinatorResponse
 from oncelog.wire.messages.init_producer_id import InitProducerIdResponse
 from oncelog.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from oncelog.wire.messages.leave_group import LeaveGroupResponse
+from oncelog.wire.messages.metadata import MetadataResponse
 from oncelog.wire.messages.sync_group import SyncGroupResponse
 from tests.client.test_producer import producer
 from tests.client.world import BOOTSTRAP, ScriptedBroker, run
@@ -116,5 +117,16 @@ def test_an_identity_that_nobody_can_have(answer):
         with pytest.raises(KafkaError, match="refused"):
             async with producer(broker, transactional_id="tx"):
                 pass
+
+    run(work)
+
+
+def test_a_pause_of_days_is_not_believed():
+    async def work(loop):
+        broker = ScriptedBroker()
+        broker.script(ApiKey.METADATA, MetadataResponse(throttle_time_ms=2**31 - 1))
+        async with Consumer("t", host=broker.host(), bootstrap_servers=BOOTSTRAP, request_timeout_ms=2000) as consumer:
+            await consumer.poll(500)
+        assert loop.time() < 200
 
     run(work)

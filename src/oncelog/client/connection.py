@@ -30,6 +30,7 @@ from oncelog.wire.schema import Struct
 
 SOFTWARE_NAME = "oncelog"
 SOFTWARE_VERSION = "0.1.0"
+THROTTLE_MS_MAX = 60_000  # quotas are judged over seconds; who asks for days means something else
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ class Connection(asyncio.Protocol):
     def _throttle(self, duration_ms: int) -> None:
         """A quota was passed: nothing more is sent meanwhile, as the broker would not read it. Answers still come."""
         loop = asyncio.get_running_loop()
+        duration_ms = min(duration_ms, THROTTLE_MS_MAX)
         self._throttled_until = max(self._throttled_until, loop.time() + duration_ms / 1000)
         self._may_write.clear()
         loop.call_at(self._throttled_until, self._unthrottle)
