@@ -1,11 +1,11 @@
-"""The producer's transaction machine: every cell of the state table, priorities, bumps, TV1/TV2/TV3, two-phase commit."""
+"""The producer's transaction machine: calls in every state, priorities, bumps, TV1/TV2/TV3, two-phase commit."""
 
 import pytest
 
 from oncelog.core.producer_batch import ProducerBatch
 from oncelog.core.transaction_manager import TransactionManager
 from oncelog.core.transaction_requests import GroupMetadata
-from oncelog.core.transaction_states import MAY_FOLLOW, TransactionState, may_follow
+from oncelog.core.transaction_states import MAY_FOLLOW, TransactionState
 from oncelog.core.transaction_verdicts import TxnApi
 from oncelog.errors import (
     ClusterAuthorization,
@@ -41,33 +41,7 @@ def sent_batch(manager: TransactionManager, where=A):
     return made
 
 
-# -- the state table
-
-TABLE = """
-target               | from
-UNINITIALIZED        | READY ABORTABLE_ERROR
-INITIALIZING         | UNINITIALIZED COMMITTING_TRANSACTION ABORTING_TRANSACTION
-READY                | INITIALIZING COMMITTING_TRANSACTION ABORTING_TRANSACTION
-IN_TRANSACTION       | READY
-PREPARED_TRANSACTION | IN_TRANSACTION INITIALIZING
-COMMITTING_TRANSACTION | IN_TRANSACTION PREPARED_TRANSACTION
-ABORTING_TRANSACTION | IN_TRANSACTION PREPARED_TRANSACTION ABORTABLE_ERROR
-ABORTABLE_ERROR      | IN_TRANSACTION COMMITTING_TRANSACTION ABORTABLE_ERROR INITIALIZING
-"""
-
-
-def table_cells():
-    rows = [line.split("|") for line in TABLE.strip().splitlines()[1:]]
-    allowed = {S[target.strip()]: {S[name] for name in names.split()} for target, names in rows}
-    allowed[S.FATAL_ERROR] = set(S)
-    return [(target, current, current in allowed[target]) for target in S for current in S]
-
-
-@pytest.mark.parametrize(("target", "current", "is_allowed"), table_cells())
-def test_state_table(target, current, is_allowed):
-    if current is S.FATAL_ERROR:
-        is_allowed = target is S.FATAL_ERROR  # terminal
-    assert may_follow(target, current) is is_allowed
+# -- states (the table itself: test_client_rules.py)
 
 
 def test_the_table_names_every_state():

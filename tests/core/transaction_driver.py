@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from oncelog.core.transaction_manager import TransactionManager, TransactionManagerConfig
-from oncelog.core.transaction_requests import PendingResult, TxnRequest
+from oncelog.core.transaction_requests import GroupMetadata, PendingResult, TxnRequest
 from oncelog.core.transaction_responses import on_response
 from oncelog.core.transaction_states import TransactionState
 from oncelog.core.transaction_verdicts import TxnApi
-from oncelog.types import TopicPartition
+from oncelog.types import OffsetAndMetadata, TopicPartition
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from oncelog.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -111,6 +111,30 @@ class Driver:
             self.manager.abortable_error(TransactionAbortable())
         assert self.manager.state is state
         return self
+
+
+def asked(column: str, level: int = 1) -> tuple[Driver, TxnRequest, PendingResult]:
+    """A producer that has just sent the request of that name in client_rules.txt, and what its caller waits for."""
+    driver = Driver(level=level)
+    manager = driver.manager
+    if column in ("InitPid", "FindCoord"):
+        result = manager.initialize()
+        api = TxnApi.INIT_PRODUCER_ID if column == "InitPid" else TxnApi.FIND_COORDINATOR
+        return driver, driver.expect(api), result
+    driver.begun(with_partition=column.startswith("EndTxn"))
+    if column == "AddParts":
+        manager.add_partition(A)
+        request = driver.expect(TxnApi.ADD_PARTITIONS_TO_TXN)
+        return driver, request, request.result
+    if column in ("AddOffsets", "TxnOffsetCommit"):
+        result = manager.send_offsets({GROUP_OFFSETS: OffsetAndMetadata(1)}, GroupMetadata("g"))
+        if column == "AddOffsets":
+            return driver, driver.expect(TxnApi.ADD_OFFSETS_TO_TXN), result
+        if level < 2:
+            driver.ask(TxnApi.ADD_OFFSETS_TO_TXN)
+        return driver, driver.expect(TxnApi.TXN_OFFSET_COMMIT), result
+    result = manager.begin_commit() if column == "EndTxn commit" else manager.begin_abort()
+    return driver, driver.expect(TxnApi.END_TXN), result
 
 
 def response_to(request: TxnRequest, code: int, **fields: Any) -> Any:

@@ -36,6 +36,7 @@ from oncelog.errors import (
     InvalidTxnState,
     KafkaError,
     TransactionAbortable,
+    UnknownServer,
     UnsupportedVersion,
 )
 from oncelog.types import (
@@ -430,7 +431,7 @@ class TransactionManager:
             self.abortable_error(error)
         elif verdict is Verdict.UNINITIALIZED and self.is_transactional:
             self.abortable_error(error)
-            self._transition(_S.UNINITIALIZED)
+            self._answered_into(_S.UNINITIALIZED)
         else:
             self.fatal_error(error)
         request.result.end(error)
@@ -439,20 +440,22 @@ class TransactionManager:
         self, request: TxnRequest, identity: ProducerIdAndEpoch, ongoing: ProducerIdAndEpoch = NOBODY
     ) -> None:
         """InitProducerId succeeded."""
+        is_kept = ongoing.producer_id >= 0
+        if not self._answered_into(_S.PREPARED_TRANSACTION if is_kept else _S.READY):
+            request.result.end(self.last_error)
+            return
         self.sequences.begin_identity(identity)
         self._forget_transaction()
         self.is_tv2 = self._transaction_version >= 2
         if self.is_transactional:
             self.sequences.reset()
-        if ongoing.producer_id >= 0:
+        if is_kept:
             # KIP-939: the kept transaction is ended under the new identity, its own is what the database stored.
             self.prepared_state = PreparedTxnState.of(*ongoing)
             self.transaction_started = True
-            self._transition(_S.PREPARED_TRANSACTION)
         else:
             message = request.message
             self.nothing_was_kept = isinstance(message, InitProducerIdRequest) and message.keep_prepared_txn
-            self._transition(_S.READY)
         request.result.end()
 
     def partitions_added(self, request: TxnRequest) -> None:
@@ -483,17 +486,19 @@ class TransactionManager:
         self._completed(request.result)
 
     def _completed(self, result: PendingResult) -> None:
-        self.last_error = None
         serves_tv2 = self._transaction_version >= 2
-        if self.bump_required or (serves_tv2 and not self.is_tv2):
-            # The second: KAFKA-18227, the epoch that the old protocol used is fenced before TV2 begins.
+        # The second: KAFKA-18227, the epoch that the old protocol used is fenced before TV2 begins.
+        must_bump = self.bump_required or (serves_tv2 and not self.is_tv2)
+        if not self._answered_into(_S.INITIALIZING if must_bump else _S.READY):
+            result.end(self.last_error)
+            return
+        self.last_error = None
+        if must_bump:
             self.bump_required = False
-            self._transition(_S.INITIALIZING)
             self._queue.append(self._init_producer_id(result, BUMP_PRIORITY, keep=False, bump=True))
             return
         self.is_tv2 = serves_tv2
         self._forget_transaction()
-        self._transition(_S.READY)
         result.end()
 
     def _forget_transaction(self) -> None:
@@ -548,6 +553,15 @@ class TransactionManager:
         if not may_follow(target, self.state):
             raise IllegalState(f"a producer that is {self.state.value} cannot become {target.value}")
         self.state = target
+
+    def _answered_into(self, target: TransactionState) -> bool:
+        """The state that an answer brings; where it may not follow, nobody is there to be told: over (KAFKA-14831)."""
+        if may_follow(target, self.state):
+            self.state = target
+        else:
+            text = f"an answer came to a producer that is {self.state.value} and cannot become {target.value}"
+            self.fatal_error(UnknownServer(text))
+        return self.state is target
 
     def _refuse_other_calls(self, call: str) -> None:
         if self._pending_call is not None and self._pending_call.name != call:
