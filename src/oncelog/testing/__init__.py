@@ -1,5 +1,6 @@
-"""A broker for tests: pytest plugin `oncelog` and the same without pytest."""
+"""A broker for tests, and faults between it and its clients: pytest plugin `oncelog` and the same without pytest."""
 
 from oncelog.testing.broker import TestBroker
+from oncelog.testing.proxy import FaultyProxy
 
-__all__ = ["TestBroker"]
+__all__ = ["FaultyProxy", "TestBroker"]

@@ -1,7 +1,7 @@
 """pytest plugin `oncelog`: fixtures with a real broker, loaded only when a test asks for one.
 
 `oncelog_broker` lives for the test session; `oncelog_producer(...)` and `oncelog_consumer(...)` make blocking clients of it
-that are closed after the test.
+that are closed after the test; `oncelog_faults` is a proxy in front of it that refuses, delays, loses or repeats requests.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from oncelog import sync
     from oncelog.testing.broker import TestBroker
+    from oncelog.testing.proxy import FaultyProxy
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +25,15 @@ def oncelog_broker() -> Iterator[TestBroker]:
 
     with TestBroker() as broker:
         yield broker
+
+
+@pytest.fixture
+def oncelog_faults(oncelog_broker: TestBroker) -> Iterator[FaultyProxy]:
+    """A proxy in front of the broker: `oncelog_faults.refuse("EndTxn", 51)`; clients take its `bootstrap_servers`."""
+    from oncelog.testing.proxy import FaultyProxy
+
+    with FaultyProxy(oncelog_broker.bootstrap_servers) as proxy:
+        yield proxy
 
 
 @pytest.fixture

@@ -1,0 +1,216 @@
+"""A proxy that understands Kafka's protocol: between any client and any broker, it refuses, delays, loses, repeats."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from dataclasses import dataclass
+from typing import Any, Self
+
+from oncelog.errors import MalformedMessage
+from oncelog.host.tasks import Tasks
+from oncelog.testing.faults import API_KEYS, REFUSALS, Fault, Faults, Kind, put_error
+from oncelog.wire.api import APIS
+from oncelog.wire.frame import (
+    RequestHeader,
+    decode_request,
+    decode_request_header,
+    decode_response,
+    encode_response,
+)
+from oncelog.wire.messages.api_versions import FinalizedFeatureKey
+
+START_TIMEOUT_SECONDS = 30
+_METADATA, _FIND, _CLUSTER = (API_KEYS[name] for name in ("Metadata", "FindCoordinator", "DescribeCluster"))
+_PRODUCE, _API_VERSIONS = API_KEYS["Produce"], API_KEYS["ApiVersions"]
+Address = tuple[str, int]
+
+
+class _Broken(Exception):
+    """This connection ends here."""
+
+
+@dataclass
+class _Expected:
+    """The next answer on a connection: what was asked, and what becomes of it."""
+
+    header: RequestHeader
+    fault: Fault | None = None
+    reply: bytes | None = None
+    is_second: bool = False
+
+
+class FaultyProxy(Faults):
+    """`async with FaultyProxy("HOST:PORT") as proxy:` or, in a thread of its own, `with`; clients use its `bootstrap_servers`.
+
+    Addresses in Metadata, FindCoordinator and DescribeCluster are replaced, so clients stay with it. Plain connections only.
+    """
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        super().__init__()
+        host, _, port = bootstrap_servers.split(",")[0].rpartition(":")
+        self._broker: Address = (host, int(port))
+        self.bootstrap_servers = ""
+        self._features: dict[str, int] = {}
+
+    def report_feature(self, name: str, level: int) -> None:
+        """Let ApiVersions report another level of a feature: `transaction.version` 1 makes clients use the old protocol."""
+        self._features[name] = level
+
+    # -- life
+
+    async def __aenter__(self) -> Self:
+        self._tasks = Tasks()
+        self._listeners: dict[Address, asyncio.Server] = {}
+        self._opening = asyncio.Lock()
+        self.bootstrap_servers = "{}:{}".format(*await self._in_front_of(self._broker))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for listener in self._listeners.values():
+            listener.close()
+        await self._tasks.close()
+
+    def __enter__(self) -> Self:
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="oncelog-proxy", daemon=True)
+        self._thread.start()
+        if not self._ready.wait(START_TIMEOUT_SECONDS):
+            raise TimeoutError("the proxy did not start")
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(START_TIMEOUT_SECONDS)
+
+    async def _run(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            async with self:
+                self._ready.set()
+                await self._stop.wait()
+        except BaseException as error:
+            self._failure = error
+            raise
+        finally:
+            self._ready.set()
+
+    async def _in_front_of(self, broker: Address) -> Address:
+        """Where this proxy listens for a broker."""
+        async with self._opening:
+            if broker not in self._listeners:
+                self._listeners[broker] = await asyncio.start_server(
+                    lambda reader, writer: self._accepted(reader, writer, broker), "127.0.0.1", 0
+                )
+        port: int = self._listeners[broker].sockets[0].getsockname()[1]
+        return "127.0.0.1", port
+
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, broker: Address) -> None:
+        self._tasks.start(self._serve(reader, writer, broker), name="oncelog-proxy-connection")
+
+    # -- one connection
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, broker: Address) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(writer.close)
+            try:
+                from_broker, to_broker = await asyncio.open_connection(*broker)
+            except OSError:
+                return
+            stack.callback(to_broker.close)
+            order: asyncio.Queue[_Expected] = asyncio.Queue()
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._pass_requests(reader, to_broker, order))
+                    group.create_task(self._pass_answers(from_broker, writer, order))
+            except* (_Broken, OSError, EOFError):
+                pass
+
+    async def _pass_requests(
+        self, reader: asyncio.StreamReader, to_broker: asyncio.StreamWriter, order: asyncio.Queue[_Expected]
+    ) -> None:
+        while True:
+            frame = await _read_frame(reader)
+            header, pos = decode_request_header(memoryview(frame))
+            fault = self.strikes(header.api_key)
+            kind = None if fault is None else fault.kind
+            if fault is not None and kind is Kind.DELAY:
+                await asyncio.sleep(fault.seconds)
+            if kind is Kind.LOSE_REQUEST:
+                raise _Broken
+            if fault is not None and kind is Kind.REFUSE:
+                order.put_nowait(_Expected(header, reply=_refusal(header, frame, pos, fault.error_code)))
+                continue
+            is_answered = header.api_key != _PRODUCE or _request(header, frame, pos).acks != 0
+            for is_second in (False, True) if kind is Kind.DUPLICATE else (False,):
+                if is_answered:
+                    order.put_nowait(_Expected(header, fault, is_second=is_second))
+                to_broker.write(len(frame).to_bytes(4, "big") + frame)
+            await to_broker.drain()
+
+    async def _pass_answers(
+        self, from_broker: asyncio.StreamReader, writer: asyncio.StreamWriter, order: asyncio.Queue[_Expected]
+    ) -> None:
+        while True:
+            expected = await order.get()
+            answer = expected.reply
+            if answer is None:
+                frame = await _read_frame(from_broker)
+                if expected.is_second:
+                    continue
+                if expected.fault is not None and expected.fault.kind is Kind.LOSE_ANSWER:
+                    raise _Broken
+                answer = await self._changed(expected, frame)
+            writer.write(answer)
+            await writer.drain()
+
+    async def _changed(self, expected: _Expected, frame: bytes) -> bytes:
+        api_key, api_version = expected.header.api_key, expected.header.api_version
+        fault = expected.fault if expected.fault and expected.fault.kind is Kind.MISREPORT else None
+        is_about_features = api_key == _API_VERSIONS and bool(self._features)
+        if fault or is_about_features or api_key in (_METADATA, _FIND, _CLUSTER):
+            # What a newer broker says in a way that we do not know is passed as it is.
+            with contextlib.suppress(MalformedMessage):
+                correlation_id, response = decode_response(api_key, api_version, memoryview(frame))
+                await self._replace_addresses(api_key, response)
+                if is_about_features:
+                    self._replace_features(response)
+                if fault is not None:
+                    put_error(response, fault.error_code, api_version)
+                return b"".join(encode_response(api_key, api_version, correlation_id, response))
+        return len(frame).to_bytes(4, "big") + frame
+
+    async def _replace_addresses(self, api_key: int, response: Any) -> None:
+        if api_key in (_METADATA, _CLUSTER):
+            places = response.brokers
+        elif api_key == _FIND:
+            places = [place for place in (response, *response.coordinators) if place.node_id >= 0]
+        else:
+            places = []
+        for place in places:
+            if place.host:
+                place.host, place.port = await self._in_front_of((place.host, place.port))
+
+    def _replace_features(self, response: Any) -> None:
+        told = {feature.name: feature for feature in response.finalized_features}
+        for name, level in self._features.items():
+            told[name] = FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        response.finalized_features = list(told.values())
+
+
+async def _read_frame(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+
+
+def _request(header: RequestHeader, frame: bytes, pos: int) -> Any:
+    return decode_request(header, memoryview(frame), pos)
+
+
+def _refusal(header: RequestHeader, frame: bytes, pos: int, error_code: int) -> bytes:
+    response = REFUSALS[header.api_key](_request(header, frame, pos), error_code)
+    assert isinstance(response, APIS[header.api_key].response)
+    return b"".join(encode_response(header.api_key, header.api_version, header.correlation_id, response))
