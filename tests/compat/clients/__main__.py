@@ -102,9 +102,9 @@ def main() -> int:
                 outcomes = play(name, program, server, bootstrap, checks)
                 results["clients"][name] |= {server: outcomes, f"requests-{server}": sorted(map(list, spy.seen))}
                 print(f"  {name} {program.version} with {server}: {page.count(outcomes)}", file=sys.stderr, flush=True)
+        if options.save:
+            page.save("clients", results["clients"])
     (BUILD / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    if options.save:
-        page.save("clients", results["clients"])
     failed = sum(page.count_failed(client) for client in results["clients"].values())
     left_out = sum("missing" in client for client in results["clients"].values())
     passed = sum(

@@ -38,7 +38,10 @@ def count_failed(client: Client) -> int:
 def save(kind: str, results: dict[str, Any]) -> None:
     """Put results ("clients" or "drills", by name) over the saved ones, without their times, and write the page."""
     saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"clients": {}, "drills": {}}
-    saved[kind] |= {name: _kept(result) if kind == "clients" else result for name, result in results.items()}
+    for name, result in results.items():
+        entry = saved[kind].setdefault(name, {})
+        entry.pop("missing", None)
+        entry |= _kept(result) if kind == "clients" else result
     RESULTS.write_text(json.dumps(saved, indent=1, sort_keys=True) + "\n")
     PAGE.write_text(render())
 

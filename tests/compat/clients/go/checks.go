@@ -170,7 +170,10 @@ func (c *Checks) idempotent() {
 	topic := c.topic("idempotent", 3, nil)
 	producer := got(c.client.Producer("", "gzip"))
 	defer producer.Close()
-	sendMany(producer, topic, 3, "", 0, 1000)
+	for index := range 3 { // alone: ../scenario.py says why
+		got(producer.Send(topic, Record{Partition: int32(index), Value: []byte(strconv.Itoa(index))}))
+	}
+	sendMany(producer, topic, 3, "", 3, 1000)
 	next := []int{0, 1, 2}
 	for _, record := range c.read(topic, 1000, true, 3) {
 		require(string(record.Value) == strconv.Itoa(next[record.Partition]), "%v", record)
