@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -79,5 +80,6 @@ def one_transaction(worker: Worker, producer: Producer, *, commits: bool) -> Non
         log.error("confluent: producer is over: %s", error)
         raise Unknown from error
     finally:
-        producer.poll(0)
+        with contextlib.suppress(KafkaException):  # a producer that is over says so again
+            producer.poll(0)
         worker.journal.write(outcome, steps_of(records, offsets))
