@@ -14,13 +14,14 @@ from oncelog.client.producer import Producer
 from oncelog.client.records import Delivery
 from oncelog.errors import KafkaError, RequestTimedOut
 from oncelog.types import TopicPartition
-from tests.simulator.cluster import ADDRESS, KEYS, Cluster
+from tests.simulator.cluster import ADDRESS, COMPACTED, COMPACTED_KEYS, KEYS, Cluster
 from tests.simulator.disk import Disk
 from tests.simulator.doors import sim_host
 from tests.simulator.history import History, Outcome, Transaction
 from tests.simulator.loop import Process
 
 COMMIT_ATTEMPTS = 4
+COMPACTED_KEY_COUNT = 6
 LIFE_ENDS = (KafkaError, TimeoutError)
 
 
@@ -81,7 +82,7 @@ class ClientLife:
         producer, consumer = self.producer(transaction_timeout_ms=timeout_ms), self.consumer()
         try:
             await consumer.start()
-            consumer.assign(KEYS)
+            consumer.assign(KEYS + (COMPACTED_KEYS if self.cluster.options.has_compacted_topic else ()))
             self.history.assigned(self.number, list(KEYS))
             await producer.start()
             while self.operations_left > 0 and not self.must_end:
@@ -153,6 +154,9 @@ class ClientLife:
 
     async def send(self, transaction: Transaction, producer: Producer, sent: list[tuple[list[Any], Delivery]]) -> None:
         """Send one value; now and then wait for its offset at once."""
+        if self.cluster.options.has_compacted_topic and self.random.random() < 0.6:
+            await self._send_keyed(transaction, producer, sent)
+            return
         key = self.random.choice(KEYS)
         value = self.history.new_value(key)
         where = transaction.send(key, value)
@@ -162,6 +166,18 @@ class ClientLife:
             where[0] = _offset((await delivery).offset)
         else:
             sent.append((where, delivery))
+
+    async def _send_keyed(
+        self, transaction: Transaction, producer: Producer, sent: list[tuple[list[Any], Delivery]]
+    ) -> None:
+        """To the compacted topic: one of a few keys, now and then without a value; its number is in a header."""
+        partition = self.random.choice(COMPACTED_KEYS)
+        number = self.history.new_value(partition)
+        where = transaction.send(partition, number)
+        value = None if self.random.random() < 0.2 else b"x" * self.random.choice((0, 10, 300))
+        key = b"k%d" % self.random.randrange(COMPACTED_KEY_COUNT)
+        headers = (("number", b"%d" % number),)
+        sent.append((where, await producer.send(COMPACTED, value, key, headers, partition=partition.partition)))
 
     async def note_offsets(self, sent: list[tuple[list[Any], Delivery]]) -> None:
         """After the commit every record has its offset."""
@@ -174,7 +190,10 @@ class ClientLife:
         found: dict[str, list[list[int]]] = {}
         for record in await consumer.poll(self.random.choice((20, 100, 300))):
             key = record.topic_partition
-            found.setdefault(str(key), []).append([record.offset, value_of(record.value)])
+            if key.topic == COMPACTED:
+                self.cluster.compacted_reads.append((f"#{self.number}", key, record.offset, record.key))
+            else:
+                found.setdefault(str(key), []).append([record.offset, value_of(record.value)])
             first_polled.setdefault(key, record.offset)
             transaction.offsets[key] = record.offset + 1
         transaction.poll(found)

@@ -18,7 +18,7 @@ from oncelog.errors import KafkaError, StorageError
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
 from tests.simulator.disk import Disk
-from tests.simulator.doors import sim_host
+from tests.simulator.doors import SlowWorker, sim_host
 from tests.simulator.faults import FaultOptions
 from tests.simulator.files import Keep, PowerCut
 from tests.simulator.loop import PROCESS, Process, SimLoop
@@ -29,6 +29,8 @@ DATA = "data"
 TOPICS = ("a", "b")
 PARTITIONS = 2
 KEYS = tuple(TopicPartition(topic, partition) for topic in TOPICS for partition in range(PARTITIONS))
+COMPACTED = "c"
+COMPACTED_KEYS = tuple(TopicPartition(COMPACTED, partition) for partition in range(PARTITIONS))
 SWEEP_MS = 1000
 NOTES_MAX = 3
 
@@ -63,7 +65,10 @@ def broker_config(options: FaultOptions) -> dict[str, Any]:
         "log.flush.offset.checkpoint.interval.ms": 1500,
         "log.index.interval.bytes": 200,
         "log.roll.ms": options.log_roll_ms,
-        "log.cleaner.enable": False,  # the log's checker wants every step of every transaction; see tests of the cleaner
+        "log.cleaner.enable": options.has_cleaner,
+        "log.cleaner.backoff.ms": 150,
+        "log.cleaner.min.cleanable.ratio": 0.01,
+        "log.cleaner.delete.retention.ms": options.delete_retention_ms,
         "transaction.two.phase.commit.enable": options.two_phase_clients > 0,
     }
 
@@ -85,6 +90,8 @@ class Cluster:
     is_stopping: bool = False
     clock_offset_ms: int = 0  # of the broker's machine: it outlives processes
     clock_offset_max_ms: int = 0
+    compacted_reads: list[tuple[str, TopicPartition, int, bytes | None]] = field(default_factory=list)
+    cleaning_count: int = 0
     _noted: str = ""
     _repeated: int = 0
 
@@ -130,7 +137,9 @@ class Cluster:
         process = Process(self.loop, f"broker.{self.generation}")
         process.name = "broker"  # the network knows hosts, not lives
         process.clock_offset_ms = self.clock_offset_ms
-        host = sim_host(process, self.network, disk, f"{self.seed} {self.generation}", self.options.sync_delay)
+        seed = f"{self.seed} {self.generation}"
+        worker = SlowWorker(seed) if self.options.has_cleaner else None
+        host = sim_host(process, self.network, disk, seed, self.options.sync_delay, worker=worker)
         broker = Broker(DATA, broker_config(self.options), host=host, listen=ADDRESS)
         self.broker_process = process
         started: asyncio.Future[BaseException | None] = self.loop.create_future()
@@ -180,6 +189,7 @@ class Cluster:
         """Kill the process; `keep` None leaves the page cache, else the power goes as well."""
         if self.broker is not None:
             self.probe()
+            self.take_figures(self.broker)
         process, self.broker = self.broker_process, None
         self.is_stopping = False
         if process is not None:
@@ -211,6 +221,10 @@ class Cluster:
         self.end_broker()
 
     # looking in
+
+    def take_figures(self, broker: Broker) -> None:
+        """What a life of the broker counted, before it is forgotten."""
+        self.cleaning_count += int(broker.metrics.count("log_cleanings"))
 
     def probe(self) -> None:
         """S1: log start <= last stable offset <= high watermark <= log end, and none of them goes back, ever."""

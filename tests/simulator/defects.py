@@ -20,6 +20,7 @@ from oncelog.core.partition import Partition
 from oncelog.core.producer_state import ProducerState
 from oncelog.core.transaction import completed
 from oncelog.core.transaction_table import TransactionTable
+from oncelog.log.cleaned_transactions import CleanedTransactions
 from oncelog.log.partition_log import PartitionLog
 from oncelog.types import ProducerIdAndEpoch
 from tests.simulator import disk
@@ -178,6 +179,22 @@ def syncs_nothing() -> AbstractContextManager[None]:
     return _replaced(disk.DelayedSyncer, "sync", sync)
 
 
+def cleans_as_if_aborts_were_commits() -> AbstractContextManager[None]:
+    """A cleaning takes an aborted record for the last one of its key."""
+    return _replaced(CleanedTransactions, "may_discard", lambda self, batch: False)
+
+
+def cleans_markers_before_their_data() -> AbstractContextManager[None]:
+    """A marker's delete horizon is set although data of its transaction is still there."""
+    original = CleanedTransactions._may_discard_marker
+
+    def may_discard_marker(self: CleanedTransactions, batch: Any) -> bool:
+        original(self, batch)
+        return True
+
+    return _replaced(CleanedTransactions, "_may_discard_marker", may_discard_marker)
+
+
 # name -> (defect, profile in which it shows, checker that must see it)
 DEFECTS: dict[str, tuple[Defect, str, str]] = {
     defect.__name__: (defect, profile, checker)
@@ -196,5 +213,7 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (commits_offsets_of_aborts, "default", "group_offsets"),
         (reads_an_abort_as_a_commit_at_recovery, "coordinator", "recovery"),
         (never_times_out, "default", "hanging"),
+        (cleans_as_if_aborts_were_commits, "compaction", "cleaning"),
+        (cleans_markers_before_their_data, "compaction", "cleaning"),
     )
 }

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Callable
+from typing import TypeVar
 
 from oncelog.host.host import Host
+from oncelog.host.worker import InlineWorker, Pace, Worker
 from tests.simulator.disk import DelayedSyncer, Disk, DiskDoor
 from tests.simulator.loop import Process
 from tests.simulator.network import SimNetwork
 
+T = TypeVar("T")
 WALL_CLOCK_START_MS = 1_750_000_000_000
+WORK_SECONDS_MEAN = 0.02
 
 
 class SimClock:
@@ -38,7 +44,29 @@ class SimRandom:
         return self._random.randrange(bound)
 
 
-def sim_host(process: Process, network: SimNetwork, disk: Disk, seed: int | str, sync_delay: float = 0.002) -> Host:
+class SlowWorker:
+    """Work beside the loop takes its time: others run before it and after it, or the process dies meanwhile."""
+
+    def __init__(self, seed: int | str) -> None:
+        self._random = random.Random(f"worker {seed}")
+
+    async def run(self, work: Callable[[Pace], T], *, bytes_per_second: float = float("inf")) -> T:
+        """Run it."""
+        await asyncio.sleep(self._random.expovariate(1 / WORK_SECONDS_MEAN))
+        result = work(lambda size_bytes: None)
+        await asyncio.sleep(self._random.expovariate(1 / WORK_SECONDS_MEAN))
+        return result
+
+
+def sim_host(
+    process: Process,
+    network: SimNetwork,
+    disk: Disk,
+    seed: int | str,
+    sync_delay: float = 0.002,
+    *,
+    worker: Worker | None = None,
+) -> Host:
     """A Host whose every door belongs to `process`."""
     seed = f"{seed} {process.name}"
     return Host(
@@ -48,4 +76,5 @@ def sim_host(process: Process, network: SimNetwork, disk: Disk, seed: int | str,
         DelayedSyncer(seed, sync_delay),
         SimRandom(seed),
         new_temporary_directory=lambda: "tmp",
+        worker=worker or InlineWorker(),
     )

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, fields
 
 from tests.simulator.network import NetworkFaults
 
-PROFILES = ("default", "network", "disk", "coordinator", "epochs", "old-clients", "two-phase")
+PROFILES = ("default", "network", "disk", "coordinator", "epochs", "old-clients", "two-phase", "compaction")
 LAST_EPOCH = 32767
+DAY_MS = 86_400_000
 
 
 @dataclass
@@ -45,6 +46,9 @@ class FaultOptions:
     client_pause_every: float = 0.0
     clock_jump_every: float = 0.0
     disk_fault_every: float = 0.0
+    has_cleaner: bool = False
+    has_compacted_topic: bool = False
+    delete_retention_ms: int = DAY_MS
     has_shortcut: bool = False  # the broker asks itself by plain calls, as it does outside of the simulator
 
     def describe(self) -> str:
@@ -81,6 +85,7 @@ def draw(seed: int, profile: str = "default") -> FaultOptions:
     if rng.random() < 0.25:
         options.disk_fault_every = rng.uniform(3, 8)
     PROFILE_RULES[profile](options, rng)
+    options.has_cleaner |= random.Random(f"cleaner {profile} {seed}").random() < 0.5
     # Of its own, so that the other draws of a seed stay what they were.
     options.has_shortcut = random.Random(f"shortcut {profile} {seed}").random() < 0.5
     return options
@@ -163,6 +168,19 @@ def _two_phase(options: FaultOptions, rng: random.Random) -> None:
     options.client_kill_every = rng.uniform(0.5, 3)
 
 
+def _compaction(options: FaultOptions, rng: random.Random) -> None:
+    options.has_cleaner = options.has_compacted_topic = True
+    options.log_roll_ms = rng.choice((150, 500, 1500))
+    options.delete_retention_ms = rng.choice((0, 500, 3000, DAY_MS))
+    options.think_mean = rng.choice((0.1, 0.4, 0.8))
+    options.transaction_timeout_ms = rng.choice((1000, 4000))  # an open transaction holds cleaning back
+    if rng.random() < 0.5:
+        options.broker_kill_every, options.mid_operation_share = rng.uniform(0.8, 3), rng.choice((0.3, 0.8))
+        options.broker_restart_seconds = 0.05
+    if rng.random() < 0.3:
+        options.disk_fault_every = rng.uniform(1.5, 5)
+
+
 def _default(options: FaultOptions, rng: random.Random) -> None:
     del options, rng
 
@@ -175,4 +193,5 @@ PROFILE_RULES = {
     "epochs": _epochs,
     "old-clients": _old_clients,
     "two-phase": _two_phase,
+    "compaction": _compaction,
 }

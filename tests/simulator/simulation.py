@@ -13,23 +13,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from oncelog.broker.broker import Broker
 from oncelog.client.consumer import Consumer
 from oncelog.core.decision import Decision
+from oncelog.core.topic_admin import Refusal, create_topic
 from oncelog.core.transaction_coordinator import coordinator_partition
 from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.transaction_state import TransactionRecord
+from oncelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from tests.simulator.archive import Archive, archiving
 from tests.simulator.checkers.anomalies import check_history
+from tests.simulator.checkers.cleaning import check_cleaning, check_compacted_reads, fates_of
 from tests.simulator.checkers.exactly_once import check_exactly_once, check_same_reads
 from tests.simulator.checkers.group_offsets import check_group_offsets
 from tests.simulator.checkers.log_oracle import check_logs
-from tests.simulator.checkers.raw_log import read_logs
+from tests.simulator.checkers.raw_log import RawLogs, read_logs, uncleaned
 from tests.simulator.checkers.recovery import check_recovery, state_of
 from tests.simulator.client_life import value_of
-from tests.simulator.cluster import ADDRESS, DATA, KEYS, SWEEP_MS, TOPICS, Cluster, Finding, TraceHandler
+from tests.simulator.cluster import (
+    ADDRESS,
+    COMPACTED,
+    COMPACTED_KEYS,
+    DATA,
+    KEYS,
+    SWEEP_MS,
+    TOPICS,
+    Cluster,
+    Finding,
+    TraceHandler,
+)
 from tests.simulator.disk import Disk
 from tests.simulator.doors import WALL_CLOCK_START_MS, sim_host
-from tests.simulator.faults import FaultOptions, draw
+from tests.simulator.faults import DAY_MS, FaultOptions, draw
 from tests.simulator.files import PowerCut
 from tests.simulator.history import History, Outcome
 from tests.simulator.injector import Injector
@@ -68,11 +84,13 @@ def run_seed(seed: int, profile: str = "default", *, options: FaultOptions | Non
     chosen = options or draw(seed, profile)
     simulation: list[_Simulation] = []
 
+    archive = Archive()
+
     async def main(loop: SimLoop) -> None:
-        simulation.append(_Simulation(loop, seed, chosen))
+        simulation.append(_Simulation(loop, seed, chosen, archive))
         await simulation[0].run()
 
-    with _no_collector(), _quiet_logs():
+    with _no_collector(), _quiet_logs(), archiving(archive):
         run_simulated(f"{profile} {seed}", main)
     return simulation[0].verdict(seed, profile)
 
@@ -107,8 +125,8 @@ def _quiet_logs() -> Iterator[None]:
 
 
 class _Simulation:
-    def __init__(self, loop: SimLoop, seed: int, options: FaultOptions) -> None:
-        self.loop, self.options = loop, options
+    def __init__(self, loop: SimLoop, seed: int, options: FaultOptions, archive: Archive) -> None:
+        self.loop, self.options, self.archive = loop, options, archive
         self.cluster = Cluster(loop, f"{options.profile} {seed}", options)
         self.history = History(loop)
         self.workload = Workload(self.cluster, self.history)
@@ -151,9 +169,19 @@ class _Simulation:
         assert broker is not None
         for topic in TOPICS:
             await broker.topics.create_automatically(topic)
+        if self.options.has_compacted_topic:
+            await self._create_compacted(broker)
         if self.options.first_epoch >= 0:
             for slot in range(self.options.clients + self.options.two_phase_clients):
                 await self._prime(f"client-{slot}")
+
+    async def _create_compacted(self, broker: Broker) -> None:
+        configs = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
+        asked = CreatableTopic(name=COMPACTED, num_partitions=-1, replication_factor=-1, configs=configs)
+        async with broker.store.changing() as metadata:
+            outcome = create_topic(metadata, asked, broker.topics.defaults(COMPACTED))
+            assert not isinstance(outcome, Refusal), outcome
+            await broker.store.append(outcome.records)
 
     async def _prime(self, transactional_id: str) -> None:
         """As if the id had been used some thirty thousand times."""
@@ -214,9 +242,14 @@ class _Simulation:
         cluster.note("--- judged")
         read = await self._read("reader-1")
         committed = self._committed_offsets()
+        async with broker.log_cleaner._lock:  # a swap under way is two logs at once
+            pass
         live = state_of(broker)
         cluster.probe()
-        self._found("log", check_logs(read_logs(cluster.disk, DATA), is_final=True))
+        logs = read_logs(cluster.disk, DATA)
+        whole = uncleaned(logs, self.archive)
+        self._found("log", check_logs(whole, is_final=True))
+        self._check_cleaning(logs, whole)
         synced = cluster.disk.copy_of_synced(cluster.seed)
         cluster.end_broker()
         cluster.disk = synced
@@ -226,9 +259,28 @@ class _Simulation:
         assert cluster.broker is not None
         self._found("recovery", check_recovery(live, state_of(cluster.broker)))
         self._found("recovery", check_same_reads(read, await self._read("reader-2")))
+        self._check_compacted_reads(whole, read)
         self._found("exactly_once", check_exactly_once(self.history.transactions, read))
         self._found("group_offsets", check_group_offsets(self.history.transactions, committed))
         self._found("history", check_history(self.history.lines))
+
+    def _check_cleaning(self, logs: RawLogs, whole: RawLogs) -> None:
+        compacted = {COMPACTED} if self.options.has_compacted_topic else set()
+        may_go = self.options.delete_retention_ms < DAY_MS
+        self._found("cleaning", check_cleaning(logs, whole, compacted=compacted, tombstones_may_go=may_go))
+
+    def _check_compacted_reads(self, whole: RawLogs, read: dict[str, list[tuple[int, int]]]) -> None:
+        """What was committed to the compacted topic is judged by what was appended: of older values nothing is left."""
+        readers = {"reader-1", "reader-2"}
+        self._found("cleaning", check_compacted_reads(self.cluster.compacted_reads, whole, whole_readers=readers))
+        for name in COMPACTED_KEYS:
+            numbered = [
+                (r.offset, int(r.headers[0][1] or b"")) for r in fates_of(whole.partitions.get(name, [])).visible
+            ]
+            read[str(name)] = numbered
+            transaction = self.history.begin(self.history.new_process())
+            transaction.poll({str(name): [list(pair) for pair in numbered]} if numbered else {})
+            self.history.end(transaction, Outcome.OK)
 
     def _found(self, checker: str, texts: Iterator[str]) -> None:
         for text in texts:
@@ -263,13 +315,18 @@ class _Simulation:
             auto_offset_reset="earliest",
             fetch_max_wait_ms=200,
         ) as consumer:
-            consumer.assign(KEYS)
+            wanted = KEYS + (COMPACTED_KEYS if self.options.has_compacted_topic else ())
+            consumer.assign(wanted)
             self.history.assigned(number, list(KEYS))
-            ends = await consumer.end_offsets(KEYS)
-            while any([await consumer.position(key) < ends[key] for key in KEYS]):
+            ends = await consumer.end_offsets(wanted)
+            while any([await consumer.position(key) < ends[key] for key in wanted]):
                 transaction = self.history.begin(number)
                 records: dict[str, list[list[int]]] = {}
                 for record in await consumer.poll(1000):
+                    if record.topic == COMPACTED:
+                        where = record.topic_partition
+                        self.cluster.compacted_reads.append((process.name, where, record.offset, record.key))
+                        continue
                     key, value = str(record.topic_partition), value_of(record.value)
                     records.setdefault(key, []).append([record.offset, value])
                     read[key].append((record.offset, value))
@@ -286,6 +343,11 @@ class _Simulation:
             if isinstance(error, PowerCut) or (owner is not None and owner.is_dead):
                 continue
             self.cluster.found("internal", f"{context.get('message')}: {error!r}")
+
+    def _cleanings(self) -> dict[str, int]:
+        if self.cluster.broker is not None:
+            self.cluster.take_figures(self.cluster.broker)
+        return {"cleaning": self.cluster.cleaning_count} if self.cluster.cleaning_count else {}
 
     def verdict(self, seed: int, profile: str) -> Verdict:
         cluster = self.cluster
@@ -305,7 +367,7 @@ class _Simulation:
             cluster.trace,
             digest.hexdigest()[:16],
             self.history.lines,
-            {**cluster.fault_counts, **cluster.network.counts},
+            {**cluster.fault_counts, **cluster.network.counts, **self._cleanings()},
             outcomes,
             self.loop.time(),
         )

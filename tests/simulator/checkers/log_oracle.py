@@ -13,7 +13,7 @@ from itertools import groupby
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.transaction_state import TransactionRecord, TransactionState
 from oncelog.wire.record_batch import RecordBatch, next_sequence
-from tests.simulator.checkers.raw_log import RawLogs
+from tests.simulator.checkers.raw_log import RawLogs, data_partitions
 
 S = TransactionState
 COMPLETE = {S.COMPLETE_COMMIT, S.COMPLETE_ABORT}
@@ -44,7 +44,7 @@ def check_logs(logs: RawLogs, *, is_final: bool) -> Iterator[str]:
     decided = Decided()
     yield from _coordinator(logs.coordinator, decided, is_final=is_final)
     shown: dict[tuple[TopicPartition, int], list[Marker]] = {}
-    for name, found in sorted(logs.partitions.items()):
+    for name, found in data_partitions(logs):
         yield from _partition(name, found, shown, is_final=is_final)
     yield from _ends(decided, shown, is_final=is_final)
 
