@@ -24,34 +24,14 @@ from oncelog.errors import (
     error_for,
 )
 from oncelog.types import OffsetAndMetadata, ProducerIdAndEpoch
+from tests.core.client_rules import CASES, RETRIABLE, RULES, UNHEARD_OF, error_rows, ours
 from tests.core.transaction_driver import GROUP_OFFSETS, A, B, Driver, asked
 
 S, E = TransactionState, ErrorCode
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "differences-from-kafka.md"
-ONLY_OLD_PROTOCOL = ("AddParts", "AddOffsets")
-UNHEARD_OF = 32000  # a code that a later Kafka may have
 
 
 # -- the file
-
-
-def read_rules() -> dict[str, list[list[str]]]:
-    tables: dict[str, list[list[str]]] = {}
-    for line in pathlib.Path(__file__).with_name("client_rules.txt").read_text().splitlines():
-        if line.startswith("## "):
-            rows = tables[line[3:]] = []
-        elif line and not line.startswith("#"):
-            rows.append([cell.strip() for cell in line.split("|")])
-    return tables
-
-
-RULES = read_rules()
-RETRIABLE = frozenset(map(int, RULES["retriable"][0][0].split()))
-
-
-def ours(cell: str) -> str:
-    """What oncelog does, of a cell that may also say what Kafka does."""
-    return cell.strip("()").split(">")[-1]
 
 
 def test_every_row_of_kafkas_tables_is_there():
@@ -188,13 +168,6 @@ def test_nothing_added_nothing_ended(level, end):
     assert (driver.take(result).error, driver.manager.state) == (None, S.READY)
 
 
-def columns_of(level: int) -> list[str]:
-    return [name for name in RULES["errors"][0][1:] if level == 1 or name not in ONLY_OLD_PROTOCOL]
-
-
-CASES = [(column, level) for level in (1, 2) for column in columns_of(level)]
-
-
 @pytest.mark.parametrize(("column", "level"), CASES)
 def test_disconnected_finds_the_coordinator_again(column, level):
     driver, request, _ = asked(column, level)
@@ -247,15 +220,6 @@ def test_first_partition_of_a_transaction_is_tried_again_after_20_ms():
 
 
 # -- errors of the coordinator's answers
-
-
-def error_rows() -> dict[int, list[str]]:
-    """What every code means, one entry per column."""
-    _, *rows = RULES["errors"]
-    named = {int(word): cells for label, *cells in rows for word in label.split() if word.isdecimal()}
-    others = {word: cells for label, *cells in rows for word in label.split() if not word.isdecimal()}
-    codes = [int(code) for code in E if code != E.NONE] + [UNHEARD_OF]
-    return {code: named.get(code) or others["retriable" if code in RETRIABLE else "else"] for code in codes}
 
 
 def test_every_error_has_a_verdict_in_every_column():
