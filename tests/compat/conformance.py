@@ -15,7 +15,10 @@ import tempfile
 from tests.compat.servers import NOT_ALL_RUN
 from tests.differential.brokers import ApacheKafkaNode, kafka_launcher
 
-CLIENTS = [f"tests/compat/test_{name}.py" for name in ("our_clients", "confluent_kafka", "kafka_python", "aiokafka")]
+CLIENTS = [
+    f"tests/compat/test_{name}.py"
+    for name in ("our_clients", "injected_errors", "confluent_kafka", "kafka_python", "aiokafka")
+]
 TOOLS = [
     "tests/compat/test_apache_reads_our_files.py",
     "tests/compat/test_cleans_as_apache.py",

@@ -14,7 +14,7 @@ from oncelog import Producer, TopicPartition, errors
 from oncelog.errors import ErrorCode, KafkaError
 from oncelog.testing import FaultyProxy
 from tests.compat.our_clients import SERVERS, World, run
-from tests.core.client_rules import CASES, RULES, expected_of
+from tests.core.client_rules import CASES, RULES, expected_of, ours
 
 # Every line of the table, two of "retriable" and one of "else" that Kafka's brokers do answer.
 CODES = [int(word) for row in RULES["errors"][1:] for word in row[0].split() if word.isdecimal()] + [3, 13, -1]
@@ -131,7 +131,7 @@ def play(server: str, level: int, scenario: Callable[[Play], Awaitable[None]]) -
         assert sorted(value for value in await world.values(topic) if value) == sorted(played.committed)
 
     main.__qualname__ = f"injected_{level}"
-    run(server, main)
+    run(server, main, **{"flush.policy": "os"})
 
 
 @pytest.mark.parametrize(("column", "level"), CASES)
@@ -147,3 +147,91 @@ def test_errors_of_coordinators(server, column, level):
         assert wrong == {}
 
     play(server, level, scenario)
+
+
+# Lines of the table -> codes that a proxy can put into the answer to a first batch; the other lines need a history.
+PRODUCE_CODES = {"retriable": "6 19", "45, first": "45", "59, otherwise": "59", "else": "10 120 -1"} | {
+    label: label for label in ("46", "48", "31 53 90 35 49", "47")
+}
+PRODUCED = [
+    (int(code), transactional, idempotent)
+    for label, transactional, idempotent in RULES["produce"][1:]
+    for code in PRODUCE_CODES.get(label, "").split()
+]
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_errors_of_batches_in_a_transaction(server, level):
+    """46 says that the batch is stored, so the broker has it; all else it has never seen."""
+
+    async def one(play: Play, code: int) -> str:
+        name = f"batch-{code}"
+        producer = play.producer(name)
+        await producer.start()
+        play.proxy.seen.clear()
+        (play.proxy.misreport if code == 46 else play.proxy.refuse)("Produce", code)
+        try:
+            await play.transaction(producer, name.encode())
+            found = "R" if play.proxy.seen["Produce"] == 2 else "done"
+        except KafkaError as error:
+            found = "TA" if error.code == ErrorCode.TRANSACTION_ABORTABLE != code else "A"
+            try:
+                await producer.abort_transaction()
+            except KafkaError:
+                found = "F"
+            else:
+                assert (play.proxy.seen["InitProducerId"] > 0) is (level == 1)  # the next epoch
+        if found != "F":
+            await play.transaction(producer, b"next " + name.encode())
+        await producer.stop()
+        if found == "F":
+            async with play.producer(name):
+                pass
+        return found
+
+    async def scenario(played: Play) -> None:
+        wrong = {}
+        for code, transactional, _ in PRODUCED:
+            found, expected = await one(played, code), ours(transactional)
+            if found != expected:
+                wrong[code] = (expected, found)
+        assert wrong == {}
+
+    play(server, level, scenario)
+
+
+def test_errors_of_batches_without_transactions(server):
+    async def one(play: Play, code: int) -> str:
+        async with play.producer(None) as producer:
+            await producer.send_and_wait(play.topic, b"first %d" % code)
+            play.committed.append(b"first %d" % code)
+            play.proxy.seen.clear()
+            (play.proxy.misreport if code == 46 else play.proxy.refuse)("Produce", code)
+            before = producer._manager.identity
+            try:
+                await producer.send_and_wait(play.topic, b"second %d" % code)
+            except KafkaError as error:
+                told = error.code
+            else:
+                play.committed.append(b"second %d" % code)
+                return "R" if play.proxy.seen["Produce"] == 2 else "done"
+            assert told == code
+            try:
+                await producer.send_and_wait(play.topic, b"third %d" % code)
+            except KafkaError:
+                return "F"
+            play.committed.append(b"third %d" % code)
+            if producer._manager.identity.producer_id != before.producer_id:
+                return "id"
+            assert producer._manager.identity.producer_epoch == before.producer_epoch + 1
+            return "bump"
+
+    async def scenario(played: Play) -> None:
+        wrong = {}
+        for code, _, idempotent in PRODUCED:
+            found, expected = await one(played, code), ours(idempotent)
+            if found != expected:
+                wrong[code] = (expected, found)
+        assert wrong == {}
+
+    play(server, 2, scenario)
