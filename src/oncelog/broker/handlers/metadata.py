@@ -11,7 +11,6 @@ from oncelog.core.cluster_metadata import Topic
 from oncelog.core.topic_configs import INTERNAL_TOPICS, topic_name_fault
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.types import TopicPartition
-from oncelog.wire.schema import ZERO_UUID
 from oncelog.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -20,6 +19,7 @@ from oncelog.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from oncelog.wire.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker
