@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from oncelog.client.consumer import Consumer
 from oncelog.client.producer import Producer
 from oncelog.errors import StorageError
 from oncelog.log.checkpoint_files import RECOVERY_POINTS, write_offsets
@@ -89,3 +92,35 @@ def test_zeros_in_a_transaction_index_are_no_entry() -> None:
     world.files.kill()
     world.open()
     assert [(entry.producer_id, entry.first_offset) for entry in world.log.aborted_between(0, 4)] == [(7, 2)]
+
+
+def test_a_partition_may_be_given_away_before_its_fetch_has_begun() -> None:
+    """groups 115: the fetch met a position that pointed nowhere any more, and the consumer was broken for good."""
+
+    async def main(loop: SimLoop) -> int:
+        cluster = Cluster(loop, "given away", FaultOptions())
+        assert await cluster.start_broker()
+        process = Process(loop, "client")
+
+        async def read() -> int:
+            host, a = sim_host(process, cluster.network, Disk(0), 0), TopicPartition("a", 0)
+            async with Producer(host=host, bootstrap_servers=ADDRESS) as producer:
+                await producer.send_and_wait("a", b"1", partition=0)
+            read = 0
+            async with Consumer(host=host, bootstrap_servers=ADDRESS, auto_offset_reset="earliest") as consumer:
+                for steps in range(20):
+                    consumer.assign([a])
+                    await consumer.position(a)
+                    for _ in range(steps):
+                        await asyncio.sleep(0)
+                    consumer.assign(())
+                    await consumer.poll(0)
+                consumer.assign([a])
+                for _ in range(3):
+                    read += len(await consumer.poll(1000))
+            return read
+
+        task: asyncio.Task[int] = process.start(read())
+        return await task
+
+    assert run_simulated(1, main) == 1

@@ -148,7 +148,20 @@ class Fetcher:
         first = self._next_first % len(partitions)
         return partitions[first:] + partitions[:first]
 
-    async def _fetch(self, node: Node, lane: str, asked: dict[TopicPartition, Position]) -> None:
+    async def _fetch(self, node: Node, lane: str, looked_at: dict[TopicPartition, Position]) -> None:
+        # Between the look and this step a position may have been reset, or its partition given away.
+        asked = {tp: position for tp, position in looked_at.items() if position.offset is not None}
+        try:
+            if asked:
+                await self._fetch_from(node, lane, asked)
+        finally:
+            self._busy.discard((node, lane))
+            for position in looked_at.values():
+                position.is_fetching = False
+            self.wake()
+            self.arrived.set()
+
+    async def _fetch_from(self, node: Node, lane: str, asked: dict[TopicPartition, Position]) -> None:
         versions = {tp: position.version for tp, position in asked.items()}
         ids = self._cluster.view.topic_ids({tp.topic for tp in asked})
         session = self._sessions.setdefault((node, lane), ClientFetchSession())
@@ -172,12 +185,6 @@ class Fetcher:
                 self._failed(asked, error_for(response.error_code, f"Fetch from {node.host}:{node.port}"))
             else:
                 self._take_response(asked, versions, response, names)
-        finally:
-            self._busy.discard((node, lane))
-            for position in asked.values():
-                position.is_fetching = False
-            self.wake()
-            self.arrived.set()
 
     def _request(
         self, session: ClientFetchSession, asked: dict[TopicPartition, Position], ids: dict[str, bytes] | None
