@@ -135,9 +135,7 @@ class BrokerConfig:
     group_consumer_max_assignment_interval_ms: int = _int(15_000, least=0)
     group_consumer_max_size: int = _int(_INT_MAX)
     group_consumer_assignors: str = _text("uniform,range", "uniform,range", "range,uniform", "uniform", "range")
-    group_consumer_migration_policy: str = _text(
-        "bidirectional", "bidirectional", "upgrade", "downgrade", "disabled"
-    )
+    group_consumer_migration_policy: str = _text("bidirectional", "bidirectional", "upgrade", "downgrade", "disabled")
     group_consumer_regex_refresh_interval_ms: int = _int(600_000, least=10_000)
     offset_metadata_max_bytes: int = _int(4_096, least=0)
     offsets_retention_minutes: int = _int(10_080)
@@ -181,7 +179,9 @@ class BrokerConfig:
         if key == "log.roll.ms":
             return str(self.log_roll_ms if self.log_roll_ms > 0 else self.log_roll_hours * 3_600_000)
         if key == "log.roll.jitter.ms":
-            return str(self.log_roll_jitter_ms if self.log_roll_jitter_ms >= 0 else self.log_roll_jitter_hours * 3_600_000)
+            return str(
+                self.log_roll_jitter_ms if self.log_roll_jitter_ms >= 0 else self.log_roll_jitter_hours * 3_600_000
+            )
         name = key.replace(".", "_")
         return text_of(getattr(self, name)) if name in _rules() else None
 
