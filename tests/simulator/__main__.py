@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from tests.simulator.checkers.coverage import describe
 from tests.simulator.faults import PROFILES
 from tests.simulator.simulation import Verdict, run_seed
 
@@ -26,6 +27,7 @@ def main() -> int:
     jobs = _jobs(arguments)
     tally = Counter[str]()
     faults, outcomes = Counter[str](), Counter[str]()
+    transitions, codes = Counter[str](), Counter[int]()
     with multiprocessing.get_context("fork").Pool(arguments.processes, maxtasksperchild=500) as pool:
         for verdict in pool.imap_unordered(_run, jobs, chunksize=4 if len(jobs) > 50 else 1):
             tally["seeds"] += 1
@@ -33,14 +35,25 @@ def main() -> int:
             tally["virtual seconds"] += int(verdict.virtual_seconds)
             faults.update(verdict.fault_counts)
             outcomes.update(verdict.outcomes)
+            transitions.update(verdict.transitions)
+            codes.update(verdict.error_counts)
             if verdict.findings or arguments.seed is not None:
                 _show(verdict, whole=arguments.seed is not None)
             if tally["seeds"] % 100 == 0:
                 print(f"{tally['seeds']}/{len(jobs)} seeds, {tally['anomalies']} anomalies", file=sys.stderr)
     if arguments.json:
-        summary = {"profile": arguments.profile or "all", **tally, "faults": faults, "transactions": outcomes}
+        summary = {
+            "profile": arguments.profile or "all",
+            **tally,
+            "faults": faults,
+            "transactions": outcomes,
+            "steps": transitions,
+        }
+        summary["error codes"] = {str(code): count for code, count in sorted(codes.items())}
         Path(arguments.json).write_text(json.dumps(summary, indent=1) + "\n")
     print(f"transactions: {dict(outcomes)}; faults: {dict(sorted(faults.items()))}", file=sys.stderr)
+    for line in describe(transitions, codes):
+        print(line, file=sys.stderr)
     print(f"{tally['seeds']} seeds, {tally['seeds']} histories checked, {tally['anomalies']} anomalies")
     return 1 if tally["anomalies"] else 0
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random
 import traceback
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,8 @@ PARTITIONS = 2
 KEYS = tuple(TopicPartition(topic, partition) for topic in TOPICS for partition in range(PARTITIONS))
 COMPACTED = "c"
 COMPACTED_KEYS = tuple(TopicPartition(COMPACTED, partition) for partition in range(PARTITIONS))
+COPIES = "copies"
+COPIES_KEYS = tuple(TopicPartition(COPIES, partition) for partition in range(PARTITIONS))
 SWEEP_MS = 1000
 NOTES_MAX = 3
 
@@ -65,6 +68,12 @@ def broker_config(options: FaultOptions) -> dict[str, Any]:
         "log.flush.offset.checkpoint.interval.ms": 1500,
         "log.index.interval.bytes": 200,
         "log.roll.ms": options.log_roll_ms,
+        "group.min.session.timeout.ms": 500,
+        "group.consumer.session.timeout.ms": 2000,
+        "group.consumer.min.session.timeout.ms": 1000,
+        "group.consumer.heartbeat.interval.ms": 300,
+        "group.consumer.min.heartbeat.interval.ms": 100,
+        "group.consumer.assignment.interval.ms": 100,
         "log.cleaner.enable": options.has_cleaner,
         "log.cleaner.backoff.ms": 150,
         "log.cleaner.min.cleanable.ratio": 0.01,
@@ -92,6 +101,7 @@ class Cluster:
     clock_offset_max_ms: int = 0
     compacted_reads: list[tuple[str, TopicPartition, int, bytes | None]] = field(default_factory=list)
     cleaning_count: int = 0
+    error_counts: Counter[int] = field(default_factory=Counter)
     _noted: str = ""
     _repeated: int = 0
 
@@ -225,6 +235,8 @@ class Cluster:
     def take_figures(self, broker: Broker) -> None:
         """What a life of the broker counted, before it is forgotten."""
         self.cleaning_count += int(broker.metrics.count("log_cleanings"))
+        for counts in broker.metrics._errors.values():
+            self.error_counts.update(counts)
 
     def probe(self) -> None:
         """S1: log start <= last stable offset <= high watermark <= log end, and none of them goes back, ever."""

@@ -12,14 +12,18 @@ from typing import Any
 from oncelog.broker.coordinator_shell import CoordinatorShell
 from oncelog.broker.local_partition import LocalPartition
 from oncelog.broker.transactions import Transactions
+from oncelog.client.offset_lookup import EARLIEST
+from oncelog.client.positions import Positions
 from oncelog.core import end_transaction, partition
 from oncelog.core.aborted_filter import AbortedFilter
 from oncelog.core.committed_offsets import CommittedOffsets
+from oncelog.core.group_offsets import OffsetRequests
 from oncelog.core.open_transactions import OpenTransactions
 from oncelog.core.partition import Partition
 from oncelog.core.producer_state import ProducerState
 from oncelog.core.transaction import completed
 from oncelog.core.transaction_table import TransactionTable
+from oncelog.errors import ErrorCode
 from oncelog.log.cleaned_transactions import CleanedTransactions
 from oncelog.log.partition_log import PartitionLog
 from oncelog.types import ProducerIdAndEpoch
@@ -195,6 +199,25 @@ def cleans_markers_before_their_data() -> AbstractContextManager[None]:
     return _replaced(CleanedTransactions, "_may_discard_marker", may_discard_marker)
 
 
+def lets_former_members_commit() -> AbstractContextManager[None]:
+    """KIP-447 without its fence: positions of a former generation become part of a transaction."""
+    return _replaced(OffsetRequests, "_check_transactional", lambda self, group, request: ErrorCode.NONE)
+
+
+def forgets_group_positions_at_a_join() -> AbstractContextManager[None]:
+    """Who subscribes begins where the log begins, whatever was committed."""
+    original = Positions.assign
+
+    def assign(self: Positions, partitions: Any) -> None:
+        wanted = list(partitions)
+        added = [name for name in wanted if name not in self.by_partition]
+        original(self, wanted)
+        for name in added:
+            self.by_partition[name].jump(None, reset_to=EARLIEST)
+
+    return _replaced(Positions, "assign", assign)
+
+
 # name -> (defect, profile in which it shows, checker that must see it)
 DEFECTS: dict[str, tuple[Defect, str, str]] = {
     defect.__name__: (defect, profile, checker)
@@ -213,6 +236,8 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (commits_offsets_of_aborts, "default", "group_offsets"),
         (reads_an_abort_as_a_commit_at_recovery, "coordinator", "recovery"),
         (never_times_out, "default", "hanging"),
+        (lets_former_members_commit, "groups", "groups"),
+        (forgets_group_positions_at_a_join, "groups", "groups"),
         (cleans_as_if_aborts_were_commits, "compaction", "cleaning"),
         (cleans_markers_before_their_data, "compaction", "cleaning"),
     )

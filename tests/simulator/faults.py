@@ -10,9 +10,20 @@ from dataclasses import dataclass, field, fields
 
 from tests.simulator.network import NetworkFaults
 
-PROFILES = ("default", "network", "disk", "coordinator", "epochs", "old-clients", "two-phase", "compaction")
+PROFILES = ("default", "network", "disk", "coordinator", "epochs", "old-clients", "two-phase", "compaction", "groups")
 LAST_EPOCH = 32767
 DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class GroupOptions:
+    """A group of subscribing consumers. `mode`: "commit", "auto" or "copy" (`group_life.py`)."""
+
+    protocol: str = "classic"
+    strategy: str = "range,cooperative-sticky"
+    mode: str = "commit"
+    members: int = 2
+    is_static: bool = False
 
 
 @dataclass
@@ -46,6 +57,7 @@ class FaultOptions:
     client_pause_every: float = 0.0
     clock_jump_every: float = 0.0
     disk_fault_every: float = 0.0
+    groups: tuple[GroupOptions, ...] = ()
     has_cleaner: bool = False
     has_compacted_topic: bool = False
     delete_retention_ms: int = DAY_MS
@@ -181,6 +193,22 @@ def _compaction(options: FaultOptions, rng: random.Random) -> None:
         options.disk_fault_every = rng.uniform(1.5, 5)
 
 
+def _groups(options: FaultOptions, rng: random.Random) -> None:
+    options.clients = rng.randint(1, 3)
+    options.two_phase_clients = 0
+    options.think_mean = rng.choice((0.1, 0.3, 0.6))
+    options.groups = tuple(
+        GroupOptions(
+            protocol=(protocol := rng.choice(("classic", "consumer"))),
+            strategy=rng.choice(("range", "cooperative-sticky", "sticky", "range,cooperative-sticky")),
+            mode=rng.choice(("commit", "auto", "copy", "copy")),
+            members=rng.randint(1, 3),
+            is_static=protocol == "classic" and rng.random() < 0.3,
+        )
+        for _ in range(rng.randint(1, 2))
+    )
+
+
 def _default(options: FaultOptions, rng: random.Random) -> None:
     del options, rng
 
@@ -194,4 +222,5 @@ PROFILE_RULES = {
     "old-clients": _old_clients,
     "two-phase": _two_phase,
     "compaction": _compaction,
+    "groups": _groups,
 }

@@ -9,6 +9,7 @@ import asyncio
 import gc
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,8 +26,10 @@ from oncelog.wire.messages.create_topics import CreatableTopic, CreatableTopicCo
 from tests.simulator.archive import Archive, archiving
 from tests.simulator.checkers.anomalies import check_history
 from tests.simulator.checkers.cleaning import check_cleaning, check_compacted_reads, fates_of
+from tests.simulator.checkers.coverage import transitions_of
 from tests.simulator.checkers.exactly_once import check_exactly_once, check_same_reads
 from tests.simulator.checkers.group_offsets import check_group_offsets
+from tests.simulator.checkers.groups import check_copies, check_processed, check_stored
 from tests.simulator.checkers.log_oracle import check_logs
 from tests.simulator.checkers.raw_log import RawLogs, read_logs, uncleaned
 from tests.simulator.checkers.recovery import check_recovery, state_of
@@ -35,6 +38,8 @@ from tests.simulator.cluster import (
     ADDRESS,
     COMPACTED,
     COMPACTED_KEYS,
+    COPIES,
+    COPIES_KEYS,
     DATA,
     KEYS,
     SWEEP_MS,
@@ -47,6 +52,7 @@ from tests.simulator.disk import Disk
 from tests.simulator.doors import WALL_CLOCK_START_MS, sim_host
 from tests.simulator.faults import DAY_MS, FaultOptions, draw
 from tests.simulator.files import PowerCut
+from tests.simulator.group_life import GroupWork
 from tests.simulator.history import History, Outcome
 from tests.simulator.injector import Injector
 from tests.simulator.loop import PROCESS, Process, SimLoop, run_simulated
@@ -72,6 +78,8 @@ class Verdict:
     fault_counts: dict[str, int] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=dict)
     virtual_seconds: float = 0.0
+    transitions: dict[str, int] = field(default_factory=dict)
+    error_counts: dict[int, int] = field(default_factory=dict)
 
     @property
     def repeat(self) -> str:
@@ -130,6 +138,9 @@ class _Simulation:
         self.cluster = Cluster(loop, f"{options.profile} {seed}", options)
         self.history = History(loop)
         self.workload = Workload(self.cluster, self.history)
+        self.group_work = GroupWork(self.cluster, archive)
+        self.copies: dict[str, list[str]] = {}  # reader -> what it read of the copies
+        self.transitions = Counter[str]()
         self.injector = Injector(self.cluster)
         self.cluster.note(f"seed {seed}, {options.profile}: {options.describe()}")
 
@@ -147,11 +158,13 @@ class _Simulation:
         await self._prepare()
         watching = self.loop.create_task(cluster.watch())
         self.workload.start()
+        self.group_work.start()
         self.injector.start()
         await self.workload.finished(self.options.seconds)
         await self.injector.heal()
         await self.workload.end(END_SECONDS)
         await self.workload.recover_two_phase()
+        await self.group_work.drained()
         if cluster.is_serving:
             await self._quiet()
             await self._judge()
@@ -169,6 +182,8 @@ class _Simulation:
         assert broker is not None
         for topic in TOPICS:
             await broker.topics.create_automatically(topic)
+        if self.options.groups:
+            await broker.topics.create_automatically(COPIES)
         if self.options.has_compacted_topic:
             await self._create_compacted(broker)
         if self.options.first_epoch >= 0:
@@ -250,6 +265,7 @@ class _Simulation:
         whole = uncleaned(logs, self.archive)
         self._found("log", check_logs(whole, is_final=True))
         self._check_cleaning(logs, whole)
+        self.transitions.update(transitions_of(whole.coordinator))
         synced = cluster.disk.copy_of_synced(cluster.seed)
         cluster.end_broker()
         cluster.disk = synced
@@ -260,6 +276,7 @@ class _Simulation:
         self._found("recovery", check_recovery(live, state_of(cluster.broker)))
         self._found("recovery", check_same_reads(read, await self._read("reader-2")))
         self._check_compacted_reads(whole, read)
+        self._check_groups(read, committed)
         self._found("exactly_once", check_exactly_once(self.history.transactions, read))
         self._found("group_offsets", check_group_offsets(self.history.transactions, committed))
         self._found("history", check_history(self.history.lines))
@@ -281,6 +298,19 @@ class _Simulation:
             transaction = self.history.begin(self.history.new_process())
             transaction.poll({str(name): [list(pair) for pair in numbered]} if numbered else {})
             self.history.end(transaction, Outcome.OK)
+
+    def _check_groups(
+        self, read: dict[str, list[tuple[int, int]]], committed: dict[str, dict[TopicPartition, int]]
+    ) -> None:
+        work = self.group_work
+        for name, group in work.groups.items():
+            if work.is_ordered(name):
+                self._found("groups", check_stored(name, work.stored[name], committed.get(name, {})))
+            if group.mode == "copy":
+                for reader in ("reader-1", "reader-2"):
+                    self._found("groups", check_copies(name, self.copies.get(reader, []), read, KEYS))
+            else:
+                self._found("groups", check_processed(name, work.processed[name], read, KEYS))
 
     def _found(self, checker: str, texts: Iterator[str]) -> None:
         for text in texts:
@@ -316,6 +346,7 @@ class _Simulation:
             fetch_max_wait_ms=200,
         ) as consumer:
             wanted = KEYS + (COMPACTED_KEYS if self.options.has_compacted_topic else ())
+            wanted += COPIES_KEYS if self.options.groups else ()
             consumer.assign(wanted)
             self.history.assigned(number, list(KEYS))
             ends = await consumer.end_offsets(wanted)
@@ -326,6 +357,9 @@ class _Simulation:
                     if record.topic == COMPACTED:
                         where = record.topic_partition
                         self.cluster.compacted_reads.append((process.name, where, record.offset, record.key))
+                        continue
+                    if record.topic == COPIES:
+                        self.copies.setdefault(process.name, []).append(record.value.decode())
                         continue
                     key, value = str(record.topic_partition), value_of(record.value)
                     records.setdefault(key, []).append([record.offset, value])
@@ -356,6 +390,7 @@ class _Simulation:
             digest.update(line.encode())
         for path, content in cluster.disk.snapshot(DATA).items():
             digest.update(path.encode() + content)
+        cleanings = self._cleanings()
         outcomes: dict[str, int] = {}
         for transaction in self.history.transactions:
             name = transaction.outcome.value if transaction.outcome else "open"
@@ -367,7 +402,9 @@ class _Simulation:
             cluster.trace,
             digest.hexdigest()[:16],
             self.history.lines,
-            {**cluster.fault_counts, **cluster.network.counts, **self._cleanings()},
+            {**cluster.fault_counts, **cluster.network.counts, **cleanings},
             outcomes,
             self.loop.time(),
+            dict(self.transitions),
+            dict(cluster.error_counts),
         )

@@ -124,3 +124,29 @@ def test_a_partition_may_be_given_away_before_its_fetch_has_begun() -> None:
         return await task
 
     assert run_simulated(1, main) == 1
+
+
+def test_two_checkpoints_at_a_time_do_not_take_one_anothers_file() -> None:
+    """groups 325: housekeeping and the cleaner wrote the same file aside; who came second failed, and partitions that
+    were created meanwhile went offline for it. On real machines the two could have mixed what they wrote."""
+
+    async def main(loop: SimLoop) -> list[BaseException | None]:
+        cluster = Cluster(loop, "checkpoints", FaultOptions(has_cleaner=True))
+        assert await cluster.start_broker()
+        broker, process = cluster.broker, cluster.broker_process
+        assert broker is not None
+        assert process is not None
+
+        async def checkpoint() -> list[BaseException | None]:
+            failures: list[BaseException | None] = []
+            for name in ("a", "b", "c", "d"):
+                assert await broker.topics.create_automatically(name) is not None
+                assert broker.partitions.get(TopicPartition(name, 0)) is not None
+                many = [broker.partitions.checkpoint_aside() for _ in range(3)]
+                failures += await asyncio.gather(*many, return_exceptions=True)
+            return failures
+
+        task: asyncio.Task[list[BaseException | None]] = process.start(checkpoint())
+        return await task
+
+    assert not any(run_simulated(1, main))

@@ -14,7 +14,7 @@ from tests.simulator.simulation import run_seed
 SEEDS = 6
 PRINT_HASHES = """
 from tests.simulator.simulation import run_seed
-for seed, profile in ((0, "default"), (1, "coordinator"), (2, "two-phase"), (3, "old-clients")):
+for seed, profile in ((0, "default"), (1, "coordinator"), (2, "two-phase"), (3, "old-clients"), (4, "compaction"), (5, "groups")):
     print(run_seed(seed, profile).trace_hash)
 """
 

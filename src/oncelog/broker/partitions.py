@@ -124,6 +124,7 @@ class Partitions:
             name: CheckpointFile(files.files, data_directory, name)
             for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS)
         }
+        self._writing_aside = asyncio.Lock()  # housekeeping and the cleaner ask for it, each in its own time
         self._retention_due: dict[TopicPartition, tuple[int, int]] = {}  # log end when it was looked at, when again
         self.deleted = DeletedFiles(files.files, worker)
         self._new_names = _NewNames(DirectoryNames(files.files, data_directory))
@@ -426,14 +427,15 @@ class Partitions:
 
     async def checkpoint_aside(self) -> None:
         """The same from time to time, without holding the loop. Raises StorageError."""
-        stored = [(each, each.log.recovery_point) for each in self]
-        is_newest = await self._write_aside(RECOVERY_POINTS, self._recovery_points_now())
-        await self._write_aside(HIGH_WATERMARKS, self._high_watermarks_now())
-        for index, (partition, recovery_point) in enumerate(stored):
-            if is_newest and self._partitions.get(partition.name) is partition:
-                self._recovery_point_stored(partition, recovery_point)
-            if index % STEP_PARTITIONS == STEP_PARTITIONS - 1:
-                await asyncio.sleep(0)
+        async with self._writing_aside:
+            stored = [(each, each.log.recovery_point) for each in self]
+            is_newest = await self._write_aside(RECOVERY_POINTS, self._recovery_points_now())
+            await self._write_aside(HIGH_WATERMARKS, self._high_watermarks_now())
+            for index, (partition, recovery_point) in enumerate(stored):
+                if is_newest and self._partitions.get(partition.name) is partition:
+                    self._recovery_point_stored(partition, recovery_point)
+                if index % STEP_PARTITIONS == STEP_PARTITIONS - 1:
+                    await asyncio.sleep(0)
 
     def _recovery_points_now(self) -> dict[TopicPartition, int]:
         # A damaged partition keeps what it had at the start: with its recovery point gone, the next start would cut it.
@@ -456,7 +458,8 @@ class Partitions:
         """Durably note it. From the first time on the log may have gaps, whatever its policy becomes. Raises StorageError."""
         self._cleaned[partition.name] = end_offset
         partition.log.config = self._log_config(partition.name, partition.settings)
-        await self._write_aside(CLEANED_OFFSETS, dict(self._cleaned))
+        async with self._writing_aside:
+            await self._write_aside(CLEANED_OFFSETS, dict(self._cleaned))
 
     def _write_checkpoint(self, file_name: str, offsets: dict[TopicPartition, int]) -> None:
         try:
