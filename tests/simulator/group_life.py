@@ -88,7 +88,10 @@ class GroupWork:
             partition = broker.partitions.get(key)
             if partition is None:
                 continue
-            visible = fates_of(self.archive.batches(key, partition.log_end_offset)).visible
+            fates = fates_of(self.archive.batches(key, partition.log_end_offset))
+            visible = fates.visible
+            if fates.has_open:
+                found.append(f"a transaction of {key} is open")
             for name in self.groups:
                 stands = self._positions(name).get(key, 0)
                 if visible and stands <= visible[-1].offset:

@@ -22,6 +22,8 @@ class Fates:
     visible: list[Record] = field(default_factory=list)
     latest: dict[bytes | None, Record] = field(default_factory=dict)  # the last visible record of each key
 
+    has_open: bool = False  # a transaction has no marker yet
+
     def is_aborted(self, batch: RecordBatch) -> bool:
         """Whether nobody may see its records."""
         return batch.base_offset in self.ends and not self.ends[batch.base_offset][1]
@@ -42,6 +44,7 @@ def fates_of(whole: Sequence[RecordBatch]) -> Fates:
             open_batches.setdefault(batch.producer_id, []).append(batch)
         else:
             fates.visible += batch.records()
+    fates.has_open = any(open_batches.values())
     fates.visible.sort()
     fates.latest = {record.key: record for record in fates.visible}
     return fates
