@@ -72,7 +72,9 @@ class Story:
         `only` keeps the lines that match; `shape` writes # for every number.
         """
         ran = self.do(tool, *arguments, text=text, bootstrap=bootstrap)
-        shown = [*ran.lines, *(f"! {line}" for line in ran.errors if not line.lstrip().startswith("at "))]
+        # The formatters end no line; the order of records of several partitions is that of their fetches.
+        printed = "\n".join(ran.lines).replace("}{", "}\n{").splitlines()
+        shown = [*printed, *(f"! {line}" for line in ran.errors if not line.lstrip().startswith("at "))]
         if leave_out:
             shown = [line for line in shown if not re.search(leave_out, line)]
         if only:
