@@ -18,6 +18,7 @@ from tests.simulator.doors import sim_host
 from tests.simulator.faults import FaultOptions
 from tests.simulator.files import Fault, Keep
 from tests.simulator.loop import Process, SimLoop, run_simulated
+from tests.simulator.simulation import run_seed
 
 
 def test_a_new_data_directory_survives_a_power_cut() -> None:
@@ -150,3 +151,9 @@ def test_two_checkpoints_at_a_time_do_not_take_one_anothers_file() -> None:
         return await task
 
     assert not any(run_simulated(1, main))
+
+
+def test_a_commit_of_the_consumer_itself_does_not_overtake_a_newer_one() -> None:
+    """groups 1098: the periodic commit had its positions and had not begun when partitions were given back; what was
+    stored for them then was overwritten by it."""
+    assert not [found for found in run_seed(1098, "groups").findings if found.checker == "groups"]

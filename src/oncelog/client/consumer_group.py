@@ -235,6 +235,7 @@ class GroupPart:
 
     async def _commit(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """KIP-848: the member's epoch may have grown meanwhile; it is still the same member."""
+        await self._auto_committed()
         for _ in range(STALE_EPOCH_RETRIES):
             try:
                 await commit_offsets(self._cluster, self.group_metadata(), positions)
@@ -255,11 +256,18 @@ class GroupPart:
             work = self._commit_quietly(self.current_positions(), self.group_metadata())
             self._auto_committing = self._cluster.tasks.start(work, name="oncelog-commit")
 
+    async def _auto_committed(self) -> None:
+        """A periodic commit has older positions: sent after newer ones it would take them back."""
+        if self._auto_committing is not None and not self._auto_committing.done():
+            await asyncio.wait((self._auto_committing,))
+
     async def _commit_quietly(
         self,
         positions: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
         group: GroupMetadata | None = None,
     ) -> None:
+        if positions is None:
+            await self._auto_committed()
         try:
             await commit_offsets(
                 self._cluster,
