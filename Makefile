@@ -9,12 +9,13 @@ SEED ?=
 PROFILE ?=
 KILLS ?= 20
 CLEANINGS ?= 100
+POINTS ?= 20000
 ROWS ?=
 SECONDS ?= 60
 ONLY ?=
 SECONDS_PER_LEVEL ?= 10
 
-.PHONY: model sim-dual-writes dual-writes all install test lint fix demo sim crash chaos fuzz conformance compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard src/oncelog/wire/record_codec.py src/oncelog/wire/arrow_codec.py src/oncelog/host/native_sync.c)
@@ -73,6 +74,10 @@ model: $(STAMP)
 
 crash: $(STAMP)
 	@$(BIN)/python -m tests.crash --kills $(KILLS)
+
+# Crash points: every operation of every file, before, in the middle and after it; then the n-th operation fails, for every n.
+power: $(STAMP)
+	@$(BIN)/python -m tests.crash.points --points $(POINTS) $(if $(SEED),--seed $(SEED))
 
 spark-kills: $(STAMP)
 	@$(BIN)/python -m tests.spark.kills --kills $(if $(filter-out 20,$(KILLS)),$(KILLS),20) --fail-tasks --zombie

@@ -9,7 +9,7 @@ transaction in a partition is one that the coordinator still owns; a decided one
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from oncelog.wire.log_records.transaction_state import TransactionRecord, TransactionState, record_from_key_value
@@ -44,6 +44,7 @@ class Examination:
     open: dict[tuple[str, int], int] = field(default_factory=dict)  # (partition, producer id): first offset
     markers: dict[tuple[int, int], dict[str, set[bool]]] = field(default_factory=dict)  # (id, epoch): partition: commit
     coordinator: dict[str, list[TransactionRecord]] = field(default_factory=dict)
+    is_history_whole: bool = True  # False where the coordinator's log was compacted: only last states are known
 
     def partition(self, name: str, log: Iterator[RecordBatch]) -> None:
         """One partition of data or offsets."""
@@ -95,7 +96,7 @@ class Examination:
 
     def compare(self) -> None:
         """The coordinator's history against the partitions."""
-        for transactional_id, records in self.coordinator.items():
+        for transactional_id, records in self.coordinator.items() if self.is_history_whole else ():
             before: TransactionRecord | None = None
             for record in records:
                 state = before.state if before is not None else None
@@ -126,22 +127,28 @@ class Examination:
                 self.problems.append(f"{what}: {partition} holds markers of both outcomes")
 
 
-def examine_files(files: Mapping[str, bytes]) -> Examination:
-    """`files`: content by "directory/name" below the data directory."""
+def examine_files(files: Mapping[str, bytes], incomplete: Callable[[str], bool] = lambda _: False) -> Examination:
+    """`files`: content by "directory/name" below the data directory. Of an `incomplete` directory (compacted, or cut at
+    its start) only the order of offsets is checked, and who owns the open transactions."""
     examination = Examination()
     for directory in sorted({path.rpartition("/")[0] for path in files if path.endswith(".log")}):
         if directory.startswith("__cluster_metadata") or not directory.rpartition("-")[2].isdigit():
             continue
-        log = list(_log(directory, files, examination))
+        log = list(_log(directory, files, examination, has_gaps=incomplete(directory)))
         if directory.startswith("__transaction_state-"):
             examination.coordinator_log(iter(log))
-        else:
+            if incomplete(directory):
+                examination.coordinator = {name: found[-1:] for name, found in examination.coordinator.items()}
+                examination.is_history_whole = False
+        elif not incomplete(directory):
             examination.partition(directory, iter(log))
     examination.compare()
     return examination
 
 
-def _log(directory: str, files: Mapping[str, bytes], examination: Examination) -> Iterator[RecordBatch]:
+def _log(
+    directory: str, files: Mapping[str, bytes], examination: Examination, *, has_gaps: bool
+) -> Iterator[RecordBatch]:
     end_offset = 0
     for path in sorted(path for path in files if path.startswith(f"{directory}/") and path.endswith(".log")):
         position = 0
@@ -149,7 +156,7 @@ def _log(directory: str, files: Mapping[str, bytes], examination: Examination) -
             if not batch.crc_is_valid:
                 examination.problems.append(f"{path}: bad checksum at {position}")
                 break
-            if batch.base_offset != end_offset:
+            if batch.base_offset != end_offset and not (has_gaps and batch.base_offset > end_offset):
                 examination.problems.append(f"{path}: offset {batch.base_offset} where {end_offset} is due")
             end_offset = batch.end_offset
             position += batch.size_bytes

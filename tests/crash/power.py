@@ -41,8 +41,8 @@ class Recording:
     refusals: list[Any] = field(default_factory=list)
 
 
-def new_broker(disk: PowerDisk, network: DirectNetwork, seed: int | str) -> Broker:
-    return Broker(DATA, CONFIG, direct_host(disk, network, seed))
+def new_broker(disk: PowerDisk, network: DirectNetwork, seed: int | str, config: dict[str, object] = CONFIG) -> Broker:
+    return Broker(DATA, config, direct_host(disk, network, seed))
 
 
 def record(seed: int | str) -> Recording:
@@ -69,11 +69,11 @@ def record(seed: int | str) -> Recording:
     return recording
 
 
-def recover_only(disk: PowerDisk, seed: int | str) -> dict[str, bytes]:
+def recover_only(disk: PowerDisk, seed: int | str, config: dict[str, object] = CONFIG) -> dict[str, bytes]:
     """Start up to the point where anything is served, then lose power: the bytes that are left."""
 
     async def main(_: Any) -> None:
-        broker = new_broker(disk, DirectNetwork(), seed)
+        broker = new_broker(disk, DirectNetwork(), seed, config)
         for _, step in startup.STEPS[:RECOVERING]:
             await step(broker)
 

@@ -68,6 +68,31 @@ class PowerDisk(SimFiles):
                 inode.pending.clear()
         self.crash(Keep.NONE)
 
+    def crash_within(self, what: str, path: str) -> None:
+        """The power goes in the middle of the operation: on the disk before a sync of a file or of names, of which a part
+        arrives; after any other operation, of which a write arrives torn, and a change of names or of a size alone."""
+        inode = self._names.get(path)
+        if what == "sync_directory":
+            for change in self._pending_names.pop(path, []):
+                if self.random.random() < 0.5:
+                    self._change(self._durable_names, change)
+        elif what == "sync" and inode is not None:
+            for position, data in inode.pending:
+                self._survive(inode, position, data, Keep.RANDOM, is_last=False)
+        elif what == "write" and inode is not None and inode.pending:
+            *earlier, (position, data) = inode.pending
+            for each in earlier:
+                _apply(inode.durable, *each)
+            if data is not None:
+                _apply(inode.durable, position, data[: self.random.randrange(len(data))])
+        elif what == "truncate" and inode is not None and inode.pending:
+            _apply(inode.durable, *inode.pending[-1])
+        elif what in ("create", "make_directory", "rename", "remove"):
+            changes = self._pending_names.get(path.rpartition("/")[0])
+            if changes:
+                self._change(self._durable_names, changes[-1])
+        self.crash(Keep.NONE)
+
     def drop_last_batch(self, path: str) -> None:
         """A planted defect: the last batch of a log that was synced is gone."""
         from oncelog.wire.record_batch import batches

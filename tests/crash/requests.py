@@ -66,6 +66,12 @@ class Session:
             await asyncio.sleep(WAIT_S)
         raise Refused(f"{what}, for {PATIENCE * WAIT_S} s", code)
 
+    async def call(
+        self, what: str, message: Any, version: int, code_of: Callable[[Any], int], heard: Heard | None = None
+    ) -> Any:
+        """Any request; "later" is asked again."""
+        return await self._call(what, message, version, code_of, heard, LATER)
+
     async def create_topic(self, name: str, partition_count: int, heard: Heard | None = None) -> None:
         topic = CreatableTopic(name=name, num_partitions=partition_count, replication_factor=1)
         message = CreateTopicsRequest(topics=[topic], timeout_ms=1000)
@@ -168,8 +174,9 @@ class Session:
         described = reply.transaction_states[0]
         return described.transaction_state if described.error_code == E.NONE else E(described.error_code).name
 
-    async def end_offset(self, topic: str, partition: int, *, committed: bool) -> int:
-        at = ListOffsetsPartition(partition_index=partition, timestamp=-1)
+    async def end_offset(self, topic: str, partition: int, *, committed: bool, timestamp: int = -1) -> int:
+        """`timestamp` -2 asks for the start."""
+        at = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
         message = ListOffsetsRequest(
             replica_id=-1,
             isolation_level=int(committed),
@@ -182,23 +189,33 @@ class Session:
         reply = await self._call(f"end of {topic}-{partition}", message, 5, code_of, None, set())
         return int(reply.topics[0].partitions[0].offset)
 
-    async def read(self, topic: str, partition: int, *, committed: bool) -> dict[int, str]:
-        """Every data record from the start: value by offset; with `committed` as a read_committed consumer filters."""
-        wanted = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 24)
-        message = FetchRequest(
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=1 << 24,
-            isolation_level=int(committed),
-            topics=[FetchTopic(topic=topic, partitions=[wanted])],
-        )
+    async def read(self, topic: str, partition: int, *, committed: bool, start: int = 0) -> dict[int, str]:
+        """Every data record from `start`: value by offset; with `committed` as a read_committed consumer filters."""
+        found = await self.read_records(topic, partition, committed=committed, start=start)
+        return {record.offset: bytes(record.value or b"").decode() for record in found}
+
+    async def read_records(self, topic: str, partition: int, *, committed: bool, start: int = 0) -> list[Record]:
+        """The same as records; a fetch gives a segment at most."""
 
         def code_of(reply: Any) -> int:
             return reply.responses[0].partitions[0].error_code
 
-        reply = await self._call(f"read {topic}-{partition}", message, 11, code_of, None, set())
-        data = reply.responses[0].partitions[0]
-        return visible(data.records or b"", data.aborted_transactions or [])
+        found: list[Record] = []
+        while True:
+            wanted = FetchPartition(partition=partition, fetch_offset=start, partition_max_bytes=1 << 24)
+            message = FetchRequest(
+                max_wait_ms=0,
+                min_bytes=0,
+                max_bytes=1 << 24,
+                isolation_level=int(committed),
+                topics=[FetchTopic(topic=topic, partitions=[wanted])],
+            )
+            reply = await self._call(f"read {topic}-{partition}", message, 11, code_of, None, set())
+            data = reply.responses[0].partitions[0]
+            if not data.records:
+                return found
+            found += visible_records(data.records, data.aborted_transactions or [])
+            start = list(batches(data.records))[-1].end_offset
 
 
 def visible_records(data: Any, aborted_transactions: Sequence[Any]) -> Iterator[Record]:
@@ -212,9 +229,3 @@ def visible_records(data: Any, aborted_transactions: Sequence[Any]) -> Iterator[
             aborted.discard(batch.producer_id)
         elif not (batch.is_transactional and batch.producer_id in aborted):
             yield from batch.records()
-
-
-def visible(data: Any, aborted_transactions: Sequence[Any]) -> dict[int, str]:
-    """The values that a read_committed consumer shows, by offset."""
-    found = visible_records(data, aborted_transactions)
-    return {record.offset: bytes(record.value or b"").decode() for record in found}

@@ -8,6 +8,7 @@ closed together: what they wrote is synced in one call, since a sync of each wou
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
@@ -24,7 +25,7 @@ from oncelog.core.topic_configs import (
     TopicSettings,
     settings,
 )
-from oncelog.errors import DamagedLog, StorageError
+from oncelog.errors import CorruptIndex, DamagedLog, StorageError
 from oncelog.host.syncer import Syncer
 from oncelog.host.worker import Worker
 from oncelog.log.checkpoint_files import (
@@ -33,6 +34,7 @@ from oncelog.log.checkpoint_files import (
     LOG_START_OFFSETS,
     PARTITION_METADATA,
     RECOVERY_POINTS,
+    partition_metadata_from_bytes,
     partition_metadata_to_bytes,
 )
 from oncelog.log.config import LogConfig
@@ -177,13 +179,7 @@ class Partitions:
         except StorageError as error:
             _log.warning("%s; every compacted log is cleaned from its start again", error)
         opened: list[LocalPartition] = []
-        for directory in self._files.files.list(self._directory):
-            if directory.endswith(DELETED_SUFFIX):
-                self._files.files.remove_directory(f"{self._directory}/{directory}")
-                continue
-            name, topic = self._named(directory)
-            if topic is None:
-                continue
+        for name, topic in self._directories():
             try:
                 opened.append(self._open(name, topic, is_clean=is_clean))
             except DamagedLog as error:
@@ -196,19 +192,52 @@ class Partitions:
         self._files.close_idle()
 
     def _named(self, directory: str) -> tuple[TopicPartition, Topic | None]:
-        """Whose directory it is; one of no topic is moved aside."""
+        """Whose directory it is."""
         topic_name, dash, index = directory.rpartition("-")
         if not dash or not index.isdigit() or topic_name == "__cluster_metadata":
             return TopicPartition("", -1), None
         name = TopicPartition(topic_name, int(index))
         topic = self._metadata.topics.get(topic_name)
-        if topic is not None and name.partition < topic.partition_count:
+        if topic is not None and name.partition < topic.partition_count and self._is_of(directory, topic):
             return name, topic
-        # A deletion that a crash cut short, or metadata that was lost: a person may still want the data.
-        _log.warning("%s belongs to no topic; moved aside as %s%s", directory, directory, STRAY_SUFFIX)
-        path = f"{self._directory}/{directory}"
-        self._files.files.rename(path, f"{path}{STRAY_SUFFIX}")
         return name, None
+
+    def _is_of(self, directory: str, topic: Topic) -> bool:
+        """False where it names another topic's id: one of the same name that was deleted."""
+        try:
+            data = self._files.files.read_whole(f"{self._directory}/{directory}/{PARTITION_METADATA}")
+            return partition_metadata_from_bytes(data) == topic.topic_id
+        except (CorruptIndex, StorageError):
+            return (
+                True  # it is written with the directory, and synced with the first batch: nothing was acknowledged yet
+            )
+
+    def _directories(self) -> list[tuple[TopicPartition, Topic]]:
+        """The partitions that have a directory. What was deleted is removed, what is no topic's is moved aside; its new
+        name is durable before a topic of the same name can be made."""
+        files, found, has_strays = self._files.files, [], False
+        for directory in files.list(self._directory):
+            path = f"{self._directory}/{directory}"
+            if directory.endswith(DELETED_SUFFIX):
+                files.remove_directory(path)
+                continue
+            name, topic = self._named(directory)
+            if topic is not None:
+                found.append((name, topic))
+            elif name.partition >= 0:
+                # A deletion that a crash cut short, or metadata that was lost: a person may still want the data.
+                self._move_aside(path)
+                has_strays = True
+        if has_strays:
+            self._sync_names()
+        return found
+
+    def _move_aside(self, path: str) -> None:
+        files = self._files.files
+        free = (f"{path}{f'.{count}' if count else ''}{STRAY_SUFFIX}" for count in itertools.count())
+        moved = next(each for each in free if not files.exists(each))
+        _log.warning("%s belongs to no topic; moved aside as %s", path, moved)
+        files.rename(path, moved)
 
     async def _sync_opened(self, opened: Sequence[LocalPartition]) -> None:
         """Make durable what recovery wrote, then remove what lies below the log starts. Raises StorageError."""
@@ -244,6 +273,8 @@ class Partitions:
     def _create_directory(self, name: TopicPartition, topic: Topic) -> list[Syncable]:
         # Made durable together with the first batch, by the flusher: thousands of new partitions must not stop the loop.
         files, path = self._files.files, f"{self._directory}/{name}"
+        if files.exists(path):  # the files of a deleted topic of this name could not be removed
+            self._move_aside(path)
         files.make_directory(path)
         file = files.open(f"{path}/{PARTITION_METADATA}")
         file.write_at(0, partition_metadata_to_bytes(topic.topic_id))
