@@ -71,14 +71,14 @@ def drops_the_transaction_index() -> AbstractContextManager[None]:
 
 def sends_markers_before_prepare_is_synced() -> AbstractContextManager[None]:
     """A power cut can undo a decision of which a marker is already there."""
-    original = CoordinatorShell.perform
+    original = CoordinatorShell.begin
 
-    def perform(self: CoordinatorShell, decision: Any, **more: Any) -> Any:
+    def begin(self: CoordinatorShell, decision: Any, ended: Any, **more: Any) -> None:
         if decision.markers and decision.records:
             more["waits"] = False
-        return original(self, decision, **more)
+        original(self, decision, ended, **more)
 
-    return _replaced(CoordinatorShell, "perform", perform)
+    return _replaced(CoordinatorShell, "begin", begin)
 
 
 def forgets_a_partition() -> AbstractContextManager[None]:
