@@ -41,10 +41,10 @@ MUTANTS = (
         "EXHAUSTED_PRODUCER_EPOCH = 32767",
     ),
     Mutant(
-        "a new transaction inherits the partitions of the last",
+        "a completed transaction keeps its partitions",
         "core/transaction.py",
-        "partitions=transaction.partitions | partitions if is_open else partitions,",
-        "partitions=transaction.partitions | partitions,",
+        "else S.COMPLETE_ABORT,\n        partitions=frozenset(),",
+        "else S.COMPLETE_ABORT,",
     ),
     Mutant(
         "a later partition replaces the earlier ones",
