@@ -16,7 +16,7 @@ from tests.model.states import Limits, Rules
 
 SEARCHES: dict[str, tuple[Rules, Limits, str]] = {
     "TV1, delayed EndTxn (KAFKA-17754)": (Rules(1), Limits(requests=8, timeouts=0, coordinator_crashes=0), "S4"),
-    "TV2": (Rules(2), Limits(requests=7, timeouts=0, coordinator_crashes=0), ""),
+    "TV2": (Rules(2), Limits(requests=8, timeouts=0, coordinator_crashes=0), ""),
     "TV2, timeout": (Rules(2), Limits(requests=6, timeouts=1, coordinator_crashes=0), ""),
     "TV2, timeout, coordinator restarts": (Rules(2), Limits(requests=5, timeouts=1, coordinator_crashes=1), ""),
     "TV2, leader restarts": (Rules(2), Limits(requests=6, timeouts=0, coordinator_crashes=0, leader_crashes=1), ""),
