@@ -100,7 +100,8 @@ def test_a_lost_request_or_answer_changes_nothing(api, after):
             await commit(client, b"1")
             await commit(client, b"2")
         assert await committed(proxy, 2) == [b"1", b"2"]
-        assert proxy.seen[api] == 3
+        # A repeated EndTxn that comes before the markers are written is told CONCURRENT_TRANSACTIONS, and comes again.
+        assert proxy.seen[api] == 3 if api == "Produce" else proxy.seen[api] >= 3
 
     run(scenario)
 
