@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-import pathlib
+
+from tools import client_options_page as page
 
 from oncelog.client.config import AdminConfig, ConsumerConfig, ProducerConfig
-
-TOOL = pathlib.Path(__file__).parent.parent / "tools" / "client_options_page.py"
-spec = importlib.util.spec_from_file_location("client_options_page", TOOL)
-assert spec is not None
-assert spec.loader is not None
-page = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(page)
 
 
 def test_the_page_is_current() -> None:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import pathlib
 import socket
 
 import pytest
+from tools import protocol_page as page
 
 from oncelog.broker.handlers import MODULES
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import FrameReader, decode_response, encode_request
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
-
-TOOL = pathlib.Path(__file__).parent.parent / "tools" / "protocol_page.py"
-spec = importlib.util.spec_from_file_location("protocol_page", TOOL)
-assert spec is not None
-assert spec.loader is not None
-page = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(page)
 
 
 def test_the_page_is_current():

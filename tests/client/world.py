@@ -12,15 +12,13 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from oncelog.core.add_partitions import topic_results
+from oncelog.errors import ErrorCode
 from oncelog.host.host import Host
 from oncelog.host.network import ConnectFailed
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import FrameReader, decode_request, decode_request_header, encode_response
-from oncelog.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopicResult,
-)
+from oncelog.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from oncelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
 from oncelog.wire.messages.end_txn import EndTxnResponse
 from oncelog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -188,16 +186,7 @@ class ScriptedBroker:
         return InitProducerIdResponse(error_code=code, producer_id=-1 if code else 7)
 
     def _add_partitions_to_txn(self, message: Any, code: int) -> Any:
-        topics = [
-            AddPartitionsToTxnTopicResult(
-                name=topic.name,
-                results_by_partition=[
-                    AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=code)
-                    for p in topic.partitions
-                ],
-            )
-            for topic in message.v3_and_below_topics
-        ]
+        topics = topic_results(message.v3_and_below_topics, {}, ErrorCode(code))
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
 
     def _end_txn(self, message: Any, code: int) -> Any:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Mapping
 from typing import Any, Self
 
 from oncelog.broker.broker import Broker
-
-START_TIMEOUT_SECONDS = 30
+from oncelog.testing.loop_thread import LoopThread
 
 
 class TestBroker:
@@ -32,29 +29,9 @@ class TestBroker:
         self.bootstrap_servers = ""
 
     def __enter__(self) -> Self:
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="oncelog-broker", daemon=True)
-        self._thread.start()
-        if not self._ready.wait(START_TIMEOUT_SECONDS):
-            raise TimeoutError("the broker did not start")
-        if self._failure is not None:
-            raise self._failure
+        self._thread = LoopThread("broker", lambda: Broker(data_dir=self._data_dir, config=self._config))
+        self.bootstrap_servers = self._thread.start().bootstrap_servers
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(START_TIMEOUT_SECONDS)
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        try:
-            async with Broker(data_dir=self._data_dir, config=self._config) as broker:
-                self.bootstrap_servers = broker.bootstrap_servers
-                self._ready.set()
-                await self._stop.wait()
-        except BaseException as error:
-            self._failure = error
-            raise
-        finally:
-            self._ready.set()
+        self._thread.stop()

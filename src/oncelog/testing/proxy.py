@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from dataclasses import dataclass
 from typing import Any, Self
 
 from oncelog.errors import MalformedMessage
 from oncelog.host.tasks import Tasks
 from oncelog.testing.faults import API_KEYS, REFUSALS, Fault, Faults, Kind, put_error
+from oncelog.testing.loop_thread import LoopThread
 from oncelog.wire.api import APIS
 from oncelog.wire.frame import (
     RequestHeader,
@@ -21,7 +21,6 @@ from oncelog.wire.frame import (
 )
 from oncelog.wire.messages.api_versions import FinalizedFeatureKey
 
-START_TIMEOUT_SECONDS = 30
 _METADATA, _FIND, _CLUSTER = (API_KEYS[name] for name in ("Metadata", "FindCoordinator", "DescribeCluster"))
 _PRODUCE, _API_VERSIONS = API_KEYS["Produce"], API_KEYS["ApiVersions"]
 Address = tuple[str, int]
@@ -73,31 +72,12 @@ class FaultyProxy(Faults):
         await self._tasks.close()
 
     def __enter__(self) -> Self:
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="oncelog-proxy", daemon=True)
+        self._thread = LoopThread("proxy", lambda: self)
         self._thread.start()
-        if not self._ready.wait(START_TIMEOUT_SECONDS):
-            raise TimeoutError("the proxy did not start")
-        if self._failure is not None:
-            raise self._failure
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(START_TIMEOUT_SECONDS)
-
-    async def _run(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        try:
-            async with self:
-                self._ready.set()
-                await self._stop.wait()
-        except BaseException as error:
-            self._failure = error
-            raise
-        finally:
-            self._ready.set()
+        self._thread.stop()
 
     async def _in_front_of(self, broker: Address) -> Address:
         """Where this proxy listens for a broker."""

@@ -7,6 +7,7 @@ IndexError or struct.error, which `schema.decode_message` turns into MalformedMe
 budget of items, since an object takes a hundred times the bytes that it is read from (KAFKA-14063).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from struct import Struct as Layout
@@ -129,7 +130,7 @@ NAMES: dict[str, Any] = {
 }
 
 
-class _Source:
+class _Source(ABC):
     """Source under construction, the values it names, and the fixed-width items not yet written out."""
 
     def __init__(self, cls: type[Struct], version: int) -> None:
@@ -163,8 +164,9 @@ class _Source:
         self.names[name] = value
         return name
 
+    @abstractmethod
     def flush(self) -> None:
-        raise NotImplementedError
+        """Write out the fixed-width items that wait."""
 
     def carries(self, field: Field) -> bool:
         """Whether the version has the field; there are no tagged fields before flexible versions."""

@@ -17,8 +17,6 @@ def handle(broker: Broker, request: Request) -> RemoveRaftVoterResponse:
     message: RemoveRaftVoterRequest = request.message
     if message.cluster_id is not None and message.cluster_id != broker.cluster_id:
         return RemoveRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None)
-    if message.cluster_id is not None and message.cluster_id != broker.cluster_id:
-        return RemoveRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     if message.voter_directory_id == bytes(16):
         return RemoveRaftVoterResponse(
             error_code=ErrorCode.INVALID_REQUEST, error_message="Remove voter request didn't include a valid voter"
