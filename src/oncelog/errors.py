@@ -213,13 +213,16 @@ class KafkaError(OncelogError):
     fatal: ClassVar[bool] = False
 
     def __init_subclass__(
-        cls, code: ErrorCode, retriable: bool = False, abortable: bool = False, fatal: bool = False
+        cls, code: ErrorCode | None = None, retriable: bool = False, abortable: bool = False, fatal: bool = False
     ) -> None:
-        cls.code, cls.retriable, cls.abortable, cls.fatal = code, retriable, abortable, fatal
-        _CLASS_OF_CODE[code] = cls
+        """`code` None: an error of the client itself, which no broker sends; its code is UNKNOWN_SERVER_ERROR."""
+        cls.retriable, cls.abortable, cls.fatal = retriable, abortable, fatal
+        if code is not None:
+            cls.code = code
+            _CLASS_OF_CODE[code] = cls
 
     def __init__(self, message: str | None = None) -> None:
-        name = self.code.name
+        name = self.code.name if _CLASS_OF_CODE.get(self.code) is type(self) else type(self).__name__
         super().__init__(f"{name}: {message}" if message else name)
         self.message = message
 
@@ -577,3 +580,16 @@ class InvalidRegularExpression(KafkaError, code=ErrorCode.INVALID_REGULAR_EXPRES
 
 
 class RebootstrapRequired(KafkaError, code=ErrorCode.REBOOTSTRAP_REQUIRED): ...
+
+
+class PurgedLocally(KafkaError, abortable=True):
+    """`Producer.purge` gave the record up; the transaction that it belongs to can only be aborted."""
+
+
+class PurgedInQueue(PurgedLocally, abortable=True):
+    """The record was never sent: it is certainly not stored."""
+
+
+class PurgedInFlight(PurgedLocally, abortable=True):
+    """The record was sent and not acknowledged yet: it may be stored or not. Outside a transaction, sending it again may
+    double it."""

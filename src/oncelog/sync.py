@@ -209,6 +209,7 @@ class Producer(_Blocking[AsyncProducer]):
     send_and_wait = _blocking(AsyncProducer.send_and_wait)
     send_arrow = _blocking(AsyncProducer.send_arrow)
     flush = _blocking(AsyncProducer.flush)
+    purge = _in_loop(AsyncProducer.purge)
     init_transactions = _blocking(AsyncProducer.init_transactions)
     begin_transaction = _in_loop(AsyncProducer.begin_transaction)
     commit_transaction = _blocking(AsyncProducer.commit_transaction)

@@ -53,6 +53,15 @@ def test_transactions(bootstrap):
     assert [r.value for r in read_all(bootstrap, "tx")] == [b"0", b"1", b"2", b"4", b"5"]
 
 
+def test_purge(bootstrap):
+    with sync.Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as producer:
+        sent = producer.send("purged", b"v", partition=0)
+        assert producer.purge(in_flight=False) == 1
+        with pytest.raises(errors.PurgedInQueue):
+            sent.result()
+        assert producer.purge() == 0
+
+
 def test_errors_are_the_same(bootstrap):
     with sync.Producer(bootstrap_servers=bootstrap, transactional_id="e") as producer:
         with pytest.raises(errors.IllegalState, match="needs an open transaction"):

@@ -249,6 +249,16 @@ class Producer:
         if self._manager.is_transactional:
             self._manager.raise_error()
 
+    def purge(self, in_queue: bool = True, in_flight: bool = True) -> int:
+        """Give up records that are not acknowledged, at once: those never sent, those on their way, or both. How many.
+
+        Their deliveries (and callbacks) fail with PurgedInQueue (certainly not stored) or PurgedInFlight (stored or not:
+        nobody knows); rows of `send_arrow` say so at the next `flush`. Nothing is renumbered: the producer goes on under
+        another epoch. An open transaction that lost records so can only be aborted; `abort_transaction` waits until what
+        is on its way was answered or lost. Where there is nothing to give up, nothing changes.
+        """
+        return self._sender.purge(in_queue=in_queue, in_flight=in_flight)
+
     def _check_may_send(self) -> None:
         if self._is_stopped or not self._is_started:
             raise IllegalState("this producer is not running: use `async with`, or call start()")

@@ -22,7 +22,16 @@ from oncelog.core.transaction_manager import TransactionManager, again
 from oncelog.core.transaction_requests import TxnRequest
 from oncelog.core.transaction_responses import on_response, on_unsupported_version
 from oncelog.core.transaction_states import TransactionState
-from oncelog.errors import ErrorCode, KafkaError, RequestTimedOut, TransactionAbortable, UnsupportedVersion, error_for
+from oncelog.errors import (
+    ErrorCode,
+    KafkaError,
+    PurgedInFlight,
+    PurgedInQueue,
+    RequestTimedOut,
+    TransactionAbortable,
+    UnsupportedVersion,
+    error_for,
+)
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.produce import (
     PartitionProduceData,
@@ -55,6 +64,7 @@ class Sender:
         self._woken = asyncio.Event()
         self._room = asyncio.Event()
         self._leader_is_unknown = False
+        self._unanswered: set[ProducerBatch] = set()  # on their way, also what was purged meanwhile
 
     # -- for the producer
 
@@ -70,6 +80,22 @@ class Sender:
             self.wake()
             await self._room.wait()
         self._accumulator.is_starved = False
+
+    def purge(self, *, in_queue: bool, in_flight: bool) -> int:
+        """Give up what waits, what is on its way, or both; how many records that were.
+
+        Sequences stay what they are: as what was on its way may be stored, the producer goes on under another epoch.
+        """
+        record_count = 0
+        for batch in self._accumulator.take_purged(in_queue=in_queue, in_flight=in_flight):
+            record_count += batch.record_count
+            if batch.attempt_count:
+                text = f"{batch.record_count} records for {batch.topic_partition} were purged while on their way"
+                self._fail(batch, PurgedInFlight(text))
+            else:
+                text = f"{batch.record_count} records for {batch.topic_partition} were purged before they were sent"
+                self._fail(batch, PurgedInQueue(text))
+        return record_count
 
     def end_all(self, error: KafkaError) -> None:
         """The producer is over: whatever has not ended ends with `error`."""
@@ -107,7 +133,9 @@ class Sender:
             self._expire(batch)
         if self._config.is_idempotent and accumulator.has_incomplete:
             manager.ensure_producer_id()
-        request = manager.next_request(now_ms, has_incomplete=accumulator.has_incomplete)
+        # EndTxn must not overtake a batch on its way (TV1: it would belong to the next transaction), purged or not.
+        is_busy = accumulator.has_incomplete or (manager.is_transactional and bool(self._unanswered))
+        request = manager.next_request(now_ms, has_incomplete=is_busy)
         if request is not None:
             self._cluster.tasks.start(self._send_txn_request(request), name="oncelog-txn")
         self._send_batches(now_ms)
@@ -173,6 +201,7 @@ class Sender:
         ids = self._cluster.view.topic_ids({batch.topic_partition.topic for batch in batches})
         request, version_max = self._produce_request(batches, ids)
         self._in_flight.sent(node_id, batches)
+        self._unanswered.update(batches)
         deadline_ms = min(self._accumulator.deadline_ms(batch) for batch in batches)
         timeout_ms = max(min(self._config.request_timeout_ms, int(deadline_ms - self._cluster.now_ms())), 1)
         answer: asyncio.Future[Any] | None = None
@@ -240,6 +269,8 @@ class Sender:
         except KafkaError as failed:
             error = failed
         self._in_flight.answered(node_id, batches)
+        self._unanswered.difference_update(batches)
+        batches = [batch for batch in batches if batch.outcome is None]  # the others were purged
         if response is not None:
             self._on_response(batches, response, names)
         else:

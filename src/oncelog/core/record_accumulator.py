@@ -148,6 +148,20 @@ class RecordAccumulator:
             queue.clear()
         return found
 
+    def take_purged(self, *, in_queue: bool, in_flight: bool) -> list[ProducerBatch]:
+        """Take out what was never sent, what was sent and has no answer yet, or both; the caller ends them.
+
+        What waits for another attempt was sent: it may be stored. A batch keeps its sequence wherever it is.
+        """
+        found = [each for each in self._incomplete if (in_flight if each.attempt_count else in_queue)]
+        gone = set(found)
+        for topic_partition in {each.topic_partition for each in found}:
+            queue = self._queues[topic_partition]
+            self._queues[topic_partition] = deque(each for each in queue if each not in gone)
+        for batch in found:
+            batch.is_closed = True
+        return found
+
     # -- what is not done yet
 
     def completed(self, batch: ProducerBatch) -> None:
