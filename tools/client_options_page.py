@@ -49,7 +49,7 @@ MEANINGS = {
     "group_instance_id": "a static member's name: it may come back without a rebalance",
     "group_protocol": "`classic`, or `consumer` (KIP-848: the broker assigns)",
     "group_remote_assignor": "with `group_protocol=consumer`: the broker's assignor, `uniform` or `range`",
-    "client_rack": "where this consumer is",
+    "client_rack": "where this consumer is: it reads from the replica there that the leader names (KIP-392)",
     "isolation_level": "`read_committed` hides open and aborted transactions",
     "order": "`offset`, or `transaction`: whole transactions as they are committed ([more](transaction-order.md))",
     "transaction_order_memory_bytes": "how much of open transactions is kept in memory",

@@ -17,6 +17,7 @@ from oncelog.client.config import ConsumerConfig
 from oncelog.client.deserializing import decoder_of
 from oncelog.client.position_check import PositionCheck
 from oncelog.client.positions import RESET_TIMESTAMPS, Chunk, Position, Positions
+from oncelog.client.read_replica import named_by, node_to_ask
 from oncelog.client.records import ConsumerRecord
 from oncelog.client.transaction_buffer import Spill, bound
 from oncelog.client.transaction_reader import take_ranges, take_records
@@ -117,7 +118,13 @@ class Fetcher:
                 asked = unchecked.setdefault(view.nodes[leader.leader_id], {})
                 asked[topic_partition] = self._positions.of(topic_partition)
             else:
-                by_node.setdefault(view.nodes[leader.leader_id], []).append(topic_partition)
+                position = self._positions.of(topic_partition)
+                node_id, holds = node_to_ask(leader, position.read_replica, view.nodes, now_ms)
+                if position.read_replica is not None and not holds:
+                    if position.read_replica.node_id not in view.nodes:
+                        self._cluster.refresh_soon((topic_partition.topic,))
+                    position.read_replica = None
+                by_node.setdefault(view.nodes[node_id], []).append(topic_partition)
         for node, asked in unchecked.items():
             for position in asked.values():
                 position.is_fetching = True
@@ -184,7 +191,7 @@ class Fetcher:
             elif response.error_code:
                 self._failed(asked, error_for(response.error_code, f"Fetch from {node.host}:{node.port}"))
             else:
-                self._take_response(asked, versions, response, names)
+                self._take_response(node, asked, versions, response, names)
 
     def _request(
         self, session: ClientFetchSession, asked: dict[TopicPartition, Position], ids: dict[str, bytes] | None
@@ -238,12 +245,14 @@ class Fetcher:
             position = self._positions.by_partition.get(topic_partition)
             if position is not None:
                 position.not_before_ms = now_ms + self._config.retry_backoff_ms
+                position.read_replica = None
         self._cluster.refresh_soon()
 
     # -- what came
 
     def _take_response(
         self,
+        node: Node,
         asked: dict[TopicPartition, Position],
         versions: dict[TopicPartition, int],
         response: FetchResponse,
@@ -258,12 +267,19 @@ class Fetcher:
                 if position is None or asked.get(topic_partition) is not position:
                     continue
                 if position.version == versions[topic_partition]:
-                    self._take_partition(topic_partition, position, data)
+                    self._take_partition(node, topic_partition, position, data)
 
-    def _take_partition(self, topic_partition: TopicPartition, position: Position, data: PartitionData) -> None:
+    def _take_partition(
+        self, node: Node, topic_partition: TopicPartition, position: Position, data: PartitionData
+    ) -> None:
         if data.error_code:
             self._partition_failed(topic_partition, position, data.error_code)
             return
+        now_ms, lease_ms = self._cluster.now_ms(), self._config.metadata_max_age_ms
+        leader, preferred = self._cluster.view.leader_of(topic_partition), data.preferred_read_replica
+        named = named_by(leader, node.node_id, preferred, now_ms=now_ms, lease_ms=lease_ms)
+        if named is not None:
+            position.read_replica = named
         position.high_watermark, position.last_stable_offset = data.high_watermark, data.last_stable_offset
         if data.records is None or not len(data.records):
             return
@@ -304,6 +320,17 @@ class Fetcher:
 
     def _partition_failed(self, topic_partition: TopicPartition, position: Position, error_code: int) -> None:
         now_ms = self._cluster.now_ms()
+        replica, position.read_replica = position.read_replica, None
+        if error_code == ErrorCode.OFFSET_OUT_OF_RANGE and replica is not None:
+            # A follower may be behind the leader: only the leader knows whether the log has the offset.
+            position.not_before_ms = now_ms + self._config.retry_backoff_ms
+            log.debug(
+                "replica %d has not offset %s of %s: asking the leader",
+                replica.node_id,
+                position.offset,
+                topic_partition,
+            )
+            return
         if error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             reset_to = RESET_TIMESTAMPS.get(self._config.auto_offset_reset)
             if reset_to is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from oncelog.client.offset_lookup import EARLIEST, LATEST
+from oncelog.client.read_replica import ReadReplica
 from oncelog.client.transaction_buffer import BufferedBatches
 from oncelog.core.transaction_order import OrderPosition, TransactionOrder
 from oncelog.errors import IllegalState
@@ -45,6 +46,7 @@ class Position:
     decoded: list[Record] | None = None  # of the batch that is being handed out
     decoded_index: int = 0
     order: TransactionOrder | None = None
+    read_replica: ReadReplica | None = None
 
     @property
     def is_supplied(self) -> bool:
