@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from oncelog.core.group import GroupState
 from oncelog.core.group_config import GroupConfig
-from oncelog.core.group_coordinator import GroupCoordinator
+from oncelog.core.group_coordinator import ALARMS_SPARE, GroupCoordinator
 from oncelog.wire.log_records.consumer_offsets import GroupDeleted
 from tests.core.group_shell import NO_DELAY, GroupShell
 from tests.core.test_group_offsets import delete_group, delete_offsets
@@ -173,3 +173,22 @@ def test_a_group_tombstone_without_tombstones_of_its_offsets_leaves_a_simple_gro
     shell.coordinator.apply(GroupDeleted("g"))
     group = shell.coordinator.groups["g"]
     assert (group.state, group.metadata, shell.offset()) == (GroupState.EMPTY, None, 4)
+
+
+def test_alarms_of_groups_that_come_and_go_do_not_pile_up():
+    shell = GroupShell()
+    for index in range(500):
+        shell.join(group_id=f"g{index % 3}", version=4)
+        shell.leave((shell.coordinator.groups[f"g{index % 3}"].pending_members.popitem()[0], None))
+        shell.coordinator.groups.clear()
+    assert len(shell.coordinator._alarms) <= 2 * ALARMS_SPARE
+
+
+def test_members_are_counted_with_the_ids_that_were_given():
+    shell = GroupShell()
+    shell.join(group_id="a", version=4)
+    shell.beat("m", 0, group_id="b", topics=("t",))
+    assert shell.coordinator.member_count == 2
+    assert shell.coordinator.knows_member("b", "m", None)
+    assert not shell.coordinator.knows_member("b", "n", "i")
+    assert not shell.coordinator.knows_member("c", "m", None)

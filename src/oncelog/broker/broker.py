@@ -137,6 +137,7 @@ class Broker:
         self.groups = Groups(self.metadata, self.partitions, self.topics, clock, in_force, self.metrics)
         self.fetch_sessions = FetchSessions(
             slots_max=self.config.max_incremental_fetch_session_cache_slots,
+            partitions_max=lambda: self.config.oncelog_max_fetch_session_partitions,
             new_session_id=lambda: self.host.random.below(2**31 - 1) + 1,
         )
         self.server = Server(self.host.network, in_force, self.metrics, serves=self.serves, handle=self._handle)
@@ -235,7 +236,13 @@ class Broker:
 
     def dynamic_keys(self) -> BrokerKeys:
         """What may be altered while the broker runs."""
-        return BrokerKeys(self.node_id, lambda name: broker_key_kind(name) == "list", dynamic_fault, self.config_value)
+        return BrokerKeys(
+            self.node_id,
+            lambda name: broker_key_kind(name) == "list",
+            dynamic_fault,
+            self.config_value,
+            self.config.oncelog_max_config_resources,
+        )
 
     def config_value(self, key: str) -> str | None:
         """The value in force of a broker's key; None for a key that it has not."""

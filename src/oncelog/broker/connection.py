@@ -217,7 +217,9 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return
         self._server.metrics.add("malformed_requests")
-        _log.warning("closing connection %d from %s: %s", self.connection_id, self.client_host, reason)
+        note = self._server.note_for_log()
+        if note is not None:
+            _log.warning("closing connection %d from %s: %s%s", self.connection_id, self.client_host, reason, note)
         self._frames.clear()
         self._transport.abort()
         self._transport = None

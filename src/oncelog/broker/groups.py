@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from oncelog.broker.config import BrokerConfig
@@ -20,6 +20,7 @@ from oncelog.broker.local_partition import LocalPartition
 from oncelog.broker.metadata_store import all_batches
 from oncelog.broker.metrics import Metrics
 from oncelog.broker.partitions import Partitions
+from oncelog.broker.population import Population
 from oncelog.broker.topics import Topics
 from oncelog.core.cluster_metadata import ClusterMetadata, Topic
 from oncelog.core.decision import Decision
@@ -118,6 +119,8 @@ class Groups:
         self._config = config
         self._shells: dict[int, GroupShell] = {}
         self.load_times = LoadTimes()
+        self._members = Population(lambda: sum(each.machine.member_count for each in self._shells.values()))
+        self._offsets = Population(lambda: sum(each.machine.offsets.count for each in self._shells.values()))
         self._next_token = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
 
@@ -143,6 +146,29 @@ class Groups:
         if sum(len(each.machine) for each in self._shells.values()) >= self._config().oncelog_max_groups:
             self._metrics.limit_hit("oncelog.max.groups")
             raise CoordinatorFailed(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+    async def admit_member(self, group_id: str, member_id: str, instance_id: str | None) -> None:
+        """Refuse a member that nobody knows yet where there are too many, in all groups. Raises CoordinatorFailed."""
+        if self._members.has_room(1, self._config().oncelog_max_group_members, asyncio.get_running_loop().time()):
+            return
+        holder = await self.coordinator_of(group_id)
+        if not holder.machine.knows_member(group_id, member_id, instance_id):
+            self._metrics.limit_hit("oncelog.max.group.members")
+            raise CoordinatorFailed(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+    async def admit_offsets(self, group_id: str, partitions: Iterable[TopicPartition], count: int) -> None:
+        """Refuse offsets of partitions for which the group has none yet where there are too many.
+
+        Raises CoordinatorFailed.
+        """
+        if self._offsets.has_room(
+            count, self._config().oncelog_max_committed_offsets, asyncio.get_running_loop().time()
+        ):
+            return
+        holder = await self.coordinator_of(group_id)
+        if any(holder.machine.offsets.get(group_id, each) is None for each in partitions):
+            self._metrics.limit_hit("oncelog.max.committed.offsets")
+            raise CoordinatorFailed(ErrorCode.POLICY_VIOLATION)
 
     def coordinator(self, index: int) -> GroupShell:
         """The coordinator of a partition, loaded now if it is not yet. Raises CoordinatorFailed."""

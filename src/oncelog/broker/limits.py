@@ -95,6 +95,39 @@ LIMITS = (
     Limit("oncelog.max.transactional.ids", "transactional ids known", "POLICY_VIOLATION for a new one"),
     Limit("oncelog.max.producer.ids.per.partition", "producer ids known", "POLICY_VIOLATION for a new one"),
     Limit("oncelog.max.groups", "groups known", "GROUP_MAX_SIZE_REACHED for a new one"),
+    Limit(
+        "oncelog.max.group.members",
+        "members of all groups, with ids that were given to those who come back with them",
+        "GROUP_MAX_SIZE_REACHED for a new one",
+    ),
+    Limit(
+        "oncelog.max.committed.offsets",
+        "offsets of all groups, pending ones of transactions included",
+        "POLICY_VIOLATION where the group has none of the partition yet",
+    ),
+    Limit(
+        "oncelog.max.fetch.session.partitions",
+        "partitions of all fetch sessions, existing or not",
+        "a fetch gets no session; one that grows beyond it begins anew (FETCH_SESSION_ID_NOT_FOUND)",
+    ),
+    Limit("oncelog.max.acls", "access rules", "POLICY_VIOLATION for a new one"),
+    Limit("oncelog.max.scram.credentials", "SCRAM credentials", "POLICY_VIOLATION for a new one"),
+    Limit("oncelog.max.client.quotas", "entities that have quotas", "POLICY_VIOLATION for a new one"),
+    Limit(
+        "oncelog.max.config.resources",
+        "groups and client-metrics subscriptions with configs of their own",
+        "POLICY_VIOLATION for a new one",
+    ),
+    Limit(
+        "oncelog.max.clients.under.quota",
+        "clients whose rate is remembered, for each quota",
+        "the one silent longest is forgotten",
+    ),
+    Limit(
+        "oncelog.log.max.lines.per.minute",
+        "lines in the log about what clients did wrong",
+        "left out, and counted in the next line",
+    ),
     Limit("group.max.size", "members of a group", "GROUP_MAX_SIZE_REACHED", "GROUP_MAX_SIZE_REACHED"),
     Limit("group.max.session.timeout.ms", "a member's timeout", "INVALID_SESSION_TIMEOUT", "INVALID_SESSION_TIMEOUT"),
     Limit(

@@ -7,8 +7,8 @@ when somebody asks. Labels are bounded: APIs, versions and errors by their schem
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 from oncelog.broker.histogram import Histogram
 from oncelog.broker.metric_catalog import FAMILIES, Family
@@ -35,6 +35,12 @@ class TopicCounts:
         self.messages_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
+
+
+class CodedResult(Protocol):
+    """One item of a response."""
+
+    error_code: int
 
 
 class _ApiCounts:
@@ -71,6 +77,12 @@ class Metrics:
     def limit_hit(self, config_key: str) -> None:
         """A limit was met."""
         self._limits[config_key] += 1
+
+    def limit_hits_of(self, config_key: str, results: Iterable[CodedResult]) -> None:
+        """A limit was met as often as `results` say POLICY_VIOLATION."""
+        count = sum(result.error_code == ErrorCode.POLICY_VIOLATION for result in results)
+        if count:
+            self._limits[config_key] += count
 
     def histogram(self, key: str, *labels: str) -> Histogram:
         """The histogram of these labels; keep it where it is used often."""

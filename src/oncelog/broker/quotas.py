@@ -37,7 +37,10 @@ class Quotas:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._rates = QuotaRates()
+        self._rates = QuotaRates(
+            clients_max=lambda: broker.config.oncelog_max_clients_under_quota,
+            on_forgotten=lambda: broker.metrics.limit_hit("oncelog.max.clients.under.quota"),
+        )
 
     def handle(self, request: Request, answer: Callable[[Request], Any]) -> Any:
         """`answer`'s outcome, throttled where a quota says so."""

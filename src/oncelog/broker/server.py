@@ -11,6 +11,7 @@ from typing import Any
 from oncelog.broker.config import BrokerConfig
 from oncelog.broker.connection import Connection
 from oncelog.broker.connection_limits import ConnectionCounts, CreationRate, limits_of
+from oncelog.broker.log_budget import LogBudget
 from oncelog.broker.metrics import Metrics
 from oncelog.broker.request import Request
 from oncelog.host.network import Listener, Network
@@ -45,6 +46,7 @@ class Server:
         self._connections: dict[Connection, None] = {}  # in the order of their arrival
         self._counts = ConnectionCounts()
         self._creation_rate = CreationRate()
+        self._log_budget = LogBudget(lambda: config().oncelog_log_max_lines_per_minute)
         self.stalled: dict[Connection, None] = {}  # their clients do not read
         self._next_connection_id = 0
         self._is_draining = False
@@ -102,7 +104,17 @@ class Server:
 
     def _handler_failed(self, error: BaseException) -> None:
         self.metrics.add("handler_failures")
-        _log.error("a request handler failed: %r", error, exc_info=error)
+        note = self.note_for_log()
+        if note is not None:
+            _log.error("a request handler failed: %r%s", error, note, exc_info=error)
+
+    def note_for_log(self) -> str | None:
+        """What to put behind a line about a client; None where there are too many such lines to say another."""
+        left_out = self._log_budget.take(asyncio.get_running_loop().time())
+        if left_out is None:
+            self.metrics.limit_hit("oncelog.log.max.lines.per.minute")
+            return None
+        return f" ({left_out} lines were left out before)" if left_out else ""
 
     async def sweep(self) -> None:
         """For ever: close connections that have been silent too long, or never finish a frame."""

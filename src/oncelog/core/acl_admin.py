@@ -14,7 +14,7 @@ from oncelog.core.acl import (
     ResourceType,
 )
 from oncelog.core.cluster_metadata import acl_record
-from oncelog.core.topic_admin import Refusal
+from oncelog.core.topic_admin import Refusal, limit_refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import AclRecord, RemoveAclRecord
 from oncelog.wire.messages.create_acls import AclCreation, AclCreationResult
@@ -27,6 +27,7 @@ from oncelog.wire.messages.describe_acls import (
 )
 
 Acls = Mapping[bytes, AclBinding]
+DEFAULT_COUNT_MAX = 10_000
 SWITCHED_OFF = Refusal(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 UNKNOWN_NUMBERS = Refusal(ErrorCode.INVALID_REQUEST, "The rules or filters contain elements that are not known here.")
 
@@ -55,19 +56,26 @@ def has_unknown_numbers(creation: AclCreation) -> bool:
 
 
 def create_acls(
-    acls: Acls, creations: Sequence[AclCreation], new_id: Callable[[], bytes]
+    acls: Acls, creations: Sequence[AclCreation], new_id: Callable[[], bytes], count_max: int = DEFAULT_COUNT_MAX
 ) -> tuple[list[AclRecord], list[AclCreationResult]]:
-    """The records of the rules that are new, and one result for each rule asked for; one that is there is fine."""
+    """The records of the rules that are new, and one result for each rule asked for; one that is there is fine.
+
+    Rules beyond `count_max` are refused, POLICY_VIOLATION.
+    """
+    over = limit_refusal("oncelog.max.acls", count_max, "access rules")
     known = set(acls.values())
     records: list[AclRecord] = []
     results: list[AclCreationResult] = []
     for creation in creations:
         binding = binding_of(creation)
         fault = _fault(binding)
-        if fault is None and binding not in known:
-            known.add(binding)
-            records.append(acl_record(new_id(), binding))
         code = ErrorCode.INVALID_REQUEST if fault else ErrorCode.NONE
+        if fault is None and binding not in known:
+            if len(known) >= count_max:
+                code, fault = over.error_code, over.message
+            else:
+                known.add(binding)
+                records.append(acl_record(new_id(), binding))
         results.append(AclCreationResult(error_code=code, error_message=fault or ""))
     return records, results
 

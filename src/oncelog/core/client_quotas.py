@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 
 from oncelog.core.cluster_metadata import Entity, quota_entity
-from oncelog.core.topic_admin import Refusal
+from oncelog.core.topic_admin import Refusal, limit_refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import ClientQuotaRecord
 from oncelog.wire.messages.alter_client_quotas import EntityData as AlteredEntity
@@ -41,22 +41,33 @@ _CLIENT_KEYS: dict[str, tuple[str, int | None]] = {
 _IP_KEYS: dict[str, tuple[str, int | None]] = {CONNECTION_CREATION_RATE: ("INT", _INT_MAX)}
 _FRACTION_MAX = 1e-6
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
+DEFAULT_COUNT_MAX = 10_000
 
 Quotas = Mapping[Entity, Mapping[str, float]]
 
 
 def alter_quotas(
-    quotas: Quotas, entries: Sequence[AlteredEntry]
+    quotas: Quotas, entries: Sequence[AlteredEntry], count_max: int = DEFAULT_COUNT_MAX
 ) -> tuple[list[ClientQuotaRecord], list[EntryDataResponse]]:
-    """The records to write, and one result per entity; an entity with one bad value is not changed at all."""
+    """The records to write, and one result per entity; an entity with one bad value is not changed at all.
+
+    New entities beyond `count_max` are refused, POLICY_VIOLATION.
+    """
     records: list[ClientQuotaRecord] = []
     results = []
+    known = set(quotas)
     for entry in entries:
         # Of a type named twice the last one stands, as in Kafka.
         entry.entity = list({part.entity_type: part for part in entry.entity}.values())
         refusal = _entity_refusal(entry.entity) or _values_refusal(entry)
-        if refusal is None:
-            records += _changes(quotas, entry)
+        changes = _changes(quotas, entry) if refusal is None else []
+        entity = _entity(entry)
+        if entity not in known and not all(change.is_removed for change in changes):
+            if len(known) >= count_max:
+                refusal, changes = limit_refusal("oncelog.max.client.quotas", count_max, "entities with quotas"), []
+            else:
+                known.add(entity)
+        records += changes
         results.append(
             EntryDataResponse(
                 error_code=refusal.error_code if refusal else ErrorCode.NONE,
@@ -67,8 +78,12 @@ def alter_quotas(
     return records, results
 
 
+def _entity(entry: AlteredEntry) -> Entity:
+    return frozenset((part.entity_type, part.entity_name) for part in entry.entity)
+
+
 def _changes(quotas: Quotas, entry: AlteredEntry) -> list[ClientQuotaRecord]:
-    entity = frozenset((part.entity_type, part.entity_name) for part in entry.entity)
+    entity = _entity(entry)
     present = quotas.get(entity, {})
     wanted = {op.key: None if op.remove else op.value for op in entry.ops}
     return [

@@ -82,6 +82,11 @@ class CommittedOffsets:
         """All committed offsets of a group."""
         return {each: entry.record for each, entry in self._committed.get(group_id, {}).items()}
 
+    @property
+    def count(self) -> int:
+        """Offsets of all groups, committed and pending."""
+        return sum(map(len, self._committed.values())) + self.pending.count
+
     def groups(self) -> Iterable[str]:
         """The groups that have a committed offset."""
         return self._committed.keys()

@@ -13,7 +13,7 @@ from oncelog.core.cluster_metadata import (
     ClusterMetadata,
 )
 from oncelog.core.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, client_metrics_refusal, group_refusal
-from oncelog.core.topic_admin import Refusal
+from oncelog.core.topic_admin import Refusal, limit_refusal
 from oncelog.core.topic_configs import TOPIC_CONFIGS, TopicConfig, config_fault, topic_name_fault
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import ConfigRecord
@@ -24,6 +24,10 @@ _TABLES: dict[int, dict[str, TopicConfig]] = {
     GROUP_RESOURCE: GROUP_CONFIGS,
     CLIENT_METRICS_RESOURCE: CLIENT_METRICS_CONFIGS,
 }
+
+
+_NAMED_AT_WILL = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE)
+VALUE_SIZE_BYTES_MAX = 32_767  # of a string on the wire: a longer one could not be described
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class BrokerKeys:
     is_list: Callable[[str], bool]
     fault: Callable[[str, str, bool], str | None]
     value: Callable[[str], str | None]
+    resource_count_max: int = 10_000  # oncelog.max.config.resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ def incremental_changes(
         if isinstance(value, Refusal):
             return value
         wanted[change.name] = value
-    return _checked(resource_type, resource_name, wanted, current, keys)
+    return _limited(metadata, resource_type, _checked(resource_type, resource_name, wanted, current, keys), keys)
 
 
 def whole_change(
@@ -82,7 +87,20 @@ def whole_change(
         return Refusal(ErrorCode.INVALID_REQUEST, "Null value not supported")
     wanted: dict[str, str | None] = dict.fromkeys(current)
     wanted |= {change.name: change.value for change in values}
-    return _checked(resource_type, resource_name, wanted, current, keys)
+    return _limited(metadata, resource_type, _checked(resource_type, resource_name, wanted, current, keys), keys)
+
+
+def _limited(
+    metadata: ClusterMetadata, resource_type: int, outcome: list[ConfigRecord] | Refusal, keys: BrokerKeys
+) -> list[ConfigRecord] | Refusal:
+    """Groups and subscriptions are named as one likes: so many may have configs of their own."""
+    if isinstance(outcome, Refusal) or not outcome or resource_type not in _NAMED_AT_WILL:
+        return outcome
+    count = sum(len(metadata.configs_of(each)) for each in _NAMED_AT_WILL)
+    if outcome[0].resource_name in metadata.configs_of(resource_type) or count < keys.resource_count_max:
+        return outcome
+    what = "groups and client-metrics subscriptions with configs of their own"
+    return limit_refusal("oncelog.max.config.resources", keys.resource_count_max, what)
 
 
 def _current(metadata: ClusterMetadata, resource_type: int, name: str, keys: BrokerKeys) -> Mapping[str, str] | Refusal:
@@ -150,6 +168,10 @@ def _checked(
     keys: BrokerKeys,
 ) -> list[ConfigRecord] | Refusal:
     for name, value in wanted.items():
+        if value is not None and len(value.encode()) > VALUE_SIZE_BYTES_MAX:  # grown by APPEND
+            return Refusal(
+                ErrorCode.INVALID_CONFIG, f"The value of {name} would be longer than {VALUE_SIZE_BYTES_MAX} bytes."
+            )
         refusal = None if value is None else _refusal(resource_type, resource_name, name, value, keys)
         if refusal:
             return refusal

@@ -21,6 +21,7 @@ INITIAL_SESSION_EPOCH = 0  # a full fetch that wants a session
 FINAL_SESSION_EPOCH = -1  # a full fetch that wants none, and closes the one it names
 SESSION_EPOCH_MAX = 2**31 - 1
 EVICTABLE_AFTER_MS = 120_000
+PARTITIONS_MAX = 1_000_000
 
 
 class PartitionKey(NamedTuple):
@@ -105,19 +106,23 @@ class FetchContext:
 class FetchSessions:
     """The fetch sessions of one broker. `new_session_id` gives random numbers in 1..2147483647."""
 
-    def __init__(self, *, slots_max: int = 1000, new_session_id: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        *,
+        slots_max: int = 1000,
+        partitions_max: Callable[[], int] = lambda: PARTITIONS_MAX,
+        new_session_id: Callable[[], int],
+    ) -> None:
         self._slots_max = slots_max  # max.incremental.fetch.session.cache.slots
+        self._partitions_max = partitions_max  # oncelog.max.fetch.session.partitions: names need not exist
         self._new_session_id = new_session_id
         self._sessions: OrderedDict[int, _Session] = OrderedDict()  # the one idle longest first
+        self.partition_count = 0  # remembered in all sessions
         self.evicted_count = 0
+        self.limit_hit = ""  # the limit that kept the last fetch from a session
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    @property
-    def partition_count(self) -> int:
-        """Partitions remembered in all sessions."""
-        return sum(len(session.partitions) for session in self._sessions.values())
 
     def open(
         self,
@@ -130,8 +135,9 @@ class FetchSessions:
         now_ms: int,
     ) -> FetchContext | Refuse:
         """Begin one fetch. Versions below 7 know no sessions: id 0, epoch -1. A refusal is for the whole reply."""
+        self.limit_hit = ""
         if session_epoch in (INITIAL_SESSION_EPOCH, FINAL_SESSION_EPOCH):
-            self._sessions.pop(session_id, None)
+            self._forget(session_id)
             wanted = list(partitions)
             session = None
             if session_epoch == INITIAL_SESSION_EPOCH:
@@ -151,9 +157,15 @@ class FetchSessions:
             )
         return self._continue(session, partitions, forgotten, now_ms)
 
+    def _forget(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partition_count -= len(session.partitions)
+
     def _continue(
         self, session: _Session, partitions: Iterable[PartitionToFetch], forgotten: Iterable[PartitionKey], now_ms: int
-    ) -> FetchContext:
+    ) -> FetchContext | Refuse:
+        count_before = len(session.partitions)
         for wanted in partitions:
             remembered = session.partitions.get(wanted.key)
             if remembered is None:
@@ -162,8 +174,13 @@ class FetchSessions:
                 remembered.wanted = wanted
         for key in forgotten:
             session.partitions.pop(key, None)
+        grown = len(session.partitions) - count_before
+        self.partition_count += grown
+        if grown > 0 and not self._has_room(0, now_ms, besides=session):
+            self._forget(session.session_id)  # the client begins anew, and goes on without a session
+            return Refuse(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "too many partitions in fetch sessions")
         if not session.partitions:  # nothing left to fetch: the session ends
-            del self._sessions[session.session_id]
+            self._forget(session.session_id)
             return FetchContext(None, (), is_incremental=True)
         session.expected_session_epoch = (
             session.expected_session_epoch % SESSION_EPOCH_MAX + 1
@@ -175,6 +192,9 @@ class FetchSessions:
 
     def _create(self, wanted: list[PartitionToFetch], uses_topic_ids: bool, now_ms: int) -> _Session | None:
         if len(self._sessions) >= self._slots_max and not self._evict(len(wanted), now_ms):
+            self.limit_hit = "max.incremental.fetch.session.cache.slots"
+            return None
+        if not self._has_room(len(wanted), now_ms):
             return None
         session_id = self._new_session_id()
         while session_id in self._sessions or session_id == NO_SESSION_ID:
@@ -182,7 +202,20 @@ class FetchSessions:
         session = _Session(session_id, uses_topic_ids, created_ms=now_ms, used_ms=now_ms)
         session.partitions.update((partition.key, _Remembered(partition)) for partition in wanted)
         self._sessions[session_id] = session
+        self.partition_count += len(session.partitions)
         return session
+
+    def _has_room(self, more: int, now_ms: int, besides: _Session | None = None) -> bool:
+        """Whether so many partitions may be remembered; sessions that were long idle make room."""
+        while self.partition_count + more > self._partitions_max():
+            idle_longest = next(iter(self._sessions.values()), None)
+            is_idle = idle_longest is not None and now_ms - idle_longest.used_ms > EVICTABLE_AFTER_MS
+            if idle_longest is None or idle_longest is besides or not is_idle:
+                self.limit_hit = "oncelog.max.fetch.session.partitions"
+                return False
+            self._forget(idle_longest.session_id)
+            self.evicted_count += 1
+        return True
 
     def _evict(self, partition_count: int, now_ms: int) -> bool:
         idle_longest = next(iter(self._sessions.values()), None)
@@ -195,6 +228,6 @@ class FetchSessions:
             is_old_enough = now_ms - victim.created_ms > EVICTABLE_AFTER_MS
             if not is_old_enough or len(victim.partitions) >= partition_count:
                 return False
-        del self._sessions[victim.session_id]
+        self._forget(victim.session_id)
         self.evicted_count += 1
         return True

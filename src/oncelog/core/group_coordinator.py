@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from oncelog.core import consumer_group_classic
 from oncelog.core.committed_offsets import CommittedOffsets
@@ -54,6 +54,7 @@ from oncelog.wire.messages.sync_group import SyncGroupRequest
 from oncelog.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 AT_ONCE = 0
+ALARMS_SPARE = 64
 FIRST_SYNC_VERSION_WITH_PROTOCOL = 5  # KIP-559: from here on both names must be there
 EXPIRED_RECORDS_MAX = 1_000  # one decision is one batch
 
@@ -91,6 +92,19 @@ class GroupCoordinator:
 
     def __len__(self) -> int:
         return len(self.groups) + len(self.consumer_groups.by_id)
+
+    @property
+    def member_count(self) -> int:
+        """Members of all groups, and ids that were given to those who are to come back with them."""
+        classic = sum(len(group.members) + len(group.pending_members) for group in self.groups.values())
+        return classic + sum(len(group.members) for group in self.consumer_groups.by_id.values())
+
+    def knows_member(self, group_id: str, member_id: str, instance_id: str | None) -> bool:
+        """Whether who joins so is, or takes the place of, a member."""
+        group = self.consumer_groups.by_id.get(group_id) or self.groups.get(group_id)
+        if group is None:
+            return False
+        return member_id in group.members or (instance_id is not None and instance_id in group.static_members)
 
     # -- members ---------------------------------------------------------------------------------------------------
 
@@ -445,6 +459,14 @@ class GroupCoordinator:
         if deadline_ms is not None and (group.scheduled_ms is None or deadline_ms < group.scheduled_ms):
             group.scheduled_ms = deadline_ms
             heappush(self._alarms, (deadline_ms, group.group_id))
+            if len(self._alarms) > 2 * len(self) + ALARMS_SPARE:
+                self._drop_stale_alarms()
+
+    def _drop_stale_alarms(self) -> None:
+        """Alarms of groups that are gone, or that were set anew, would else stay until their time."""
+        known: list[Group | ConsumerGroup] = [*self.groups.values(), *self.consumer_groups.by_id.values()]
+        self._alarms = [(each.scheduled_ms, each.group_id) for each in known if each.scheduled_ms is not None]
+        heapify(self._alarms)
 
     def _sweep(self, now_ms: int, outcome: Outcome) -> None:
         """Deletes offsets whose retention is over, and groups that have neither members nor offsets."""

@@ -71,6 +71,11 @@ class PendingOffsets:
         counts = self._counts.get(key.group_id)
         return counts is not None and counts[key.topic_partition] > 0
 
+    @property
+    def count(self) -> int:
+        """Offsets that wait for a marker."""
+        return sum(map(len, self._by_producer.values()))
+
     def partitions_of(self, group_id: str) -> set[TopicPartition]:
         """The partitions of a group that wait for a marker."""
         return set(self._counts.get(group_id, ()))

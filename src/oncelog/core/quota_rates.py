@@ -6,9 +6,9 @@ beginning is not taken for a flood. Over the bound the client waits until the ra
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Hashable, Mapping
-from typing import NamedTuple
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
 
 from oncelog.core.client_quotas import CLIENT_ID, USER
 from oncelog.core.cluster_metadata import Entity
@@ -16,6 +16,7 @@ from oncelog.core.cluster_metadata import Entity
 WINDOW_COUNT = 11
 WINDOW_MS = 1_000
 FORGET_AFTER_MS = 3_600_000  # a client that was silent so long has no rate any more
+CLIENTS_MAX = 10_000
 
 
 class Rate:
@@ -101,15 +102,21 @@ def bound_for(quotas: Mapping[Entity, Mapping[str, float]], key: str, user: str,
 
 
 class QuotaRates:
-    """The rates of all clients that a quota holds for."""
+    """The rates of all clients that a quota holds for.
 
-    def __init__(self) -> None:
-        self._rates: dict[tuple[str, Hashable], Rate] = {}
-        self._buckets: dict[Hashable, TokenBucket] = {}
-        self._swept_ms = 0
+    A client id is what a client says, so only so many are remembered: the one that was silent longest is forgotten.
+    """
+
+    def __init__(
+        self, *, clients_max: Callable[[], int] = lambda: CLIENTS_MAX, on_forgotten: Callable[[], None] = lambda: None
+    ) -> None:
+        self._rates: OrderedDict[tuple[str, Hashable], Rate] = OrderedDict()  # the one silent longest first
+        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
+        self._clients_max = clients_max
+        self._on_forgotten = on_forgotten
 
     def __len__(self) -> int:
-        return len(self._rates)
+        return len(self._rates) + len(self._buckets)
 
     def record(self, key: str, bound: Bound, amount: float, now_ms: int) -> int:
         """Count `amount`; for how many ms the client has to wait."""
@@ -127,17 +134,31 @@ class QuotaRates:
         return throttle_ms
 
     def _rate(self, key: str, bound: Bound, now_ms: int) -> Rate:
-        if now_ms - self._swept_ms > FORGET_AFTER_MS:
-            self._swept_ms = now_ms
-            self._rates = {each: rate for each, rate in self._rates.items() if now_ms - rate.last_ms < FORGET_AFTER_MS}
-        return self._rates.setdefault((key, bound.shared_by), Rate())
+        rate = self._rates.setdefault((key, bound.shared_by), Rate())
+        self._rates.move_to_end((key, bound.shared_by))
+        rate.last_ms = now_ms
+        while now_ms - next(iter(self._rates.values())).last_ms >= FORGET_AFTER_MS:
+            self._rates.popitem(last=False)
+        self._trim(self._rates)
+        return rate
+
+    def _bucket(self, bound: Bound) -> TokenBucket:
+        bucket = self._buckets.setdefault(bound.shared_by, TokenBucket())
+        self._buckets.move_to_end(bound.shared_by)
+        self._trim(self._buckets)
+        return bucket
+
+    def _trim(self, table: OrderedDict[Any, Any]) -> None:
+        while len(table) > max(self._clients_max(), 1):
+            table.popitem(last=False)
+            self._on_forgotten()
 
     def mutations(self, bound: Bound, amount: float, now_ms: int, *, is_strict: bool) -> tuple[bool, int]:
         """Take `amount` mutations: whether they may be made, and for how many ms the client has to wait (KIP-599).
 
         `is_strict`: while there are no tokens nothing more is made; older clients are served and made to wait.
         """
-        bucket = self._buckets.setdefault(bound.shared_by, TokenBucket())
+        bucket = self._bucket(bound)
         bucket.take(0, bound.value, now_ms)
         wait_ms = bucket.throttle_ms(bound.value)
         if is_strict and wait_ms:
@@ -147,4 +168,4 @@ class QuotaRates:
 
     def return_mutations(self, bound: Bound, amount: float, now_ms: int) -> None:
         """Give back what was taken for mutations that were not made."""
-        self._buckets.setdefault(bound.shared_by, TokenBucket()).take(-amount, bound.value, now_ms)
+        self._bucket(bound).take(-amount, bound.value, now_ms)

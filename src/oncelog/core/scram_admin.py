@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from hashlib import new as new_hash
 
-from oncelog.core.topic_admin import Refusal
+from oncelog.core.topic_admin import Refusal, limit_refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import RemoveScramCredentialRecord, ScramCredentialRecord
 from oncelog.wire.messages.alter_user_scram_credentials import (
@@ -30,6 +30,8 @@ from oncelog.wire.messages.describe_user_scram_credentials import (
 SCRAM_SHA_256, SCRAM_SHA_512 = 1, 2
 _HASHES = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 ITERATION_COUNT_MIN, ITERATION_COUNT_MAX = 4096, 16384
+SALT_SIZE_BYTES_MAX = 1024  # Kafka stores any; its tools draw some 30 bytes
+DEFAULT_COUNT_MAX = 10_000
 
 Credentials = Mapping[tuple[str, int], ScramCredentialRecord]
 ScramRecord = ScramCredentialRecord | RemoveScramCredentialRecord
@@ -51,9 +53,13 @@ def credential(upsertion: ScramCredentialUpsertion) -> ScramCredentialRecord:
 
 
 def alter_credentials(
-    known: Credentials, request: AlterUserScramCredentialsRequest
+    known: Credentials, request: AlterUserScramCredentialsRequest, count_max: int = DEFAULT_COUNT_MAX
 ) -> tuple[list[ScramRecord], AlterUserScramCredentialsResponse]:
-    """The records to write, and one result per user in the order of the request, deletions first."""
+    """The records to write, and one result per user in the order of the request, deletions first.
+
+    Credentials beyond `count_max` are refused, POLICY_VIOLATION.
+    """
+    count = len(known)
     asked: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
     refusals: dict[str, Refusal | None] = {}
     records: dict[str, ScramRecord] = {}
@@ -65,12 +71,17 @@ def alter_credentials(
             refusal = Refusal(
                 ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
             )
+        if refusal is None and isinstance(each, ScramCredentialUpsertion) and (each.name, each.mechanism) not in known:
+            count += 1
+            if count > count_max:
+                refusal = limit_refusal("oncelog.max.scram.credentials", count_max, "credentials")
         refusals[each.name] = refusal
         if refusal is not None:
             records.pop(each.name, None)
         elif isinstance(each, ScramCredentialUpsertion):
             records[each.name] = credential(each)
         else:
+            count -= 1
             records[each.name] = RemoveScramCredentialRecord(user=each.name, mechanism=each.mechanism)
     return list(records.values()), AlterUserScramCredentialsResponse(
         results=[
@@ -94,6 +105,8 @@ def _refusal(known: Credentials, asked: ScramCredentialDeletion | ScramCredentia
             return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
         if asked.iterations > ITERATION_COUNT_MAX:
             return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+        if len(asked.salt) > SALT_SIZE_BYTES_MAX:
+            return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"The salt is longer than {SALT_SIZE_BYTES_MAX} bytes")
         if not asked.salted_password:  # Kafka: UNKNOWN_SERVER_ERROR
             return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salted password must not be empty")
     elif (asked.name, asked.mechanism) not in known:

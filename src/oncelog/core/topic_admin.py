@@ -31,6 +31,11 @@ class Refusal:
     limit: str = ""
 
 
+def limit_refusal(limit: str, count_max: int, what: str) -> Refusal:
+    """The refusal of one more than `limit` allows."""
+    return Refusal(ErrorCode.POLICY_VIOLATION, f"There would be more than {count_max} {what} ({limit}).", limit)
+
+
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic that may be created, with the records that create it."""

@@ -21,7 +21,9 @@ def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, AlterClientQ
 
 async def _handle(broker: Broker, message: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     async with broker.store.changing() as metadata:
-        records, results = alter_quotas(metadata.client_quotas, message.entries)
+        count_max = broker.config.oncelog_max_client_quotas
+        records, results = alter_quotas(metadata.client_quotas, message.entries, count_max)
+        broker.metrics.limit_hits_of("oncelog.max.client.quotas", results)
         refusal = None
         if records and not message.validate_only:
             refusal = await broker.store.append_or_refuse(records)

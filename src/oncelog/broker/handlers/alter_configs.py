@@ -32,6 +32,7 @@ async def _handle(broker: Broker, message: AlterConfigsRequest) -> AlterConfigsR
             outcome = whole_change(broker.metadata, kind, name, values, broker.dynamic_keys())
             response = AlterConfigsResourceResponse(resource_type=kind, resource_name=name, error_message=None)
             if isinstance(outcome, Refusal):
+                broker.topics.count_limit(outcome)
                 response.error_code, response.error_message = outcome.error_code, outcome.message
             elif outcome and not message.validate_only:
                 refusal = await broker.store.append_or_refuse(outcome)

@@ -24,7 +24,10 @@ def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, AlterUserScr
 
 async def _handle(broker: Broker, message: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
     async with broker.store.changing() as metadata:
-        records, response = alter_credentials(metadata.scram_credentials, message)
+        records, response = alter_credentials(
+            metadata.scram_credentials, message, broker.config.oncelog_max_scram_credentials
+        )
+        broker.metrics.limit_hits_of("oncelog.max.scram.credentials", response.results)
         refusal = await broker.store.append_or_refuse(records) if records else None
     if refusal is not None:
         for result in response.results:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.coordinator_shell import CoordinatorFailed
 from oncelog.broker.request import Request
+from oncelog.core.consumer_group_member import JOIN_EPOCH
 from oncelog.core.features import GROUP_VERSION, level_of
 from oncelog.errors import ErrorCode
 from oncelog.host.randomness import random_uuid
@@ -31,6 +32,8 @@ async def _handle(broker: Broker, request: Request) -> ConsumerGroupHeartbeatRes
     try:
         if message.group_id:
             await broker.groups.admit(message.group_id)
+            if message.member_epoch == JOIN_EPOCH:
+                await broker.groups.admit_member(message.group_id, message.member_id, message.instance_id)
         reply: ConsumerGroupHeartbeatResponse = await broker.groups.ask(
             message.group_id,
             lambda machine, now_ms: machine.consumer_group_heartbeat(

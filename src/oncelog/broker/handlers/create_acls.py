@@ -28,7 +28,10 @@ def handle(broker: Broker, request: Request) -> CreateAclsResponse | Coroutine[A
 
 async def _handle(broker: Broker, message: CreateAclsRequest) -> CreateAclsResponse:
     async with broker.store.changing() as metadata:
-        records, results = create_acls(metadata.acls, message.creations, lambda: random_uuid(broker.host.random))
+        records, results = create_acls(
+            metadata.acls, message.creations, lambda: random_uuid(broker.host.random), broker.config.oncelog_max_acls
+        )
+        broker.metrics.limit_hits_of("oncelog.max.acls", results)
         refusal = await broker.store.append_or_refuse(records) if records else None
     if refusal is not None:
         for result in results:

@@ -214,9 +214,8 @@ def _open_session(broker: Broker, request: Request) -> FetchContext | Refuse:
         uses_topic_ids=by_id,
         now_ms=broker.host.clock.now_ms(),
     )
-    asks_for_session = has_sessions and message.session_epoch == 0 and bool(wanted)
-    if asks_for_session and isinstance(context, FetchContext) and not context.session_id:
-        broker.metrics.limit_hit("max.incremental.fetch.session.cache.slots")
+    if wanted and broker.fetch_sessions.limit_hit:
+        broker.metrics.limit_hit(broker.fetch_sessions.limit_hit)
     return context
 
 

@@ -28,6 +28,8 @@ async def _handle(broker: Broker, request: Request) -> JoinGroupResponse:
     member_uuid = "-".join((drawn[:8], drawn[8:12], drawn[12:16], drawn[16:20], drawn[20:]))
     try:
         await broker.groups.admit(message.group_id)
+        if not message.member_id:
+            await broker.groups.admit_member(message.group_id, "", message.group_instance_id)
         reply: JoinGroupResponse = await broker.groups.ask_with_token(
             message.group_id,
             lambda machine, token, now_ms: machine.join_group(

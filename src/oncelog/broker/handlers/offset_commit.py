@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.coordinator_shell import CoordinatorFailed
 from oncelog.broker.request import Request
 from oncelog.errors import ErrorCode
+from oncelog.types import TopicPartition
 from oncelog.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -57,6 +58,9 @@ async def _commit(
     by_id = request.api_version >= TOPIC_IDS_SINCE_VERSION
     try:
         await broker.groups.admit(message.group_id)
+        await broker.groups.admit_offsets(
+            message.group_id, _partitions(known), sum(len(each.partitions) for each in known)
+        )
         reply: OffsetCommitResponse = await broker.groups.ask(
             message.group_id, lambda machine, now_ms: machine.commit_offsets(message, request.api_version, now_ms)
         )
@@ -67,6 +71,10 @@ async def _commit(
     for topic in reply.topics:
         key = topic.topic_id if by_id else topic.name
         codes |= {(key, each.partition_index): each.error_code for each in topic.partitions}
+
+
+def _partitions(topics: list[OffsetCommitRequestTopic]) -> Iterator[TopicPartition]:
+    return (TopicPartition(topic.name, each.partition_index) for topic in topics for each in topic.partitions)
 
 
 def _key(topic: OffsetCommitRequestTopic, *, by_id: bool) -> object:

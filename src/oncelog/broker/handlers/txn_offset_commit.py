@@ -16,7 +16,7 @@ from oncelog.core.gate_errors import ClientVersion, GuardedApi
 from oncelog.core.verdict import AskCoordinator, Refuse
 from oncelog.core.verification import Guard
 from oncelog.errors import ErrorCode, StorageError
-from oncelog.types import ProducerIdAndEpoch
+from oncelog.types import ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -73,6 +73,8 @@ async def _handle(broker: Broker, request: Request) -> TxnOffsetCommitResponse:
 
 async def _commit(broker: Broker, request: Request, message: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     await broker.groups.admit(message.group_id)
+    asked = [TopicPartition(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions]
+    await broker.groups.admit_offsets(message.group_id, asked, len(asked))
     holder = await broker.groups.coordinator_of(message.group_id)
     partition = holder.shell.partition
     guard = await _guard(broker, request, message, partition)
