@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+TIMEOUT_S = 120  # for a hang
+
 
 def serve(*arguments):
     return subprocess.Popen(
@@ -24,15 +26,15 @@ def test_ready_then_a_signal_ends_it_with_0(tmp_path):
     assert words[1].startswith("127.0.0.1:")
     assert words[2] == "node=1"
     second = serve("--data-dir", tmp_path, "--listen", "127.0.0.1:0")
-    output, errors = second.communicate(timeout=10)
+    output, errors = second.communicate(timeout=TIMEOUT_S)
     assert (second.returncode, output, errors.count("\n")) == (2, "", 1)
     assert "another server" in errors
     busy = serve("--ephemeral", "--listen", words[1])
-    output, errors = busy.communicate(timeout=10)
+    output, errors = busy.communicate(timeout=TIMEOUT_S)
     assert (busy.returncode, output, errors.count("\n")) == (2, "", 1)
     assert "in use" in errors
     process.send_signal(signal.SIGTERM)
-    rest, errors = process.communicate(timeout=10)
+    rest, errors = process.communicate(timeout=TIMEOUT_S)
     assert (process.returncode, rest, errors) == (0, "", "")
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
@@ -49,7 +51,7 @@ def test_ready_then_a_signal_ends_it_with_0(tmp_path):
 )
 def test_what_a_person_got_wrong_is_one_line(arguments, expected):
     process = serve("--ephemeral", *arguments)
-    output, errors = process.communicate(timeout=10)
+    output, errors = process.communicate(timeout=TIMEOUT_S)
     assert (process.returncode, output, errors.count("\n")) == (2, "", 1)
     assert expected in errors
 
@@ -61,7 +63,7 @@ def test_a_properties_file_and_a_warning(tmp_path):
     assert process.stdout.readline().startswith("ready 127.0.0.1:")
     assert (tmp_path / "data" / "meta.properties").exists()
     os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=10)
+    _, errors = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0
     assert "num.io.threads" in errors
     assert errors.count("\n") == 1

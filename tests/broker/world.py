@@ -21,7 +21,7 @@ from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.wire.record_batch import batches, build_batch
 
-TIMEOUT_S = 10
+TIMEOUT_S = 120  # for a hang: a busy machine may take many times what an idle one does
 E = ErrorCode
 
 

@@ -56,14 +56,14 @@ class Proxy:
     def start(self) -> None:
         """Begin to listen."""
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
 
     def close(self) -> None:
         """End all."""
         if self._thread.is_alive():
             self._call(self._shut())
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(10)
+            self._thread.join(60)
 
     # what the nemesis does
 
@@ -76,7 +76,7 @@ class Proxy:
         return self._call(self._cut())
 
     def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     async def _set(self, weather: dict[str, Any]) -> None:
         self.weather = Weather(**weather)

@@ -184,6 +184,28 @@ def test_a_broker_that_throttles_gets_nothing_more_for_that_time():
     run(work)
 
 
+def test_a_pause_ends_though_its_timer_rings_a_little_early():
+    """uvloop's timers do, by up to a millisecond: asked the time, such a connection waited for ever."""
+
+    async def work():
+        broker = ScriptedBroker()
+        connection = await opened(broker)
+        loop, freed = asyncio.get_running_loop(), asyncio.Event()
+        call_at = loop.call_at
+        loop.call_at = lambda when, *rest, **more: call_at(when - 0.001, *rest, **more)
+        broker.script(ApiKey.METADATA, MetadataResponse(throttle_time_ms=700), MetadataResponse(throttle_time_ms=300))
+        for _ in range(2):
+            await connection.request(MetadataRequest(topics=None), timeout_ms=1000)
+            assert connection.is_throttled(freed.set)
+            async with asyncio.timeout(2):
+                await freed.wait()
+            assert not connection.is_throttled(freed.set)
+            freed.clear()
+        connection.close()
+
+    run(work)
+
+
 def test_a_throttled_producer_waits_and_goes_on():
     async def work():
         broker = ScriptedBroker()

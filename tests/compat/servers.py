@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 
 from tests.differential.brokers import ApacheKafkaNode
+from tests.ports import free_port
 
 ONCELOG, KAFKA = "oncelog", "kafka"
 CONFIG = {
@@ -21,13 +21,6 @@ CONFIG = {
 }
 STOP_S = 60
 NOT_ALL_RUN = 77  # exit status: what could be run passed
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from oncelog.wire.messages.heartbeat import HeartbeatRequest
 from tests.compat.clients.programs import Missing, needs, run
 from tests.compat.clients.spy import Spy
 from tests.compat.drills import copiers, rebalance_storm, streams
-from tests.compat.servers import free_port
+from tests.ports import free_port
 
 INPUT = [(0, b"", b"a:1"), (0, b"", b"b:2"), (1, b"", b"a:3")]
 

@@ -13,6 +13,7 @@ from oncelog.wire.api import ApiKey
 from oncelog.wire.frame import FrameReader, decode_response, encode_request
 from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.wire.record_batch import build_batch
+from tests.ports import free_port
 
 START_TIMEOUT_S = 30.0
 PRODUCE_VERSION = 9
@@ -35,9 +36,7 @@ class BrokerProcess:
         self.data = folder / "data"
         self._log = folder / "broker.log"
         self._module = module
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.config: dict[str, str] = {}
         self.process: subprocess.Popen[bytes]

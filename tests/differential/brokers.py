@@ -9,7 +9,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -19,6 +18,7 @@ from typing import Protocol, Self
 from oncelog.broker.broker import Broker
 from oncelog.broker.marker_sender import MarkerSender
 from tests.differential.seeding import tell_apache_kafka, tell_oncelog
+from tests.ports import free_port
 
 LAUNCHER = pathlib.Path(__file__).parent.parent / "compat" / "apache_kafka" / "apache-kafka"
 START_S = 60.0
@@ -125,9 +125,7 @@ class ApacheKafkaNode:
     """Apache Kafka through a launcher: `start DIR PORT key=value...`, `stop DIR`."""
 
     def __init__(self, directory: pathlib.Path, launcher: str, config: Mapping[str, object] | None = None) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address = ("127.0.0.1", free.getsockname()[1])
+        self.address = ("127.0.0.1", free_port())
         self._directory, self._launcher = str(directory), launcher
         both = CONFIG | {"unstable.api.versions.enable": "true", "transaction.two.phase.commit.enable": "true"}
         given = both | (config or {})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from oncelog import TopicPartition, sync
+from tests.ports import free_port
 from tests.recipes import postgresql
 from tests.recipes.instance import Child, Life
 from tests.recipes.postgresql import PostgreSql
@@ -22,12 +22,6 @@ from tests.recipes.stores import Store, make_written, psycopg_store, rocks_store
 
 STALL_LIMIT_MS = 700
 BUSY_TIMEOUT_MS = 5000
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class World:

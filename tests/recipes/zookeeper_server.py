@@ -11,6 +11,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 
+from tests.ports import free_port
+
 JARS = ("zookeeper-", "slf4j-api", "netty-", "metrics-core", "snappy-java", "commons-io", "commons-cli")
 START_TIMEOUT_S = 60.0
 
@@ -46,9 +48,7 @@ def why_not() -> str | None:
 @contextlib.contextmanager
 def running(folder: pathlib.Path) -> Iterator[str]:
     """A server on `folder`; gives HOST:PORT."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     program = java()
     assert program is not None
     command = [program, "-Xmx128m", "-cp", ":".join(map(str, jars())), "-Dzookeeper.admin.enableServer=false"]

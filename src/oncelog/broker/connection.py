@@ -100,10 +100,12 @@ class Connection(asyncio.Protocol):
         elif delay_s > 0:
             self._is_delayed = True
             self._regulate()
-            asyncio.get_running_loop().call_later(delay_s, self._delay_is_over)
+            until = self._loop.time() + delay_s
+            self._loop.call_at(until, self._delay_is_over, until)
 
-    def _delay_is_over(self) -> None:
-        if self._loop.time() >= self._muted_until:
+    def _delay_is_over(self, until: float) -> None:
+        # Whether it is the last one is not asked of the clock: uvloop's timers may ring a little before their time.
+        if until >= self._muted_until:
             self._is_delayed = False
             self._advance()
 
@@ -113,7 +115,7 @@ class Connection(asyncio.Protocol):
             self._is_delayed = True
             self._muted_until = max(self._muted_until, self._loop.time() + delay_s)
             self._regulate()
-            self._loop.call_at(self._muted_until, self._delay_is_over)
+            self._loop.call_at(self._muted_until, self._delay_is_over, self._muted_until)
 
     def data_received(self, data: bytes) -> None:
         """Cut what came into frames and begin what may begin."""

@@ -150,11 +150,12 @@ class Connection(asyncio.Protocol):
         duration_ms = min(duration_ms, THROTTLE_MS_MAX)
         self._throttled_until = max(self._throttled_until, loop.time() + duration_ms / 1000)
         self._may_write.clear()
-        loop.call_at(self._throttled_until, self._unthrottle)
+        loop.call_at(self._throttled_until, self._unthrottle, self._throttled_until)
 
-    def _unthrottle(self) -> None:
-        if self._throttled_until > asyncio.get_running_loop().time() and not self.is_closed:
+    def _unthrottle(self, until: float) -> None:
+        if until < self._throttled_until and not self.is_closed:
             return  # a later answer prolonged it
+        self._throttled_until = 0.0  # not asked of the clock: uvloop's timers may ring a little before their time
         if not self._is_full:
             self._may_write.set()
         waiting, self._when_free = self._when_free, {}
@@ -224,7 +225,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The transport's buffer has room again."""
         self._is_full = False
-        self._unthrottle()
+        self._unthrottle(self._throttled_until)
 
     def data_received(self, data: bytes) -> None:
         """Bytes came: hand whole answers to those who wait."""

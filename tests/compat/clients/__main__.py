@@ -19,8 +19,9 @@ from tests.compat.clients import page
 from tests.compat.clients.checks import CHECKS
 from tests.compat.clients.programs import BUILD, PROGRAMS, Missing, Program
 from tests.compat.clients.spy import Spy
-from tests.compat.servers import KAFKA, NOT_ALL_RUN, ONCELOG, apache_kafka, free_port, oncelog
+from tests.compat.servers import KAFKA, NOT_ALL_RUN, ONCELOG, apache_kafka, oncelog
 from tests.differential.brokers import kafka_launcher
+from tests.ports import free_port
 
 PROGRAM_S = 900
 

@@ -24,16 +24,16 @@ class Spy:
         ready: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run(ready)), name="spy", daemon=True)
         self._thread.start()
-        ready.result(10)
+        ready.result(60)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(10)
+        self._thread.join(60)
 
     def connect(self) -> socket.socket:
         """A connection through it."""
-        return socket.create_connection(("127.0.0.1", self._port), timeout=10)
+        return socket.create_connection(("127.0.0.1", self._port), timeout=60)
 
     async def _run(self, ready: concurrent.futures.Future[None]) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
