@@ -12,7 +12,7 @@ from oncelog.client.config import AdminConfig, ClientConfig, ConsumerConfig, Pro
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "client-options.md"
 
-OURS = {"keep_prepared_txn", "order", "transaction_order_memory_bytes", "transaction_order_disk_bytes", "partitioner"}
+OURS = {"keep_prepared_txn", "order", "transaction_order_memory_bytes", "transaction_order_disk_bytes", "partitioner", "stats_cb"}
 
 MEANINGS = {
     "bootstrap_servers": "brokers to begin with, `HOST:PORT[,HOST:PORT]`",
@@ -45,6 +45,11 @@ MEANINGS = {
     "function of key and partition count",
     "key_serializer": "a function that makes bytes of a key",
     "value_serializer": "a function that makes bytes of a value",
+    "interceptor_classes": "a list of `ProducerInterceptor` or `ConsumerInterceptor` objects (or classes): `on_send`, "
+    "`on_acknowledgement`; `on_consume`, `on_commit`",
+    "stats_cb": "a function that gets `metrics()` every `statistics_interval_ms` (librdkafka's callback; a typed object "
+    "instead of JSON, `as_dict()` has that); it must not block",
+    "statistics_interval_ms": "how often; 0: never (librdkafka's `statistics.interval.ms`)",
     "group_id": "the group that shares the partitions and keeps the positions",
     "group_instance_id": "a static member's name: it may come back without a rebalance",
     "group_protocol": "`classic`, or `consumer` (KIP-848: the broker assigns)",

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from oncelog.broker.broker import Broker as Broker
     from oncelog.client.admin import Admin as Admin
     from oncelog.client.consumer import Consumer as Consumer
+    from oncelog.client.consumer_group import RebalanceListener as RebalanceListener
+    from oncelog.client.interceptors import ConsumerInterceptor as ConsumerInterceptor
+    from oncelog.client.interceptors import ProducerInterceptor as ProducerInterceptor
+    from oncelog.client.interceptors import ProducerRecord as ProducerRecord
+    from oncelog.client.metrics import ConsumerMetrics as ConsumerMetrics
+    from oncelog.client.metrics import ProducerMetrics as ProducerMetrics
     from oncelog.client.producer import Producer as Producer
+    from oncelog.client.records import ConsumerRecord as ConsumerRecord
+    from oncelog.client.records import Delivery as Delivery
+    from oncelog.client.records import RecordMetadata as RecordMetadata
     from oncelog.types import OffsetAndMetadata as OffsetAndMetadata
     from oncelog.types import PreparedTxnState as PreparedTxnState
     from oncelog.types import TopicPartition as TopicPartition
@@ -25,9 +34,18 @@ _HOME = {
     "Admin": "oncelog.client.admin",
     "Broker": "oncelog.broker.broker",
     "Consumer": "oncelog.client.consumer",
+    "ConsumerInterceptor": "oncelog.client.interceptors",
+    "ConsumerMetrics": "oncelog.client.metrics",
+    "ConsumerRecord": "oncelog.client.records",
+    "Delivery": "oncelog.client.records",
     "OffsetAndMetadata": "oncelog.types",
     "PreparedTxnState": "oncelog.types",
     "Producer": "oncelog.client.producer",
+    "ProducerInterceptor": "oncelog.client.interceptors",
+    "ProducerMetrics": "oncelog.client.metrics",
+    "ProducerRecord": "oncelog.client.interceptors",
+    "RebalanceListener": "oncelog.client.consumer_group",
+    "RecordMetadata": "oncelog.client.records",
     "TopicPartition": "oncelog.types",
 }
 _MODULES = ("errors", "sync")

@@ -30,6 +30,9 @@ C = TypeVar("C", AsyncProducer, AsyncConsumer, AsyncAdmin)
 
 __all__ = ["Admin", "Consumer", "Producer"]
 
+EXIT_TIMEOUT_S = 5.0
+BEFORE_A_FORK = "this client was made before a fork: make a new one in this process"
+
 
 class _LoopThread:
     """An event loop in a daemon thread of this process."""
@@ -37,6 +40,7 @@ class _LoopThread:
     def __init__(self) -> None:
         self.process_id = os.getpid()
         self.loop = asyncio.new_event_loop()
+        self._begun: set[concurrent.futures.Future[Any]] = set()
         self._thread = threading.Thread(target=self._run, name="oncelog-sync", daemon=True)
         self._thread.start()
         atexit.register(self.stop)
@@ -47,9 +51,11 @@ class _LoopThread:
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` there and wait. An interrupt of the waiting thread cancels it."""
-        if threading.current_thread() is self._thread:
+        try:
+            self.check_thread()
+        except IllegalState:
             work.close()
-            raise IllegalState("a blocking call inside the clients' own thread (a callback?) would wait for itself")
+            raise
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
@@ -59,9 +65,22 @@ class _LoopThread:
                 future.exception(timeout=5)
             raise
 
+    def begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run `work` there; nobody waits but the interpreter's exit, and that not for long."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        self._begun.add(future)
+        future.add_done_callback(self._begun.discard)
+        return future
+
+    def check_thread(self) -> None:
+        """Raise IllegalState in the thread itself."""
+        if threading.current_thread() is self._thread:
+            raise IllegalState("a blocking call inside the clients' own thread (a callback?) would wait for itself")
+
     def stop(self) -> None:
         """End the thread at interpreter exit."""
         if os.getpid() == self.process_id and self._thread.is_alive():
+            concurrent.futures.wait(tuple(self._begun), timeout=EXIT_TIMEOUT_S)
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(timeout=5)
 
@@ -101,10 +120,13 @@ class _Blocking(Generic[C]):
         self._client = self._owner.call(made())
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._checked(work).call(work)
+
+    def _checked(self, work: Coroutine[Any, Any, Any]) -> _LoopThread:
         if os.getpid() != self._owner.process_id:
             work.close()
-            raise IllegalState("this client was made before a fork: make a new one in this process")
-        return self._owner.call(work)
+            raise IllegalState(BEFORE_A_FORK)
+        return self._owner
 
     def __enter__(self) -> Self:
         self.start()
@@ -168,6 +190,28 @@ class SentRecord:
         return self._delivery.result() if self._delivery.done() else self._owner.call(wait())
 
 
+class Begun:
+    """A call that runs in the clients' thread while its caller goes on."""
+
+    def __init__(self, future: concurrent.futures.Future[None], owner: _LoopThread) -> None:
+        self._future, self._owner = future, owner
+
+    def wait(self, timeout_ms: int | None = None) -> bool:
+        """Whether it ends within `timeout_ms`. An interrupt ends the waiting only. Raises IllegalState after a fork."""
+        if os.getpid() != self._owner.process_id:
+            raise IllegalState(BEFORE_A_FORK)
+        if not self._future.done():
+            self._owner.check_thread()
+        return bool(concurrent.futures.wait((self._future,), None if timeout_ms is None else timeout_ms / 1000).done)
+
+    def error(self) -> BaseException | None:
+        """What it raised; to be asked when it has ended."""
+        try:
+            return self._future.exception(timeout=0)
+        except concurrent.futures.CancelledError as cancelled:
+            return cancelled
+
+
 class Producer(_Blocking[AsyncProducer]):
     """`oncelog.Producer` without async."""
 
@@ -210,12 +254,29 @@ class Producer(_Blocking[AsyncProducer]):
     send_arrow = _blocking(AsyncProducer.send_arrow)
     flush = _blocking(AsyncProducer.flush)
     purge = _in_loop(AsyncProducer.purge)
+    metrics = _in_loop(AsyncProducer.metrics)
     init_transactions = _blocking(AsyncProducer.init_transactions)
     begin_transaction = _in_loop(AsyncProducer.begin_transaction)
     commit_transaction = _blocking(AsyncProducer.commit_transaction)
     abort_transaction = _blocking(AsyncProducer.abort_transaction)
     prepare_transaction = _blocking(AsyncProducer.prepare_transaction)
     complete_transaction = _blocking(AsyncProducer.complete_transaction)
+
+    def begin_completing(
+        self, state: PreparedTxnState, when_ended: Callable[[BaseException | None], None] | None = None
+    ) -> Begun:
+        """`complete_transaction` without waiting for it. Until it has ended nothing else may be called but `stop`.
+
+        `when_ended` is called with what it raised, in the clients' thread.
+        """
+        work = self._client.complete_transaction(state)
+        owner = self._checked(work)
+        future = owner.begin(work)
+        begun = Begun(future, owner)
+        if when_ended is not None:
+            future.add_done_callback(lambda _: when_ended(begun.error()))
+        return begun
+
     detach_transaction = _blocking(AsyncProducer.detach_transaction)
     send_offsets_to_transaction = _blocking(AsyncProducer.send_offsets_to_transaction)
     partitions_for = _blocking(AsyncProducer.partitions_for)
@@ -305,6 +366,7 @@ class Consumer(_Blocking[AsyncConsumer]):
     offsets_for_times = _blocking(AsyncConsumer.offsets_for_times)
     partitions_for_topic = _blocking(AsyncConsumer.partitions_for_topic)
     topics = _blocking(AsyncConsumer.topics)
+    metrics = _in_loop(AsyncConsumer.metrics)
 
 
 class Admin(_Blocking[AsyncAdmin]):

@@ -60,6 +60,7 @@ def test_purge(bootstrap):
         with pytest.raises(errors.PurgedInQueue):
             sent.result()
         assert producer.purge() == 0
+        assert producer.metrics().failed_record_count == 1
 
 
 def test_errors_are_the_same(bootstrap):

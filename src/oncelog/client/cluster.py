@@ -15,6 +15,7 @@ from oncelog.client.backoff import Backoff, Deadline
 from oncelog.client.cluster_view import ClusterView, TopicView
 from oncelog.client.config import ClientConfig
 from oncelog.client.connection import BrokerVersions, Connection
+from oncelog.client.traffic import TrafficByBroker
 from oncelog.core.transaction_requests import CoordinatorKey, Node
 from oncelog.errors import (
     CoordinatorNotAvailable,
@@ -54,6 +55,7 @@ class Cluster:
         self.view = ClusterView()
         self.versions = BrokerVersions()  # of the broker with the newest features
         self.tasks = Tasks(on_failure)
+        self.traffic = TrafficByBroker()
         self.is_closed = False
         self._bootstrap = [Node(-1 - i, name, port) for i, (name, port) in enumerate(config.bootstrap_addresses())]
         self._connections: dict[tuple[Node, str], asyncio.Task[Connection]] = {}
@@ -155,7 +157,7 @@ class Cluster:
         timeout_ms = self.config.socket_connection_setup_timeout_ms
         try:
             connection = await Connection.open(
-                self.host.network, node.host, node.port, self.config.client_id, timeout_ms
+                self.host.network, node.host, node.port, self.config.client_id, timeout_ms, self.traffic.of(node)
             )
         except KafkaError:
             if backoff is None:

@@ -31,7 +31,6 @@ HAS_NO_MEANING = frozenset(
         "metrics_recording_level",
         "auto_include_jmx_reporter",
         "enable_metrics_push",
-        "interceptor_classes",
         "socket_connection_setup_timeout_max_ms",
         "metadata_max_idle_ms",
         "metadata_recovery_strategy",
@@ -50,8 +49,10 @@ HAS_NO_MEANING = frozenset(
     }
 )
 
-CODING = frozenset({"key_serializer", "value_serializer", "key_deserializer", "value_deserializer"})
-"""Functions here; the names of Java classes in somebody's properties file say nothing to us."""
+CODING = frozenset(
+    {"key_serializer", "value_serializer", "key_deserializer", "value_deserializer", "interceptor_classes"}
+)
+"""Functions and objects here; the names of Java classes in somebody's properties file say nothing to us."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +146,9 @@ class ProducerConfig(ClientConfig):
     partitioner: Any = "murmur2_random"
     key_serializer: Any = None
     value_serializer: Any = None
+    interceptor_classes: Any = ()
+    stats_cb: Any = None
+    statistics_interval_ms: int = 0
 
     KIND: ClassVar[str] = "producer"
 
@@ -165,7 +169,8 @@ class ProducerConfig(ClientConfig):
             raise ConfigurationError("max_in_flight_requests_per_connection must be 1 to 5 with idempotence")
         if not callable(self.partitioner):
             _one_of("partitioner", str(self.partitioner), tuple(PARTITIONERS))
-        _functions(self, "key_serializer", "value_serializer")
+        _functions(self, "key_serializer", "value_serializer", "stats_cb")
+        _not_negative("statistics_interval_ms", self.statistics_interval_ms)
         if self.transaction_two_phase_commit_enable and self.transactional_id is None:
             raise ConfigurationError("transaction_two_phase_commit_enable needs a transactional_id")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
@@ -248,6 +253,9 @@ class ConsumerConfig(ClientConfig):
     partition_assignment_strategy: str = "range,cooperative-sticky"
     key_deserializer: Any = None
     value_deserializer: Any = None
+    interceptor_classes: Any = ()
+    stats_cb: Any = None
+    statistics_interval_ms: int = 0
 
     KIND: ClassVar[str] = "consumer"
 
@@ -257,7 +265,8 @@ class ConsumerConfig(ClientConfig):
         _one_of("order", self.order, ("offset", "transaction"))
         if self.order == "transaction" and not self.is_read_committed:
             raise ConfigurationError('order="transaction" needs isolation_level="read_committed"')
-        _functions(self, "key_deserializer", "value_deserializer")
+        _functions(self, "key_deserializer", "value_deserializer", "stats_cb")
+        _not_negative("statistics_interval_ms", self.statistics_interval_ms)
         _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
         _one_of("auto_offset_reset", self.auto_offset_reset, ("latest", "earliest", "none"))
         if self.group_id == "":
@@ -288,6 +297,11 @@ class AdminConfig(ClientConfig):
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ConfigurationError(f"{name}={value}: expected one of {', '.join(allowed)}")
+
+
+def _not_negative(name: str, value: int) -> None:
+    if value < 0:
+        raise ConfigurationError(f"{name}={value} must not be less than 0")
 
 
 def _functions(config: ClientConfig, *names: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from oncelog.client.traffic import Traffic
 from oncelog.errors import (
     ErrorCode,
     KafkaError,
@@ -59,15 +60,17 @@ class BrokerVersions:
 class Connection(asyncio.Protocol):
     """An open connection. `name` is HOST:PORT, for messages."""
 
-    def __init__(self, name: str, client_id: str) -> None:
+    def __init__(self, name: str, client_id: str, traffic: Traffic | None = None) -> None:
         self.name = name
+        self._traffic = traffic or Traffic()
+        self._traffic.connection_count += 1
         self.versions = BrokerVersions()
         self.is_closed = False
         self._client_id = client_id
         self._transport: asyncio.Transport | None = None
         self._frames = FrameReader()
         self._next_correlation_id = 0
-        self._waiting: dict[int, tuple[int, int, asyncio.Future[Any], asyncio.TimerHandle]] = {}
+        self._waiting: dict[int, tuple[int, int, asyncio.Future[Any], asyncio.TimerHandle, float]] = {}
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._is_full = False  # the transport's buffer
@@ -75,10 +78,18 @@ class Connection(asyncio.Protocol):
         self._when_free: dict[Callable[[], None], None] = {}
 
     @classmethod
-    async def open(cls, network: NetworkDoor, host: str, port: int, client_id: str, timeout_ms: int) -> Connection:
+    async def open(
+        cls,
+        network: NetworkDoor,
+        host: str,
+        port: int,
+        client_id: str,
+        timeout_ms: int,
+        traffic: Traffic | None = None,
+    ) -> Connection:
         """Connect and agree on versions. Raises Network, RequestTimedOut, UnsupportedVersion."""
         name = f"{host}:{port}"
-        connection = cls(name, client_id)
+        connection = cls(name, client_id, traffic)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await network.connect(host, port, lambda: connection)
@@ -148,6 +159,7 @@ class Connection(asyncio.Protocol):
         """A quota was passed: nothing more is sent meanwhile, as the broker would not read it. Answers still come."""
         loop = asyncio.get_running_loop()
         duration_ms = min(duration_ms, THROTTLE_MS_MAX)
+        self._traffic.throttle_sum_ms += duration_ms
         self._throttled_until = max(self._throttled_until, loop.time() + duration_ms / 1000)
         self._may_write.clear()
         loop.call_at(self._throttled_until, self._unthrottle, self._throttled_until)
@@ -172,7 +184,10 @@ class Connection(asyncio.Protocol):
             raise Network(f"the connection to {self.name} is closed")
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) % 2**31
-        self._transport.writelines(encode_request(api_key, version, correlation_id, self._client_id, message))
+        parts = encode_request(api_key, version, correlation_id, self._client_id, message)
+        self._traffic.request_count += 1
+        self._traffic.sent_bytes += sum(map(len, parts))
+        self._transport.writelines(parts)
         return correlation_id
 
     def _start(self, message: Struct, api_key: int, version: int, timeout_ms: int) -> asyncio.Future[Any]:
@@ -181,7 +196,7 @@ class Connection(asyncio.Protocol):
         correlation_id = self._write(message, api_key, version)
         # The timer outlives a caller that stops waiting: a connection that is silent must be given up all the same.
         timer = loop.call_later(timeout_ms / 1000, self._timed_out, answer, api_key, timeout_ms)
-        self._waiting[correlation_id] = (api_key, version, answer, timer)
+        self._waiting[correlation_id] = (api_key, version, answer, timer, loop.time())
         return answer
 
     def _timed_out(self, answer: asyncio.Future[Any], api_key: int, timeout_ms: int) -> None:
@@ -199,7 +214,8 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
         waiting, self._waiting = self._waiting, {}
-        for _, _, answer, timer in waiting.values():
+        self._traffic.unanswered_count += len(waiting)
+        for _, _, answer, timer, _ in waiting.values():
             timer.cancel()
             if not answer.done():
                 answer.set_exception(reason or Network(f"the connection to {self.name} was closed"))
@@ -229,6 +245,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes came: hand whole answers to those who wait."""
+        self._traffic.received_bytes += len(data)
         try:
             for frame in self._frames.receive(data):
                 self._answered(frame)
@@ -240,8 +257,9 @@ class Connection(asyncio.Protocol):
         found = self._waiting.pop(correlation_id, None)
         if found is None:
             raise MalformedMessage(f"an answer to request {correlation_id}, which was never sent")
-        api_key, version, answer, timer = found
+        api_key, version, answer, timer, sent_at = found
         timer.cancel()
+        self._traffic.answered(asyncio.get_running_loop().time() - sent_at)
         if answer.done():  # whoever asked is gone
             return
         if api_key == ApiKey.API_VERSIONS and bytes(frame[4:6]) == b"\x00\x23":

@@ -19,7 +19,9 @@ from oncelog.client.consumer_group import GroupPart, RebalanceListener
 from oncelog.client.consumer_protocol import ConsumerProtocol
 from oncelog.client.fetcher import Fetcher
 from oncelog.client.group_membership import GroupMembership
+from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
 from oncelog.client.log_bounds import LogBounds
+from oncelog.client.metrics import ConsumerMetrics, partition_metrics, report
 from oncelog.client.offset_lookup import EARLIEST, LATEST
 from oncelog.client.positions import RESET_TIMESTAMPS, Positions
 from oncelog.client.records import ConsumerRecord
@@ -67,6 +69,8 @@ class Consumer(GroupPart, LogBounds):
         self._next_auto_commit_ms = self._next_look_ms = 0.0
         self._failure: KafkaError | None = None
         self._auto_committing: asyncio.Task[None] | None = None
+        self._interceptors = interceptors_of(self._config.interceptor_classes, ConsumerInterceptor)
+        self._delivered_record_count = self._rebalance_count = 0
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *topics: str, host: Host | None = None, **more: Any) -> Self:
@@ -96,6 +100,9 @@ class Consumer(GroupPart, LogBounds):
         if self._config.group_id is not None and not self._assigned_by_hand and (self._topics or self._pattern):
             self._start_membership()
         self._next_auto_commit_ms = self._cluster.now_ms() + self._config.auto_commit_interval_ms
+        if self._config.statistics_interval_ms and self._config.stats_cb is not None:
+            reports = report(self._config.statistics_interval_ms, self.metrics, self._config.stats_cb)
+            self._cluster.tasks.start(reports, name="oncelog-statistics")
 
     async def stop(self, timeout_ms: int | None = None) -> None:
         """Commit (with enable_auto_commit), leave the group, close; at most `timeout_ms` (default: request_timeout_ms)."""
@@ -112,6 +119,8 @@ class Consumer(GroupPart, LogBounds):
             for position in self._positions.by_partition.values():
                 if position.order is not None:
                     position.order.close()
+            for interceptor in self._interceptors:
+                interceptor.close()
 
     async def _say_goodbye(self) -> None:
         if self._is_started and self._config.group_id is not None:
@@ -183,7 +192,25 @@ class Consumer(GroupPart, LogBounds):
         must poll within max_poll_interval_ms. Raises OffsetOutOfRange, CorruptRecord, FencedInstanceId ...
         """
         limit = self._config.max_poll_records if max_records is None else max_records
-        return await self._poll(timeout_ms, lambda: self._fetcher.take(limit)) or []
+        return await self._poll(timeout_ms, lambda: self._take(limit)) or []
+
+    def _take(self, count_max: int) -> tuple[list[ConsumerRecord], bool]:
+        """Records for the application, past the interceptors; where one of them raises, positions stay."""
+        before = self.current_positions() if self._interceptors else {}
+        taken, moved = self._fetcher.take(count_max)
+        if taken and self._interceptors:
+            given, partitions = len(taken), {record.topic_partition for record in taken}
+            try:
+                for interceptor in self._interceptors:
+                    taken = interceptor.on_consume(taken)
+                if len(taken) > given:
+                    raise IllegalState("an interceptor's on_consume added records")
+            except BaseException:
+                for topic_partition in partitions:
+                    self.seek(topic_partition, before[topic_partition])
+                raise
+        self._delivered_record_count += len(taken)
+        return taken, moved
 
     async def poll_arrow(
         self, max_records: int = ARROW_RECORDS_MAX, timeout_ms: int = POLL_TIMEOUT_MS, *, include_headers: bool = True
@@ -193,14 +220,16 @@ class Consumer(GroupPart, LogBounds):
 
         parts = await self._poll(timeout_ms, lambda: self._fetcher.take_batches(max_records)) or []
         ranges = [BatchRange(tp.topic, tp.partition, batch, start, end) for tp, batch, start, end in parts]
-        return decode_to_arrow(ranges, include_headers=include_headers, check_crc=self._config.check_crcs)
+        rows = decode_to_arrow(ranges, include_headers=include_headers, check_crc=self._config.check_crcs)
+        self._delivered_record_count += rows.num_rows
+        return rows
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
         while True:
-            records: list[ConsumerRecord] | None = await self._poll(POLL_TIMEOUT_MS, lambda: self._fetcher.take(1))
+            records: list[ConsumerRecord] | None = await self._poll(POLL_TIMEOUT_MS, lambda: self._take(1))
             if records:
                 return records[0]
 
@@ -380,7 +409,20 @@ class Consumer(GroupPart, LogBounds):
         """The paused partitions."""
         return {tp for tp, position in self._positions.by_partition.items() if position.is_paused}
 
-    # -- topics
+    # -- what is known
+
+    def metrics(self) -> ConsumerMetrics:
+        """What this consumer counted since it was made, and where it stands; asks no broker. See also `stats_cb`."""
+        is_read_committed = self._config.is_read_committed
+        return ConsumerMetrics(
+            client_id=self._config.client_id,
+            group_id=self._config.group_id,
+            delivered_record_count=self._delivered_record_count,
+            fetched_bytes=self._fetcher.fetched_bytes,
+            rebalance_count=self._rebalance_count,
+            partitions=tuple(partition_metrics(self._positions.by_partition, is_read_committed=is_read_committed)),
+            brokers=self._cluster.traffic.snapshot(),
+        )
 
     async def partitions_for_topic(self, topic: str) -> set[int]:
         """The partitions of a topic."""

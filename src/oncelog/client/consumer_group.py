@@ -17,6 +17,7 @@ from oncelog.client.consumer_protocol import ConsumerProtocol
 from oncelog.client.fetcher import Fetcher
 from oncelog.client.group_membership import GroupMembership
 from oncelog.client.group_offsets import commit_offsets, fetch_committed
+from oncelog.client.interceptors import ConsumerInterceptor
 from oncelog.client.positions import Positions
 from oncelog.core.transaction_requests import GroupMetadata
 from oncelog.errors import IllegalState, KafkaError, StaleMemberEpoch
@@ -59,6 +60,8 @@ class GroupPart:
     _protocol: ConsumerProtocol | None
     _is_started: bool
     _auto_committing: asyncio.Task[None] | None
+    _interceptors: tuple[ConsumerInterceptor, ...]
+    _rebalance_count: int
     _next_auto_commit_ms: float
     _subscribed_topics: Callable[[], Coroutine[Any, Any, list[str]]]
     _partition_counts: Callable[[Sequence[str]], Coroutine[Any, Any, Mapping[str, int]]]
@@ -133,6 +136,7 @@ class GroupPart:
             if protocol.lost:
                 return  # while the listener worked: the next poll says so
         if revoked or added:
+            self._rebalance_count += 1
             self._cluster.track({tp.topic for tp in wanted}, may_create=False)
             self._positions.assign(sorted(wanted))
             if self._listener is not None and added:
@@ -198,6 +202,7 @@ class GroupPart:
             if self._listener is not None:
                 await self._listener.on_partitions_revoked(revoked)
             membership.needs_join = True  # KIP-429: only now may somebody else get them
+        self._rebalance_count += 1
         self._cluster.track({tp.topic for tp in partitions}, may_create=False)
         self._positions.assign(partitions)
         if self._listener is not None:
@@ -239,6 +244,7 @@ class GroupPart:
         for _ in range(STALE_EPOCH_RETRIES):
             try:
                 await commit_offsets(self._cluster, self.group_metadata(), positions)
+                self._committed(positions)
                 return
             except StaleMemberEpoch:
                 if self._protocol is None or self._protocol.lost:
@@ -247,6 +253,11 @@ class GroupPart:
                 if self._protocol.lost:
                     raise
         await commit_offsets(self._cluster, self.group_metadata(), positions)
+        self._committed(positions)
+
+    def _committed(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        for interceptor in self._interceptors:
+            asyncio.get_running_loop().call_soon(interceptor.on_commit, dict(positions))
 
     def _auto_commit(self) -> None:
         """Store the present positions, without waiting for the answer."""
@@ -268,13 +279,15 @@ class GroupPart:
     ) -> None:
         if positions is None:
             await self._auto_committed()
+            positions = self.current_positions()
         try:
             await commit_offsets(
                 self._cluster,
                 group or self.group_metadata(),
-                self.current_positions() if positions is None else positions,
+                positions,
                 timeout_ms=self._config.request_timeout_ms,
             )
+            self._committed(positions)
         except KafkaError as error:
             log.warning("group %r: offsets were not committed: %s", self._config.group_id, error)
 

@@ -87,6 +87,7 @@ class Fetcher:
         self._sessions: dict[tuple[Node, str], ClientFetchSession] = {}
         self._check = PositionCheck(cluster, config)
         self._next_first = 0
+        self.fetched_bytes = 0
         self.arrived = asyncio.Event()
         self.error: Exception | None = None
 
@@ -283,6 +284,7 @@ class Fetcher:
         position.high_watermark, position.last_stable_offset = data.high_watermark, data.last_stable_offset
         if data.records is None or not len(data.records):
             return
+        self.fetched_bytes += len(data.records)
         if position.order is not None:
             self._take_in_order(topic_partition, position, data.records)
             return

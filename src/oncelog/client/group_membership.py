@@ -122,7 +122,10 @@ class GroupMembership:
         self.needs_join = False
         generation_id = self.adopted.generation_id if self.adopted else -1
         subscription = Subscription(
-            topics=tuple(sorted(topics)), owned_partitions=tuple(owned), generation_id=generation_id
+            topics=tuple(sorted(topics)),
+            owned_partitions=tuple(owned),
+            generation_id=generation_id,
+            rack_id=self._config.client_rack or None,
         )
         self._join = self._cluster.tasks.start(self._joined(subscription), name="oncelog-join")
         self._join.add_done_callback(lambda _: self._wake())
@@ -282,8 +285,11 @@ class GroupMembership:
         log.warning(
             "group %r: no poll for max_poll_interval_ms=%d, leaving", self.group_id, self._config.max_poll_interval_ms
         )
-        await self.leave(self.depart("no poll within max_poll_interval_ms"))
-        self.lost = True
+        adopted = self.adopted
+        message = self.depart("no poll within max_poll_interval_ms")
+        # Until the application polls it commits as who it was: without a generation nothing would fence it (KIP-447).
+        self.adopted, self.lost = adopted, True
+        await self.leave(message)
 
     async def _heartbeat(self) -> None:
         message = HeartbeatRequest(

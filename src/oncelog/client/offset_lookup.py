@@ -13,7 +13,9 @@ from oncelog.errors import KafkaError, error_for
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-LATEST, EARLIEST, LARGEST_TIMESTAMP = -1, -2, -3
+LATEST: int = -1
+EARLIEST: int = -2
+LARGEST_TIMESTAMP: int = -3
 
 
 @dataclass(frozen=True, slots=True)

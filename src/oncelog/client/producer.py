@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from oncelog.client.cluster import Cluster
 from oncelog.client.cluster_view import TopicView
 from oncelog.client.config import ProducerConfig, snake_case
+from oncelog.client.interceptors import ProducerInterceptor, ProducerRecord, interceptors_of
+from oncelog.client.metrics import ProducerMetrics, report
 from oncelog.client.records import Delivery, RecordMetadata
 from oncelog.client.sender import Sender
 from oncelog.core.partitioner import StickyPartitioner
@@ -68,6 +70,7 @@ class Producer:
         )
         self._sender = Sender(self._cluster, self._config, self._manager, self._accumulator)
         self._sticky = StickyPartitioner(self._host.random.below, batch_size_bytes=self._config.batch_size)
+        self._interceptors = interceptors_of(self._config.interceptor_classes, ProducerInterceptor)
         self._is_started = False
         self._is_stopped = False
 
@@ -93,6 +96,9 @@ class Producer:
         try:
             await self._cluster.start()
             self._cluster.tasks.start(self._sender.run(), name="oncelog-sender")
+            if self._config.statistics_interval_ms and self._config.stats_cb is not None:
+                reports = report(self._config.statistics_interval_ms, self.metrics, self._config.stats_cb)
+                self._cluster.tasks.start(reports, name="oncelog-statistics")
             if self._manager.is_transactional:
                 await self.init_transactions(keep_prepared_txn=self._config.keeps_prepared)
         except BaseException:
@@ -127,6 +133,8 @@ class Producer:
         self._is_stopped = True
         self._sender.end_all(UnknownServer("the producer was stopped"))
         await self._cluster.close()
+        for interceptor in self._interceptors:
+            interceptor.close()
 
     def _broken(self, error: BaseException) -> None:
         if isinstance(error, KafkaError):
@@ -153,6 +161,11 @@ class Producer:
         TypeError for what is not bytes, and whatever a serializer raises; nothing was buffered then.
         """
         self._check_may_send()
+        if self._interceptors:
+            record_to_send = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
+            for interceptor in self._interceptors:
+                record_to_send = interceptor.on_send(record_to_send)
+            topic, value, key, headers, partition, timestamp_ms = record_to_send
         key = _as_bytes("key", key, self._config.key_serializer)
         value = _as_bytes("value", value, self._config.value_serializer)
         pairs = _header_pairs(headers) if headers else ()
@@ -171,10 +184,16 @@ class Producer:
             self._manager.add_partition(topic_partition)
         record = (self._host.clock.now_ms() if timestamp_ms is None else timestamp_ms, key, value, pairs)
         batch, index = self._accumulator.append(topic_partition, record, size_bytes, self._cluster.now_ms())
+        if self._interceptors:
+            Delivery(batch, index, record[0]).add_done_callback(self._acknowledged)
         if index == 0 or batch.is_closed:
             self._sender.wake()
             await asyncio.sleep(0)  # a loop that only sends must let the sender run
         return Delivery(batch, index, record[0])
+
+    def _acknowledged(self, delivery: Delivery) -> None:
+        for interceptor in self._interceptors:
+            interceptor.on_acknowledgement(delivery.metadata, delivery.error)
 
     async def send_and_wait(
         self,
@@ -314,11 +333,13 @@ class Producer:
         """Wait for all records, then commit. After RequestTimedOut call it again: the outcome is not known yet."""
         self._check_transactional()
         await self._complete(self._manager.begin_commit())
+        self._sender.counts.committed_transaction_count += 1
 
     async def abort_transaction(self) -> None:
         """Abort; records that were not sent yet fail. After RequestTimedOut call it again."""
         self._check_transactional()
         await self._complete(self._manager.begin_abort())
+        self._sender.counts.aborted_transaction_count += 1
 
     async def prepare_transaction(self) -> PreparedTxnState:
         """Flush, then promise to wait for an outside decision (KIP-939). Store the state with that decision."""
@@ -330,7 +351,12 @@ class Producer:
     async def complete_transaction(self, state: PreparedTxnState) -> None:
         """Commit if `state` is the prepared transaction, else abort it; nothing where none was kept."""
         self._check_transactional()
+        was_prepared = self._manager.prepared_state
         await self._complete(self._manager.begin_complete(state))
+        if was_prepared == state and not was_prepared.is_none:
+            self._sender.counts.committed_transaction_count += 1
+        elif not was_prepared.is_none:
+            self._sender.counts.aborted_transaction_count += 1
 
     async def detach_transaction(self) -> PreparedTxnState:
         """Flush and leave the transaction open: another process ends it with `Admin.end_transaction`.
@@ -412,6 +438,19 @@ class Producer:
         return self._manager.describe_waiting()
 
     # -- what is known
+
+    def metrics(self) -> ProducerMetrics:
+        """What this producer counted since it was made; asks no broker. See also `stats_cb`."""
+        counts = self._sender.counts
+        return ProducerMetrics(
+            client_id=self._config.client_id,
+            transaction_state=self._manager.state.name,
+            incomplete_record_count=sum(batch.record_count for batch in self._accumulator.incomplete()),
+            buffered_bytes=self._accumulator.used_bytes,
+            requests_in_flight_count=self._sender.requests_in_flight_count,
+            **vars(counts),
+            brokers=self._cluster.traffic.snapshot(),
+        )
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic."""

@@ -92,6 +92,18 @@ class Delivery:
             raise again(outcome)
         return self._metadata(outcome)
 
+    @property
+    def error(self) -> KafkaError | None:
+        """The error of a failed record; None for one that was acknowledged, or whose outcome is not known yet."""
+        outcome = self._batch.outcome
+        return again(outcome) if isinstance(outcome, KafkaError) else None
+
+    @property
+    def metadata(self) -> RecordMetadata:
+        """As `result()`, without raising: the offset is -1 where there is none (yet)."""
+        outcome = self._batch.outcome
+        return self._metadata(outcome if isinstance(outcome, Acknowledged) else Acknowledged(-1))
+
     def _metadata(self, outcome: Acknowledged) -> RecordMetadata:
         topic, partition = self._batch.topic_partition
         offset = outcome.base_offset + self._index if outcome.base_offset >= 0 else -1

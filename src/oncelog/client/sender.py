@@ -14,6 +14,7 @@ from typing import Any
 from oncelog.client.cluster import VERSION_MAX, Cluster
 from oncelog.client.config import ProducerConfig
 from oncelog.client.connection import Connection
+from oncelog.client.metrics import SendCounts
 from oncelog.core.produce_responses import MOVED, BatchVerdict, verdict_on_batch
 from oncelog.core.producer_batch import Acknowledged, ProducerBatch
 from oncelog.core.record_accumulator import RecordAccumulator
@@ -64,6 +65,7 @@ class Sender:
         self._woken = asyncio.Event()
         self._room = asyncio.Event()
         self._leader_is_unknown = False
+        self.counts = SendCounts()
         self._unanswered: set[ProducerBatch] = set()  # on their way, also what was purged meanwhile
 
     # -- for the producer
@@ -97,8 +99,15 @@ class Sender:
                 self._fail(batch, PurgedInQueue(text))
         return record_count
 
+    @property
+    def requests_in_flight_count(self) -> int:
+        """Produce requests on their way."""
+        return len(self._in_flight)
+
     def end_all(self, error: KafkaError) -> None:
         """The producer is over: whatever has not ended ends with `error`."""
+        for batch in self._accumulator.incomplete():
+            self.counts.ended(batch, error)
         self._accumulator.fail_all(error)
         self._manager.fatal_error(error)
         self._room.set()
@@ -158,6 +167,7 @@ class Sender:
     def _end(self, batch: ProducerBatch, outcome: Acknowledged | KafkaError) -> None:
         self._manager.sequences.resolved(batch)
         self._accumulator.completed(batch)
+        self.counts.ended(batch, outcome)
         batch.end(outcome)
         self._room.set()
         self.wake()
@@ -337,6 +347,7 @@ class Sender:
         if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             pause_ms = 0  # it waits for the batch before it anyway
         log.debug("retrying %s in %d ms: %s", batch, pause_ms, error)
+        self.counts.retry_count += 1
         self._accumulator.requeue(batch, not_before_ms=now_ms + pause_ms)
 
     # -- requests of the transaction manager

@@ -1,0 +1,119 @@
+"""What a client counted, as typed snapshots: `metrics()`, and `stats_cb` every `statistics_interval_ms`.
+
+Counts are sums since the client was made; a rate is the difference of two snapshots. Counting costs a few additions per
+request or batch, never per record; a snapshot is made of what is in memory and asks no broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from oncelog.client.positions import Position
+from oncelog.client.traffic import BrokerMetrics
+from oncelog.core.producer_batch import Acknowledged, ProducerBatch
+from oncelog.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dicts and lists, ready for `json.dumps`."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerMetrics(_Snapshot):
+    """A producer's counts. `incomplete_record_count`: buffered or on their way; `retry_count`: batches sent again."""
+
+    client_id: str
+    transaction_state: str
+    incomplete_record_count: int
+    buffered_bytes: int
+    requests_in_flight_count: int
+    acknowledged_record_count: int
+    acknowledged_batch_count: int
+    acknowledged_bytes: int
+    failed_record_count: int
+    retry_count: int
+    committed_transaction_count: int
+    aborted_transaction_count: int
+    brokers: tuple[BrokerMetrics, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetrics:
+    """An assigned partition. None or -1: not known yet. `readable_lag`: offsets to the last stable offset
+    (read_uncommitted: to the high watermark), control and aborted records among them, as of the last fetch."""
+
+    topic: str
+    partition: int
+    position: int | None
+    high_watermark: int
+    last_stable_offset: int
+    readable_lag: int | None
+    is_paused: bool
+    read_replica: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMetrics(_Snapshot):
+    """A consumer's counts. Records that `read_committed` hides are fetched, not delivered."""
+
+    client_id: str
+    group_id: str | None
+    delivered_record_count: int
+    fetched_bytes: int
+    rebalance_count: int
+    partitions: tuple[PartitionMetrics, ...]
+    brokers: tuple[BrokerMetrics, ...]
+
+
+class SendCounts:
+    """What became of a producer's batches and transactions."""
+
+    def __init__(self) -> None:
+        self.acknowledged_record_count = self.acknowledged_batch_count = self.acknowledged_bytes = 0
+        self.failed_record_count = self.retry_count = 0
+        self.committed_transaction_count = self.aborted_transaction_count = 0
+
+    def ended(self, batch: ProducerBatch, outcome: object) -> None:
+        """A batch is about to end so."""
+        if batch.outcome is not None:
+            return
+        if isinstance(outcome, Acknowledged):
+            self.acknowledged_record_count += batch.record_count
+            self.acknowledged_batch_count += 1
+            self.acknowledged_bytes += len(batch.encoded or b"")
+        else:
+            self.failed_record_count += batch.record_count
+
+
+def partition_metrics(
+    positions: Mapping[TopicPartition, Position], *, is_read_committed: bool
+) -> Iterable[PartitionMetrics]:
+    """A snapshot of each assigned partition."""
+    for (topic, partition), each in positions.items():
+        end_offset = each.last_stable_offset if is_read_committed else each.high_watermark
+        reached = each.reached
+        yield PartitionMetrics(
+            topic,
+            partition,
+            reached,
+            each.high_watermark,
+            each.last_stable_offset,
+            max(end_offset - reached, 0) if reached is not None and end_offset >= 0 else None,
+            each.is_paused,
+            each.read_replica.node_id if each.read_replica is not None else None,
+        )
+
+
+async def report(interval_ms: int, snapshot: Callable[[], _Snapshot], callback: Callable[[Any], None]) -> None:
+    """Call back with a snapshot every `interval_ms`, for ever. What it raises is the event loop's to tell."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(interval_ms / 1000)
+        loop.call_soon(callback, snapshot())
