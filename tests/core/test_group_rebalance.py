@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from oncelog.core.group import GroupState
-from oncelog.core.group_config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
+from oncelog.core.group_config import NEW_MEMBER_JOIN_TIMEOUT_MS, REJOIN_CHECK_INTERVAL_MS, GroupConfig
 from oncelog.errors import ErrorCode
 from tests.core.group_shell import GroupShell
 
@@ -185,6 +187,25 @@ def test_a_leader_that_never_assigns_is_out_and_the_waiting_sync_is_answered():
     waiting = shell.sync(shell.answers[token].member_id, 2)
     shell.advance(6_000)
     assert shell.answers[waiting].error_code == E.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("rebalance_timeout_ms", [0, -1, -2_147_483_648])
+def test_a_join_phase_without_patience_looks_again_until_the_sessions_of_static_members_end(rebalance_timeout_ms):
+    shell = GroupShell()
+    patient = shell.join(instance_id="patient")
+    shell.sync(patient.member_id, 1, {}, instance_id="patient")
+    token = shell.join(instance_id="hasty", rebalance_timeout_ms=rebalance_timeout_ms)
+    shell.join(patient.member_id, instance_id="patient")
+    hasty = shell.answers[token].member_id
+    shell.sync(patient.member_id, 2, {}, instance_id="patient")
+    shell.sync(hasty, 2, instance_id="hasty")
+    shell.leave((patient.member_id, None))
+    assert list(shell.coordinator.groups["g"].members) == [hasty]
+    shell.advance(9_999)
+    assert state(shell) is GroupState.PREPARING_REBALANCE
+    shell.advance(REJOIN_CHECK_INTERVAL_MS)
+    assert state(shell) is GroupState.EMPTY
 
 
 # -- connections and restarts ------------------------------------------------------------------------------------------

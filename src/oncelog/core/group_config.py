@@ -13,6 +13,9 @@ MINUTE_MS = 60_000
 
 # A member that has never got its id cannot heartbeat: Kafka drops it when its join has waited this long.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * MINUTE_MS
+# How soon a join phase in which nobody came looks again at the soonest: members choose the rebalance timeout, and with
+# one of 0 or less the coordinator would do nothing else.
+REJOIN_CHECK_INTERVAL_MS = 100
 
 
 @dataclass(frozen=True, slots=True)

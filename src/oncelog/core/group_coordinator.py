@@ -440,8 +440,11 @@ class GroupCoordinator:
         return outcome.decision()
 
     def _ring_alarms(self, now_ms: int, outcome: Outcome) -> None:
+        due: list[tuple[int, str]] = []
         while self._alarms and self._alarms[0][0] <= now_ms:
-            alarm_ms, group_id = heappop(self._alarms)
+            due.append(heappop(self._alarms))
+        # What is due again at once waits for the next call: no group may hold up the others.
+        for alarm_ms, group_id in due:
             group = self.groups.get(group_id)
             if group is not None and group.scheduled_ms == alarm_ms:
                 group.scheduled_ms = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from oncelog.core.decision import Decision
 from oncelog.core.group import NO_MEMBER_ID, Group, GroupState, Member, MetadataWrite, MetadataWriteKind
-from oncelog.core.group_config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
+from oncelog.core.group_config import NEW_MEMBER_JOIN_TIMEOUT_MS, REJOIN_CHECK_INTERVAL_MS, GroupConfig
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from oncelog.wire.messages.sync_group import SyncGroupResponse
@@ -154,7 +154,7 @@ class Rebalance:
             group.remove(member.member_id)
         if not group.elect_joined_leader() and group.members:
             # Only static members are left and none has come: their sessions decide, so look again later.
-            group.join_deadline_ms = now_ms + group.rebalance_timeout_ms
+            group.join_deadline_ms = now_ms + max(group.rebalance_timeout_ms, REJOIN_CHECK_INTERVAL_MS)
             return
         group.start_generation(now_ms)
         if group.state is GroupState.EMPTY:
