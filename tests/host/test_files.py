@@ -133,7 +133,7 @@ def test_a_log_on_the_real_disk(tmp_path: pathlib.Path) -> None:
     log = recover(RealFiles(), directory, config, NaiveProducers()).log
     for offset in range(40):
         data = data_batch(offset, value_bytes=200, producer_id=1)
-        log.append(data, base_offset=offset, last_offset=offset, max_timestamp=offset)
+        log.append(data, base_offset=offset, last_offset=offset, max_timestamp=offset, now_ms=offset)
     for file in log.files_to_sync():
         file.sync()
     log.mark_synced(40)

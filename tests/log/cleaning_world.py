@@ -124,7 +124,11 @@ class CleaningWorld:
         batch.set_offsets(self.log.log_end_offset, 0)
         self.history.append(entry(batch.last_offset))  # a power cut in the next step may keep it
         self.log.append(
-            data, base_offset=batch.base_offset, last_offset=batch.last_offset, max_timestamp=batch.max_timestamp
+            data,
+            base_offset=batch.base_offset,
+            last_offset=batch.last_offset,
+            max_timestamp=batch.max_timestamp,
+            now_ms=self.now_ms,
         )
         aborted = self.partition.appended(batch, now_ms=self.now_ms)
         if aborted is not None:

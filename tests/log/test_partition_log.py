@@ -132,7 +132,7 @@ def rolled_at(config: LogConfig, *appends: tuple[int, int, int]) -> list[int]:
     log = recover(files, "d", config, NaiveProducers()).log
     for offset, timestamp_ms, value_bytes in appends:
         data = data_batch(offset, timestamp_ms=timestamp_ms, value_bytes=value_bytes)
-        log.append(data, base_offset=offset, last_offset=offset, max_timestamp=timestamp_ms)
+        log.append(data, base_offset=offset, last_offset=offset, max_timestamp=timestamp_ms, now_ms=NOW_MS)
     return [segment.base_offset for segment in log.segments]
 
 
@@ -151,7 +151,34 @@ def test_a_segment_is_rolled_by_batch_timestamps() -> None:
     week = BIG.segment_ms
     assert rolled_at(BIG, (0, NOW_MS, 1), (1, NOW_MS + week, 1), (2, NOW_MS + week + 1, 1)) == [0, 2]
     assert rolled_at(BIG, (0, NOW_MS, 1), (1, NOW_MS - week * 9, 1)) == [0]
-    assert rolled_at(BIG, (0, -1, 1), (1, NOW_MS, 1)) == [0], "a first batch without a timestamp starts no clock"
+    assert rolled_at(BIG, (0, -1, 1), (1, NOW_MS + 2 * week, 1)) == [0], "a first batch without a timestamp: by the clock"
+
+
+def test_a_segment_without_timestamps_is_rolled_by_the_clock() -> None:
+    """As Apache Kafka 4.3.0 does it: from the segment's creation, or since this process opened it."""
+    world = World(config=replace(BIG, segment_ms=1000))
+
+    def append(timestamp_ms: int, now_ms: int) -> int:
+        offset = world.log.log_end_offset
+        data = data_batch(offset, timestamp_ms=timestamp_ms)
+        world.log.append(
+            data, base_offset=offset, last_offset=offset, max_timestamp=timestamp_ms, now_ms=NOW_MS + now_ms
+        )
+        return len(world.log.segments)
+
+    assert [append(-1, 0), append(-1, 1000)] == [1, 1]
+    assert append(-1, 1001) == 2, "and the new one begins now"
+    assert [append(-1, 2001), append(NOW_MS, 2002)] == [2, 3]
+    assert [append(-1, 9000), append(NOW_MS + 1000, 9001)] == [3, 3], "a first timestamp alone counts then"
+    assert append(NOW_MS + 1001, 9001) == 4
+    assert append(-1, 9002) == 4
+    world.log.roll()
+    append(-1, 10_000)
+    world.log.close()
+    world.open(is_clean=True)
+    assert append(-1, 50_000) == len(world.log.segments)
+    before = len(world.log.segments)
+    assert [append(-1, 51_000), append(-1, 51_001)] == [before, before + 1]
 
 
 def test_a_segment_is_rolled_when_an_index_is_full_or_offsets_grow_too_far() -> None:
@@ -336,7 +363,7 @@ def test_thousands_of_logs_share_a_few_open_files() -> None:
         logs.append(recover(open_files, f"d/{i}", SMALL, NaiveProducers()).log)
     assert len(open_files) <= 10
     for log in logs:
-        log.append(data_batch(0), base_offset=0, last_offset=0, max_timestamp=NOW_MS)
+        log.append(data_batch(0), base_offset=0, last_offset=0, max_timestamp=NOW_MS, now_ms=NOW_MS)
     assert len(open_files) >= 100, "unsynced files stay open"
     for log in logs:
         for file in log.files_to_sync():

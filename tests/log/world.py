@@ -83,6 +83,7 @@ class World:
             base_offset=batch.base_offset,
             last_offset=batch.last_offset,
             max_timestamp=batch.max_timestamp,
+            now_ms=self.timestamp_ms,
             leader_epoch=batch.partition_leader_epoch,
         )
         entry = self.producers.replay(batch)

@@ -80,6 +80,7 @@ class LocalPartition:
                 base_offset=batch.base_offset,
                 last_offset=batch.last_offset,
                 max_timestamp=batch.max_timestamp,
+                now_ms=now_ms,
                 leader_epoch=self.rules.leader_epoch,
             )
             aborted = self.rules.appended(batch, now_ms=now_ms, guard=guard, transaction_version=transaction_version)

@@ -125,6 +125,7 @@ class MetadataStore:
                 base_offset=batch.base_offset,
                 last_offset=batch.last_offset,
                 max_timestamp=batch.max_timestamp,
+                now_ms=now_ms,
             )
             end_offset = log.log_end_offset
             await self._syncer.sync(log.files_to_sync())

@@ -136,7 +136,14 @@ class PartitionLog:
     # Appending
 
     def append(
-        self, batch: Buffer, *, base_offset: int, last_offset: int, max_timestamp: int, leader_epoch: int = 0
+        self,
+        batch: Buffer,
+        *,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        now_ms: int,
+        leader_epoch: int = 0,
     ) -> None:
         """Append one batch whose offsets and leader epoch are set. `max_timestamp` in ms, -1 for none.
 
@@ -148,9 +155,10 @@ class PartitionLog:
         active = self._active
         assert active.end_offset <= base_offset <= last_offset, (active.end_offset, base_offset, last_offset)
         try:
-            if active.must_roll_for(len(batch), last_offset, max_timestamp):
+            if active.must_roll_for(len(batch), last_offset, max_timestamp, now_ms):
                 self.roll()
                 active = self._active
+                active.created_ms = now_ms
             if not self._active_is_unsynced:
                 self._mark_unsynced(active.log_path, is_new=active.size_bytes == 0)
                 self._active_is_unsynced = True

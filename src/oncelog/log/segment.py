@@ -78,6 +78,7 @@ class Segment:
         self._aborted: list[AbortedTransaction] | None = [] if size_bytes == 0 else None
         self._last_indexed_position = 0
         self._first_timestamp: int | None = None
+        self.created_ms: int | None = None  # of the clock: made, or first appended to since it was opened
         self._read_hint = (base_offset, 0)
         self.indexes_differ = False  # the index files hold something that memory does not: the next flush rewrites them
         self._loaded_end_position = 0  # index entries up to here came from the file, later ones from this process
@@ -219,22 +220,30 @@ class Segment:
 
     # Appending
 
-    def must_roll_for(self, size_bytes: int, last_offset: int, max_timestamp: int) -> bool:
-        """Kafka's `LogSegment.shouldRoll`, by size, batch timestamps (observed P25), full index and offset range."""
+    def must_roll_for(self, size_bytes: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Kafka's `LogSegment.shouldRoll`, by size, age (see `_age_ms`), full index and offset range."""
         if self.size_bytes == 0:
+            self.created_ms = self.created_ms or now_ms
             return last_offset - self.base_offset > INT32_MAX
         config = self.config
         entries_max = config.index_bytes_max // OFFSET_ENTRY_BYTES
         return (
             self.size_bytes + size_bytes > config.segment_bytes
             or last_offset - self.base_offset > INT32_MAX
-            or (
-                max_timestamp - self.first_timestamp > config.segment_ms - self._jitter_ms()
-                and self.first_timestamp >= 0
-            )
+            or self._age_ms(max_timestamp, now_ms) > config.segment_ms - self._jitter_ms()
             or len(self.offset_index) >= entries_max
             or len(self.time_index) >= config.index_bytes_max // TIME_ENTRY_BYTES - 1
         )
+
+    def _age_ms(self, max_timestamp: int, now_ms: int) -> int:
+        """From the first batch's timestamp to the new one's (observed P25); where the first has none, the clock's time
+        since the segment was made, or opened by this process."""
+        first_timestamp = self.first_timestamp
+        if first_timestamp >= 0:
+            return max_timestamp - first_timestamp
+        if self.created_ms is None:
+            self.created_ms = now_ms
+        return now_ms - self.created_ms
 
     def _jitter_ms(self) -> int:
         """By how much this segment is rolled earlier, so that many partitions do not all roll at once (segment.jitter.ms).
