@@ -8,7 +8,7 @@ import pytest
 
 from oncelog.client.consumer import Consumer
 from oncelog.client.producer import Producer
-from oncelog.errors import StorageError
+from oncelog.errors import KafkaError, StorageError
 from oncelog.log.checkpoint_files import RECOVERY_POINTS, write_offsets
 from oncelog.types import TopicPartition
 from tests.log.world import DATA, DIRECTORY, World
@@ -157,3 +157,42 @@ def test_a_commit_of_the_consumer_itself_does_not_overtake_a_newer_one() -> None
     """groups 1098: the periodic commit had its positions and had not begun when partitions were given back; what was
     stored for them then was overwritten by it."""
     assert not [found for found in run_seed(1098, "groups").findings if found.checker == "groups"]
+
+
+def test_a_member_that_left_for_its_silence_commits_nothing_unfenced() -> None:
+    """groups 8: a member that was stopped for longer than max_poll_interval_ms, and had left, sent its positions with no
+    generation at all. Nothing fenced them, so what another had copied meanwhile was copied twice."""
+
+    async def main(loop: SimLoop) -> list[str]:
+        cluster = Cluster(loop, "silent", FaultOptions())
+        assert await cluster.start_broker()
+        process = Process(loop, "client")
+        host = sim_host(process, cluster.network, Disk(0), 0)
+
+        async def work() -> list[str]:
+            met = []
+            settings = {"host": host, "bootstrap_servers": ADDRESS}
+            protocols = {"classic": {"session_timeout_ms": 1500, "heartbeat_interval_ms": 300}, "consumer": {}}
+            async with Producer(**settings, transactional_id="copy") as producer:
+                for protocol, more in protocols.items():
+                    limits = {**more, "max_poll_interval_ms": 1000, "enable_auto_commit": False}
+                    async with Consumer(
+                        "a", **settings, group_id=protocol, group_protocol=protocol, **limits
+                    ) as consumer:
+                        while not consumer.assignment():
+                            await consumer.poll(100)
+                        await asyncio.sleep(5)
+                        producer.begin_transaction()
+                        positions = {TopicPartition("a", 0): 1}
+                        try:
+                            await producer.send_offsets_to_transaction(positions, consumer.group_metadata())
+                        except KafkaError as error:
+                            met.append(f"{protocol}: {type(error).__name__}")
+                        await producer.abort_transaction()
+            return met
+
+        task: asyncio.Task[list[str]] = process.start(work())
+        return await task
+
+    met = run_simulated(1, main)
+    assert [each.partition(":")[0] for each in met] == ["classic", "consumer"], met
