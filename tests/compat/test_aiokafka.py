@@ -12,7 +12,7 @@ errors = pytest.importorskip("aiokafka.errors")
 admin = pytest.importorskip("aiokafka.admin")
 
 pytestmark = pytest.mark.compat
-WAIT_S = 20
+WAIT_S = 120  # for a hang
 
 
 class Clients:
@@ -155,7 +155,7 @@ def test_offsets_move_with_the_transaction(bootstrap_servers, name):
 def test_a_group_hands_over_partitions(bootstrap_servers, name):
     async def scenario(clients):
         topic = await clients.topic(2)
-        options = {"group_id": f"{name}-g", "session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
+        options = {"group_id": f"{name}-g", "heartbeat_interval_ms": 300}
         producer = await clients.producer()
         for index in range(10):
             await producer.send_and_wait(topic, str(index).encode(), partition=index % 2)

@@ -122,12 +122,12 @@ def test_an_open_transaction_holds_back_what_comes_after(server):
             await plain.send_and_wait(topic, b"after")
             assert await world.values(topic, settled=False) == [b"before"]
             assert await world.values(topic, "read_uncommitted", settled=False) == [b"before", b"open", b"after"]
-            async with world.consumer(topic, fetch_max_wait_ms=5000) as consumer:
-                assert [r.value for r in await consumer.poll(2000)] == [b"before"]
+            async with world.consumer(topic, fetch_max_wait_ms=25_000) as consumer:
+                assert [r.value for r in await consumer.poll(20_000)] == [b"before"]
                 waiting = asyncio.get_running_loop().time()
                 await producer.commit_transaction()
-                assert [r.value for r in await consumer.poll(5000)] == [b"open", b"after"]
-                assert asyncio.get_running_loop().time() - waiting < 3  # a parked fetch wakes when the LSO moves
+                assert [r.value for r in await consumer.poll(60_000)] == [b"open", b"after"]
+                assert asyncio.get_running_loop().time() - waiting < 20  # a parked fetch wakes when the LSO moves
 
     run(server, scenario)
 
@@ -195,8 +195,14 @@ def test_a_transaction_that_timed_out_is_aborted_and_the_producer_goes_on(server
             with pytest.raises(errors.KafkaError):
                 await producer.commit_transaction()
             await producer.abort_transaction()
-            async with producer.transaction():
-                await producer.send(topic, b"again")
+            while True:
+                try:
+                    async with producer.transaction():
+                        await producer.send(topic, b"again")
+                    break
+                except errors.KafkaError as error:  # on a busy machine half a second may be over once more
+                    if error.fatal:
+                        raise
         assert await world.values(topic) == [b"again"]
 
     run(server, scenario, **{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"})
@@ -380,18 +386,18 @@ def test_positions(server):
         async with world.consumer(auto_offset_reset="none") as consumer:
             consumer.assign([where])
             with pytest.raises(errors.OffsetOutOfRange):
-                await consumer.poll(1000)
+                await consumer.poll(20_000)
             consumer.seek(where, 7)
-            assert [r.value for r in await consumer.poll(2000)] == [b"7", b"8", b"9"]
+            assert [r.value for r in await consumer.poll(20_000)] == [b"7", b"8", b"9"]
             consumer.seek(where, 3)
-            assert [r.value for r in await consumer.poll(2000, max_records=2)] == [b"3", b"4"]
+            assert [r.value for r in await consumer.poll(20_000, max_records=2)] == [b"3", b"4"]
             assert await consumer.position(where) == 5
             consumer.pause(where)
             assert (await consumer.poll(300), consumer.paused()) == ([], {where})
             consumer.resume(where)
-            assert (await consumer.poll(2000))[0].value == b"5"
+            assert (await consumer.poll(20_000))[0].value == b"5"
             await consumer.seek_to_beginning(where)
-            assert (await consumer.poll(2000, max_records=1))[0].value == b"0"
+            assert (await consumer.poll(20_000, max_records=1))[0].value == b"0"
             await consumer.seek_to_end()
             assert await consumer.position(where) == 10
             assert await consumer.beginning_offsets([where]) == {where: 0}
@@ -402,7 +408,7 @@ def test_positions(server):
             assert await consumer.offsets_for_times({where: 1_900_000_000_000}) == {where: None}
             consumer.seek(where, 99)
             with pytest.raises(errors.OffsetOutOfRange):
-                await consumer.poll(2000)
+                await consumer.poll(20_000)
 
     run(server, scenario)
 

@@ -17,6 +17,7 @@ from tests.simulator.files import Fault, Keep, PowerCut
 
 LONG = int(os.environ.get("ONCELOG_LONG", "0"))
 SEEDS = range(1 + 30 * LONG)
+SEEDS_OF_SECOND_CUTS = range(1 + 4 * LONG)  # each is a second power cut at every operation of a start, for every first
 STEP = 1 if LONG else 3  # the fast suite looks at every third operation, and at every one where what survives is drawn
 
 
@@ -94,8 +95,8 @@ def test_power_cut_at_every_operation(workload: Callable[[CleaningWorld], None],
 def test_power_cut_while_a_start_finishes_a_swap(workload: Callable[[CleaningWorld], None]) -> None:
     count = operations_of(workload)
     for first in range(count // 4, count + 1, 1 if LONG else 12):
-        for seed in SEEDS if LONG else range(1):
-            for second in range(1, 40):
+        for seed in SEEDS_OF_SECOND_CUTS:
+            for second in range(1, 400 if LONG else 40):
                 world = filled(f"{first} {seed}")
                 world.files.cut_power_at(first)
                 with pytest.raises(PowerCut):
@@ -109,6 +110,8 @@ def test_power_cut_while_a_start_finishes_a_swap(workload: Callable[[CleaningWor
                     continue
                 world.crash()
                 break
+            else:
+                assert not LONG, "a start has fewer operations than that"
 
 
 @pytest.mark.parametrize("fault", list(Fault))
