@@ -109,7 +109,7 @@ def test_a_service_that_died_before_the_topic_heard_is_completed_by_its_successo
 
     async def dies() -> None:
         async with service(module, file, broker) as http:
-            monkeypatch.setattr(sync.Producer, "complete_transaction", die)
+            monkeypatch.setattr(sync.Producer, "begin_completing", die)
             await http.put("/orders/1", json={"item": "pear", "pieces": 1})
 
     async def lives() -> None:
@@ -196,7 +196,7 @@ def test_the_table_and_the_topic_tell_the_same(
         with pytest.raises(module.NotEnough):
             commands.move("bob", "ann", 31)
         with monkeypatch.context() as patch:
-            patch.setattr(sync.Producer, "complete_transaction", die)
+            patch.setattr(sync.Producer, "begin_completing", die)
             with pytest.raises(Died):
                 commands.move("ann", "bob", 20)
     assert module.balances(file) == {"ann": 50, "bob": 50}

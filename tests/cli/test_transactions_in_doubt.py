@@ -30,7 +30,7 @@ def in_doubt(cli: Cli, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) 
         connection.execute("CREATE TABLE written (value int)")
     with SqliteDatabase(file) as database:
         database.migrate()
-        for name, method in (("doubt-decided", "complete_transaction"), ("doubt-undecided", "prepare_transaction")):
+        for name, method in (("doubt-decided", "begin_completing"), ("doubt-undecided", "prepare_transaction")):
             with DualWriter(database, transactional_id=name, bootstrap_servers=cli.bootstrap_servers) as writer:
                 with monkeypatch.context() as patch:
                     patch.setattr(sync.Producer, method, die)

@@ -23,7 +23,8 @@ def put(writer: DualWriter[Any], store: Store, name: str, value: int) -> None:
         tx.send(name, b"%d" % value, partition=0)
 
 
-def agree(store: Store, database: Database[Any], broker: str, name: str) -> list[int]:
+def agree(writer: DualWriter[Any], store: Store, database: Database[Any], broker: str, name: str) -> list[int]:
+    writer.complete()
     rows = store.rows(database, name)
     assert values_of(broker, name) == rows
     return rows
@@ -38,7 +39,7 @@ def test_rows_and_records_are_written_together(store: Store, broker: str, name: 
         assert stored.instance_version == 1
         assert not stored.prepared_state.is_none
         assert database.read_all()[name] == stored
-        assert agree(store, database, broker, name) == [0, 1, 2]
+        assert agree(writer, store, database, broker, name) == [0, 1, 2]
 
 
 def test_a_block_that_raises_writes_neither(store: Store, broker: str, name: str) -> None:
@@ -54,7 +55,7 @@ def test_a_block_that_raises_writes_neither(store: Store, broker: str, name: str
             tx.prepare()
             raise ZeroDivisionError
         put(writer, store, name, 3)
-        assert agree(store, database, broker, name) == [0, 3]
+        assert agree(writer, store, database, broker, name) == [0, 3]
 
 
 def test_a_newer_instance_fences_and_recovers(store: Store, broker: str, name: str) -> None:
@@ -80,7 +81,7 @@ def test_a_newer_instance_fences_and_recovers(store: Store, broker: str, name: s
                 first.recover()
             put(second, store, name, 3)
             first.stop()
-            assert agree(store, newer, broker, name) == [0, 2, 3]
+            assert agree(second, store, newer, broker, name) == [0, 2, 3]
 
 
 def _release(writer: DualWriter[Any]) -> None:
@@ -145,7 +146,7 @@ def test_an_unknown_outcome_is_found_out(store: Store, broker: str, name: str, h
                 put(writer, store, name, 1)
             assert writer.recover() is (Outcome.ROLLED_BACK if how == "lost" else Outcome.COMMITTED)
             put(writer, store, name, 2)
-            assert agree(store, database, broker, name) == rows
+            assert agree(writer, store, database, broker, name) == rows
 
 
 def test_an_instance_that_died_before_it_completed_the_topic_is_completed(
@@ -160,14 +161,13 @@ def test_an_instance_that_died_before_it_completed_the_topic_is_completed(
         with DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
             put(writer, store, name, 0)
             with monkeypatch.context() as patch:
-                patch.setattr(sync.Producer, "complete_transaction", die)
+                patch.setattr(sync.Producer, "begin_completing", die)
                 with pytest.raises(Died):
                     put(writer, store, name, 1)
         assert open_transaction(broker, name) == "Ongoing"
         assert values_of(broker, name) == [0]
-        with DualWriter(database, transactional_id=name, bootstrap_servers=broker):
-            pass
-        assert agree(store, database, broker, name) == [0, 1]
+        with DualWriter(database, transactional_id=name, bootstrap_servers=broker) as successor:
+            assert agree(successor, store, database, broker, name) == [0, 1]
 
 
 def test_a_transaction_that_the_application_ended_itself_is_refused(store: Store, broker: str, name: str) -> None:
@@ -179,7 +179,7 @@ def test_a_transaction_that_the_application_ended_itself_is_refused(store: Store
             tx.send(name, b"0", partition=0)
             tx.database.rollback()
         put(writer, store, name, 1)
-        assert agree(store, database, broker, name) == [1]
+        assert agree(writer, store, database, broker, name) == [1]
 
 
 # what does not depend on the database
@@ -202,7 +202,7 @@ def test_nothing_is_sent_after_prepare_or_the_end(lite: Store, broker: str, name
             lite.write(tx.database, name, 1)
         with pytest.raises(IllegalState, match="over"):
             tx.send(name, b"3", partition=0)
-        assert agree(lite, database, broker, name) == [0, 1]
+        assert agree(writer, lite, database, broker, name) == [0, 1]
 
 
 def test_one_transaction_at_a_time(lite: Store, broker: str, name: str) -> None:
@@ -222,6 +222,7 @@ def test_one_transaction_at_a_time(lite: Store, broker: str, name: str) -> None:
             thread.start()
         for thread in threads:
             thread.join(30)
+        writer.complete()
         assert sorted(values_of(broker, name)) == lite.rows(database, name)
         assert len(lite.rows(database, name)) == 16
 
@@ -232,6 +233,7 @@ def test_offsets_go_with_the_rows(lite: Store, broker: str, name: str) -> None:
         with writer.transaction() as tx:
             tx.send(name, b"0", partition=0)
             tx.send_offsets_to_transaction({where: 7}, f"{name}-group")
+        writer.complete()
         wait_for_markers(broker, name)
         with sync.Admin(bootstrap_servers=broker) as admin:
             assert admin.list_consumer_group_offsets(f"{name}-group")[where].offset == 7
@@ -271,7 +273,7 @@ def test_while_the_database_is_away_nobody_knows(lite: Store, broker: str, name:
                 pass
             away.is_away = False
             assert writer.recover() is Outcome.COMMITTED
-            assert agree(lite, database, broker, name) == [0]
+            assert agree(writer, lite, database, broker, name) == [0]
 
 
 def test_a_commit_that_was_refused_for_good(lite: Store, broker: str, name: str) -> None:
@@ -292,7 +294,7 @@ def test_a_commit_that_was_refused_for_good(lite: Store, broker: str, name: str)
                 put(writer, lite, name, 0)
             refusing.how = ""
             put(writer, lite, name, 1)
-            assert agree(lite, database, broker, name) == [1]
+            assert agree(writer, lite, database, broker, name) == [1]
 
 
 def test_an_operator_who_fences_does_not_stop_the_rightful_instance(lite: Store, broker: str, name: str) -> None:
@@ -303,7 +305,7 @@ def test_an_operator_who_fences_does_not_stop_the_rightful_instance(lite: Store,
         with pytest.raises(KafkaError):
             put(writer, lite, name, 1)
         put(writer, lite, name, 2)
-        assert agree(lite, database, broker, name) == [0, 2]
+        assert agree(writer, lite, database, broker, name) == [0, 2]
 
 
 def test_a_database_that_is_locked_refuses_and_nothing_is_lost(lite: Store, broker: str, name: str) -> None:
@@ -317,7 +319,7 @@ def test_a_database_that_is_locked_refuses_and_nothing_is_lost(lite: Store, brok
             pass
         held.rollback()
         put(writer, lite, name, 1)
-        assert agree(lite, database, broker, name) == [1]
+        assert agree(writer, lite, database, broker, name) == [1]
 
 
 @pytest.mark.parametrize(

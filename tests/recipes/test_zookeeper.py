@@ -61,6 +61,7 @@ def test_znodes_and_records_are_written_together(client: KazooClient, broker: st
         with pytest.raises(NotCommitted):
             put(writer, name, 0)  # the znode is there: the multi is refused as a whole
         put(writer, name, 2)
+        writer.complete()
         assert values_of(broker, name) == rows(client, name) == [0, 2]
         assert database.read_all()[name] == database.read(name)
 
@@ -115,6 +116,7 @@ def test_a_lost_commit_is_found_out(client: KazooClient, broker: str, name: str,
         with pytest.raises(KazooException) if loses == "request" else contextlib.nullcontext():
             put(writer, name, 0)
         put(writer, name, 1)
+        writer.complete()
         assert values_of(broker, name) == rows(client, name) == ([1] if loses == "request" else [0, 1])
 
 

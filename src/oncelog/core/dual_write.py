@@ -199,6 +199,14 @@ class DualWrite:
         """Whether both transactions are open."""
         return self.phase in (Phase.WRITING, Phase.PREPARED)
 
+    @property
+    def may_return(self) -> bool:
+        """Whether the caller need not wait for the effect under way: the topic's completion of what is decided.
+
+        Nothing else may be called until it is answered.
+        """
+        return self.phase is Phase.DECIDED and isinstance(self._under_way, CompleteTopic)
+
     # -- what the shell asks and tells
 
     def next_effect(self) -> Effect | None:
@@ -333,6 +341,7 @@ class DualWrite:
 
     def _plan(self, *effects: Effect) -> None:
         assert not self._effects, "one plan at a time"
+        assert self._under_way is None, "the last effect was not answered"
         self._effects.extend(effects)
 
     def _store(self) -> StoreState:

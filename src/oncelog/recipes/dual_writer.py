@@ -19,15 +19,18 @@ from oncelog.core.dual_write import DualWrite, Outcome, Phase, StoredState
 from oncelog.core.transaction_requests import GroupMetadata
 from oncelog.errors import IllegalState, OutcomeUnknown
 from oncelog.host.host import Host
+from oncelog.host.tasks import Tasks
 from oncelog.recipes.database import AsyncDatabase, AsyncDatabaseTransaction, NotCommitted
 from oncelog.recipes.endings import (
     BACKOFF_MAX_MS,
     BACKOFF_MS,
     EXPECTED,
     RECOVERY_TIMEOUT_MS,
+    STOP_SETTLE_TIMEOUT_MS,
     STOP_TIMEOUT_MS,
     is_retriable,
     log,
+    log_not_completed,
     producer_config,
     raise_ending,
     raise_unrecovered,
@@ -89,12 +92,14 @@ class DualWriter(Generic[H]):
     """Writes rows and records together. `async with DualWriter(...) as writer:` or `start` and `stop`.
 
     One transaction at a time; others wait. An exception from `transaction()` means that nothing was written on either
-    side (OutcomeUnknown: that nobody knows yet); no exception, that both are, or that the topic will follow.
+    side (OutcomeUnknown: that nobody knows yet); no exception, that both are, or that the topic follows.
 
     Args:
         database: an adapter of `oncelog.recipes`; it stays yours to close.
         transactional_id: of this writer; two instances with one id fence one another.
         recovery_timeout_ms: how long to ask what became of a commit that the database did not answer.
+        wait_for_completion: whether `transaction()` returns when the topic is completed too, not already when the
+            database has committed, which is the decision.
         host: the doors to the outside (tests).
         config: the producer's keys in snake case (bootstrap_servers ...).
 
@@ -108,6 +113,7 @@ class DualWriter(Generic[H]):
         *,
         transactional_id: str,
         recovery_timeout_ms: int = RECOVERY_TIMEOUT_MS,
+        wait_for_completion: bool = False,
         host: Host | None = None,
         **config: Any,
     ) -> None:
@@ -115,6 +121,7 @@ class DualWriter(Generic[H]):
         self._config = producer_config(transactional_id, config)
         self.transactional_id = transactional_id
         self._recovery_timeout_ms = recovery_timeout_ms
+        self._waits = wait_for_completion
         self._machine = DualWrite()
         self._producer: Producer | None = Producer(host=host, **self._config)
         self._is_new = True
@@ -122,6 +129,8 @@ class DualWriter(Generic[H]):
         self._current: Transaction[H] | None = None
         self._lock = asyncio.Lock()
         self._owner: asyncio.Task[Any] | None = None
+        self._tasks = Tasks()
+        self._completion: asyncio.Task[None] | None = None  # of a transaction whose block has ended
         self._expected = (*EXPECTED, *database.errors)
 
     @classmethod
@@ -143,7 +152,8 @@ class DualWriter(Generic[H]):
         await self.recover()
 
     async def stop(self) -> None:
-        """Give up an open transaction, leave a prepared one to the next start, close the producer."""
+        """Give up an open transaction, leave an undecided one to the next start, close the producer."""
+        await self._settle_or_leave()
         self._machine.abandon()
         await self._carry_out()
         producer, self._producer = self._producer, None
@@ -156,14 +166,21 @@ class DualWriter(Generic[H]):
         `start` and, where it is needed, every `transaction` do this. Raises as `start`.
         """
         async with self._one_at_a_time():
+            await self._settle()
             await self._recover()
             return self._machine.outcome
+
+    async def complete(self) -> None:
+        """Wait until the topic holds what the database does: readers see it then. Raises as `recover`."""
+        await self.recover()
 
     # -- writing
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction[H]]:
+    async def transaction(self, *, wait_for_completion: bool | None = None) -> AsyncIterator[Transaction[H]]:
         """Both transactions, open; committed at the end of the block, given up when it raises.
+
+        `wait_for_completion` None: as the writer was told.
 
         Raises:
             InstanceFenced: a newer instance took over; nothing was written.
@@ -171,6 +188,7 @@ class DualWriter(Generic[H]):
             KafkaError, the database's errors: nothing was written.
         """
         async with self._one_at_a_time():
+            await self._settle()
             if self._machine.phase is not Phase.READY:
                 await self._recover()
             transaction = await self._begin()
@@ -181,7 +199,7 @@ class DualWriter(Generic[H]):
                 await self._carry_out()
                 raise
             else:
-                await self._commit()
+                await self._commit(self._waits if wait_for_completion is None else wait_for_completion)
             finally:
                 self._current = None
 
@@ -220,9 +238,9 @@ class DualWriter(Generic[H]):
             raise error
         return self._machine.prepared_state
 
-    async def _commit(self) -> None:
+    async def _commit(self, waits: bool) -> None:
         self._machine.commit()
-        error = await self._carry_out()
+        error = await self._carry_out(waits=waits)
         if self._machine.outcome is Outcome.UNKNOWN:
             await self._find_out()
         raise_ending(self.transactional_id, self._machine, error)
@@ -247,14 +265,64 @@ class DualWriter(Generic[H]):
             raise OutcomeUnknown(f"{self.transactional_id!r}: the database cannot be asked: {error}") from error
         raise_unrecovered(self.transactional_id, self._machine, error)
 
+    # -- the completion behind a block that has ended
+
+    def _begin_completing(self, producer: Producer) -> None:
+        assert self._completion is None
+        work = producer.complete_transaction(self._machine.prepared_state)
+        self._completion = self._tasks.start(work, name="oncelog-completion")
+        self._completion.add_done_callback(self._note_completion)
+
+    def _note_completion(self, completion: asyncio.Task[None]) -> None:
+        error = asyncio.CancelledError() if completion.cancelled() else completion.exception()
+        if error is not None:
+            log_not_completed(self.transactional_id, self._machine.prepared_state, error)
+
+    async def _settle(self) -> None:
+        """Wait for it, and let the machine know. What it failed of is mended by the recovery that follows."""
+        completion = self._completion
+        if completion is None:
+            return
+        await asyncio.wait((completion,))
+        if self._completion is not completion:
+            return  # somebody else who waited (`stop`) was first
+        self._completion = None
+        error = asyncio.CancelledError() if completion.cancelled() else completion.exception()
+        if error is None:
+            self._machine.succeeded()
+        elif isinstance(error, self._expected):
+            self._machine.failed(is_retriable=is_retriable(error))
+            await self._carry_out()
+        else:
+            self._machine.interrupted()
+            if not completion.cancelled():
+                raise error
+
+    async def _settle_or_leave(self) -> None:
+        """As `_settle`, for a while; then it is left to the next start."""
+        try:
+            async with asyncio.timeout(STOP_SETTLE_TIMEOUT_MS / 1000):
+                await self._settle()
+        except TimeoutError as error:
+            log_not_completed(self.transactional_id, self._machine.prepared_state, error)
+        finally:
+            self._tasks.cancel()
+            await self._tasks.finished()
+            if self._completion is not None:
+                self._completion = None
+                self._machine.interrupted()
+
     # -- effects
 
-    async def _carry_out(self) -> BaseException | None:
+    async def _carry_out(self, *, waits: bool = True) -> BaseException | None:
         """Carry out what the machine wants; the first error on the way, if any."""
         first: BaseException | None = None
         machine = self._machine
         while (effect := machine.next_effect()) is not None:
             try:
+                if not waits and machine.may_return and self._producer is not None:
+                    self._begin_completing(self._producer)
+                    break
                 result = await self._perform(effect)
             except self._expected as error:
                 log.debug("%s: %s: %r", self.transactional_id, type(effect).__name__, error)

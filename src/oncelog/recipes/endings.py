@@ -17,12 +17,14 @@ from oncelog.errors import (
     UnsupportedVersion,
 )
 from oncelog.recipes.database import NotCommitted, check_transactional_id
+from oncelog.types import PreparedTxnState
 
 log = logging.getLogger("oncelog.recipes")
 
 RECOVERY_TIMEOUT_MS = 30_000
 BACKOFF_MS, BACKOFF_MAX_MS = 50, 2000
 STOP_TIMEOUT_MS = 1000
+STOP_SETTLE_TIMEOUT_MS = 10_000  # readers wait behind a transaction that is not completed until the next start
 # What an effect may raise besides the database's own errors.
 EXPECTED: tuple[type[Exception], ...] = (KafkaError, IllegalState, NotCommitted, TimeoutError, OSError)
 _OURS = ("transaction_two_phase_commit_enable", "keep_prepared_txn", "transaction_timeout_ms", "transactional_id")
@@ -64,16 +66,21 @@ def fenced(transactional_id: str, machine: DualWrite) -> InstanceFenced:
     )
 
 
+def log_not_completed(transactional_id: str, prepared_state: PreparedTxnState, error: BaseException | None) -> None:
+    """The database is ahead of the topic for a while."""
+    log.warning(
+        "%s: the database has committed %s; the topic follows with the next call or start (%r)",
+        transactional_id,
+        prepared_state,
+        error,
+    )
+
+
 def raise_ending(transactional_id: str, machine: DualWrite, error: BaseException | None) -> None:
     """After a commit: return where it is decided, else raise why nothing was written, or that nobody knows."""
     if machine.outcome is Outcome.COMMITTED:
-        if machine.phase is not Phase.READY:
-            log.warning(
-                "%s: the database has committed %s; the topic follows with the next recovery (%s)",
-                transactional_id,
-                machine.prepared_state,
-                error,
-            )
+        if machine.phase is not Phase.READY and not machine.may_return:
+            log_not_completed(transactional_id, machine.prepared_state, error)
         return
     if machine.outcome is Outcome.UNKNOWN:
         raise OutcomeUnknown(

@@ -24,14 +24,16 @@ from oncelog.recipes.endings import (
     BACKOFF_MS,
     EXPECTED,
     RECOVERY_TIMEOUT_MS,
+    STOP_SETTLE_TIMEOUT_MS,
     STOP_TIMEOUT_MS,
     is_retriable,
     log,
+    log_not_completed,
     producer_config,
     raise_ending,
     raise_unrecovered,
 )
-from oncelog.sync import Producer, SentRecord
+from oncelog.sync import Begun, Producer, SentRecord
 from oncelog.types import OffsetAndMetadata, PreparedTxnState, TopicPartition
 
 if TYPE_CHECKING:
@@ -89,12 +91,14 @@ class DualWriter(Generic[H]):
     """Writes rows and records together. `with DualWriter(...) as writer:` or `start` and `stop`.
 
     One transaction at a time; other threads wait. An exception from `transaction()` means that nothing was written on
-    either side (OutcomeUnknown: that nobody knows yet); no exception, that both are, or that the topic will follow.
+    either side (OutcomeUnknown: that nobody knows yet); no exception, that both are, or that the topic follows.
 
     Args:
         database: an adapter of `oncelog.recipes`; it stays yours to close.
         transactional_id: of this writer; two instances with one id fence one another.
         recovery_timeout_ms: how long to ask what became of a commit that the database did not answer.
+        wait_for_completion: whether `transaction()` returns when the topic is completed too, not already when the
+            database has committed, which is the decision.
         config: the producer's keys in snake case (bootstrap_servers ...).
 
     Raises:
@@ -107,17 +111,20 @@ class DualWriter(Generic[H]):
         *,
         transactional_id: str,
         recovery_timeout_ms: int = RECOVERY_TIMEOUT_MS,
+        wait_for_completion: bool = False,
         **config: Any,
     ) -> None:
         self._database = database
         self._config = producer_config(transactional_id, config)
         self.transactional_id = transactional_id
         self._recovery_timeout_ms = recovery_timeout_ms
+        self._waits = wait_for_completion
         self._machine = DualWrite()
         self._producer: Producer | None = Producer(**self._config)
         self._is_new = True
         self._open: DatabaseTransaction[H] | None = None
         self._current: Transaction[H] | None = None
+        self._completion: Begun | None = None  # of a transaction whose block has ended
         self._lock = threading.RLock()  # within one thread the machine refuses a second transaction
         self._expected = (*EXPECTED, *database.errors)
 
@@ -140,8 +147,9 @@ class DualWriter(Generic[H]):
         self.recover()
 
     def stop(self) -> None:
-        """Give up an open transaction, leave a prepared one to the next start, close the producer."""
+        """Give up an open transaction, leave an undecided one to the next start, close the producer."""
         with self._lock:
+            self._settle_or_leave()
             self._machine.abandon()
             self._carry_out()
             producer, self._producer = self._producer, None
@@ -154,14 +162,21 @@ class DualWriter(Generic[H]):
         `start` and, where it is needed, every `transaction` do this. Raises as `start`.
         """
         with self._lock:
+            self._settle()
             self._recover()
             return self._machine.outcome
+
+    def complete(self) -> None:
+        """Wait until the topic holds what the database does: readers see it then. Raises as `recover`."""
+        self.recover()
 
     # -- writing
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction[H]]:
+    def transaction(self, *, wait_for_completion: bool | None = None) -> Iterator[Transaction[H]]:
         """Both transactions, open; committed at the end of the block, given up when it raises.
+
+        `wait_for_completion` None: as the writer was told.
 
         Raises:
             InstanceFenced: a newer instance took over; nothing was written.
@@ -169,6 +184,7 @@ class DualWriter(Generic[H]):
             KafkaError, the database's errors: nothing was written.
         """
         with self._lock:
+            self._settle()
             if self._machine.phase is not Phase.READY:
                 self._recover()
             transaction = self._begin()
@@ -179,7 +195,7 @@ class DualWriter(Generic[H]):
                 self._carry_out()
                 raise
             else:
-                self._commit()
+                self._commit(self._waits if wait_for_completion is None else wait_for_completion)
             finally:
                 self._current = None
 
@@ -206,9 +222,9 @@ class DualWriter(Generic[H]):
             raise error
         return self._machine.prepared_state
 
-    def _commit(self) -> None:
+    def _commit(self, waits: bool) -> None:
         self._machine.commit()
-        error = self._carry_out()
+        error = self._carry_out(waits=waits)
         if self._machine.outcome is Outcome.UNKNOWN:
             self._find_out()
         raise_ending(self.transactional_id, self._machine, error)
@@ -232,14 +248,63 @@ class DualWriter(Generic[H]):
             raise OutcomeUnknown(f"{self.transactional_id!r}: the database cannot be asked: {error}") from error
         raise_unrecovered(self.transactional_id, self._machine, error)
 
+    # -- the completion behind a block that has ended
+
+    def _begin_completing(self, producer: Producer) -> None:
+        assert self._completion is None
+        state = self._machine.prepared_state
+
+        def note(error: BaseException | None) -> None:
+            if error is not None:
+                log_not_completed(self.transactional_id, state, error)
+
+        self._completion = producer.begin_completing(state, note)
+
+    def _settle(self, timeout_ms: int | None = None) -> None:
+        """Wait for it, and let the machine know. What it failed of is mended by the recovery that follows.
+
+        Raises TimeoutError when it takes longer than `timeout_ms`.
+        """
+        completion = self._completion
+        if completion is None:
+            return
+        if not completion.wait(timeout_ms):
+            raise TimeoutError(f"the completion takes longer than {timeout_ms} ms")
+        self._completion = None
+        error = completion.error()
+        if error is None:
+            self._machine.succeeded()
+        elif isinstance(error, self._expected):
+            self._machine.failed(is_retriable=is_retriable(error))
+            self._carry_out()
+        else:
+            self._machine.interrupted()
+            raise error
+
+    def _settle_or_leave(self) -> None:
+        """As `_settle`, for a while; then it is left to the next start. In a forked child it is the parent's."""
+        try:
+            self._settle(STOP_SETTLE_TIMEOUT_MS)
+        except IllegalState:
+            pass
+        except TimeoutError as error:
+            log_not_completed(self.transactional_id, self._machine.prepared_state, error)
+        finally:
+            if self._completion is not None:
+                self._completion = None
+                self._machine.interrupted()
+
     # -- effects
 
-    def _carry_out(self) -> BaseException | None:
+    def _carry_out(self, *, waits: bool = True) -> BaseException | None:
         """Carry out what the machine wants; the first error on the way, if any."""
         first: BaseException | None = None
         machine = self._machine
         while (effect := machine.next_effect()) is not None:
             try:
+                if not waits and machine.may_return and self._producer is not None:
+                    self._begin_completing(self._producer)
+                    break
                 result = self._perform(effect)
             except self._expected as error:
                 log.debug("%s: %s: %r", self.transactional_id, type(effect).__name__, error)
