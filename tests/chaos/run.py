@@ -15,21 +15,28 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.chaos.proxy import Proxy
+from tests.chaos.stepped_broker import step_to
 from tests.crash.broker_process import BrokerFailed, BrokerProcess
 from tests.crash.journal import Journal, merged, send_step
 from tests.crash.log_oracle import examine
+from tests.crash.recovery import RECOVERY_LIMIT_S, figures, line, percentile
 from tests.crash.run import PROBE_WORKER, create_topics, say
 from tests.crash.verify import Verdict, verify
-from tests.crash.workers import VALUES_PER_WORKER
+from tests.crash.worker_processes import end_workers, stop_workers, words
+from tests.crash.workers import LIVES, VALUES_PER_WORKER
 
 KINDS = ("tv2", "tv1", "confluent", "idempotent", "copy", "two_phase", "reader")
 DISK_BYTES = 512 * 1024 * 1024
 WORKER_TIMEOUT_S = 90.0
 CALM_S = (0.1, 0.8)
-RECOVERY_LIMIT_S = 2.0
+SECOND_MS, MINUTE_MS, HOUR_MS = 1000, 60_000, 3_600_000
+CLOCK_STEPS_MS = (2 * SECOND_MS, 30 * SECOND_MS, 2 * MINUTE_MS, 20 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS)
+ANY_TIMESTAMP = str(2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Plan:
     broker_kills: int = 40
     client_kills: int = 100
     pauses: int = 20
+    clock_steps: int = 30
 
     def episodes(self, chance: random.Random) -> list[str]:
         found = (
@@ -49,6 +57,7 @@ class Plan:
             + ["broker_kill"] * self.broker_kills
             + ["client_kill"] * self.client_kills
             + ["pause"] * self.pauses
+            + ["clock_step"] * self.clock_steps
         )
         chance.shuffle(found)
         return found
@@ -61,36 +70,52 @@ class Outcome:
     done: Counter[str] = field(default_factory=Counter)
     verdict: Verdict = field(default_factory=Verdict)
     recovery_s: list[float] = field(default_factory=list)
-    stuck: list[str] = field(default_factory=list)
 
     @property
     def is_good(self) -> bool:
-        return self.verdict.is_good and not self.stuck and self.recovery_p99_s <= RECOVERY_LIMIT_S
+        return self.verdict.is_good and percentile(self.recovery_s, 0.99) <= RECOVERY_LIMIT_S
 
     @property
-    def recovery_p99_s(self) -> float:
-        ordered = sorted(self.recovery_s) or [0.0]
-        return ordered[min(int(len(ordered) * 0.99), len(ordered) - 1)]
+    def episodes(self) -> dict[str, int]:
+        """How often each thing was done, in words."""
+        return {
+            "kills of the broker": self.done["broker_kill"],
+            "kills of clients": self.done["client_kill"],
+            "network cuts": self.done["cut"],
+            "full disks": self.done["full_disk"],
+            "pauses": self.done["pause"],
+            "clock steps": self.done["clock_step"],
+        }
 
     def summary(self) -> str:
-        found, done = self.verdict, self.done
-        return (
-            f"{done['cut']} network cuts, {done['full_disk']} full disks, {done['broker_kill']} broker kills, "
-            f"{done['client_kill']} client kills, {done['pause']} pauses; {found.acknowledged} acknowledged records, "
-            f"{found.committed_transactions} committed, {found.aborted_transactions} aborted, {found.unknown} unknown; "
-            f"{found.lost} lost, {found.duplicated} duplicated, {found.aborted_visible} aborted visible, {found.torn} torn, "
-            f"{found.open} open; {len(found.problems)} anomalies; recovery p99 {self.recovery_p99_s:.2f} s"
-        )
+        return line(self.episodes, self.verdict, self.recovery_s)
+
+    def figures(self) -> dict[str, Any]:
+        """For the report."""
+        return figures(self.episodes, self.verdict, self.recovery_s)
 
 
 class Chaos:
     """One run in `folder`."""
 
-    def __init__(self, folder: pathlib.Path, plan: Plan, seed: int, kinds: tuple[str, ...] = KINDS) -> None:
-        self.folder, self.plan, self.kinds = folder, plan, kinds
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        plan: Plan,
+        seed: int,
+        kinds: tuple[str, ...] = KINDS,
+        java: Sequence[str] = (),
+    ) -> None:
+        """`java` is the command of the Java worker; without it there is none."""
+        self.folder, self.plan, self.java = folder, plan, java
+        self.kinds = (*kinds, "java") if java else kinds
         self.random = random.Random(f"chaos {seed}")
         self.disk = folder / "disk"
-        self.broker = BrokerProcess(folder)
+        self.clock = folder / "clock"
+        step_to(self.clock, 0)
+        self.broker = BrokerProcess(folder, ("tests.chaos.stepped_broker", str(self.clock)))
+        # A broker whose clock was set back would refuse the records of clients whose clocks are right.
+        self.broker.config["log.message.timestamp.after.max.ms"] = ANY_TIMESTAMP
         self.broker.data = self.disk / "data"
         self.proxy = Proxy(self.broker.port, seed)
         self.probe = Journal(folder / "probe.jsonl", PROBE_WORKER)
@@ -126,7 +151,8 @@ class Chaos:
                 if not number % 10:
                     self.wait_for_progress(self.kinds)
             self.wait_for_progress(self.kinds)
-            self.stop_workers()
+            step_to(self.clock, 0)
+            stop_workers(self.workers, self.folder, WORKER_TIMEOUT_S)
             self.broker.kill()
             self.restart()
             self.probe.close()
@@ -154,9 +180,13 @@ class Chaos:
 
     def start_worker(self, kind: str) -> None:
         number = self.kinds.index(kind) + 1
-        command = [sys.executable, "-m", "tests.crash.workers", kind, str(number), self.bootstrap, str(self.folder)]
+        life = self.lives[kind]
+        command = [sys.executable, "-m", "tests.crash.workers", kind, str(number), self.bootstrap]
+        command += [str(self.folder), str(life)]
+        if kind == "java":
+            command = [*self.java, self.bootstrap, str(self.journal(kind)), str(number + life * LIVES)]
         with (self.folder / f"{kind}.log").open("ab") as log:
-            self.workers[kind] = subprocess.Popen([*command, str(self.lives[kind])], stderr=log, stdout=log)
+            self.workers[kind] = subprocess.Popen(command, stderr=log, stdout=log)
 
     def journal(self, kind: str) -> pathlib.Path:
         life = self.lives[kind]
@@ -172,9 +202,13 @@ class Chaos:
         deadline = time.monotonic() + WORKER_TIMEOUT_S
         while not all(self.ok_count(kind) > before[kind] for kind in kinds):
             dead = [kind for kind, each in self.workers.items() if each.poll() is not None]
+            if self.broker.process.poll() is not None:
+                raise BrokerFailed(
+                    f"the broker ended with {self.broker.process.returncode}: {self.broker.last_words()}"
+                )
             if dead or time.monotonic() > deadline:
                 stuck = [kind for kind in kinds if self.ok_count(kind) <= before[kind]]
-                raise BrokerFailed(f"dead: {dead}, without progress: {stuck}: {self.worker_words()}")
+                raise BrokerFailed(f"dead: {dead}, without progress: {stuck}: {words(kinds, self.folder)}")
             time.sleep(0.05)
 
     def restart(self) -> float:
@@ -252,6 +286,16 @@ class Chaos:
         process.send_signal(signal.SIGCONT)
         return f"{name} for {duration_s} s"
 
+    def clock_step(self) -> str:
+        """The broker's wall clock, to another time than the machine's, or back to it; sometimes over a restart."""
+        offset_ms = self.random.choice((0, *CLOCK_STEPS_MS, *(-step_ms for step_ms in CLOCK_STEPS_MS)))
+        is_over_restart = self.random.random() < 0.3
+        if is_over_restart:
+            self.broker.kill()
+        step_to(self.clock, offset_ms)
+        back = f", back after {self.restart():.2f} s" if is_over_restart else ""
+        return f"{offset_ms / 1000:+.0f} s from the machine's{back}"
+
     def full_disk(self) -> str:
         """Not a byte left under load; then room again, and a restart (partitions that met it stay offline until then)."""
         ballast = self.disk / "ballast"
@@ -282,30 +326,11 @@ class Chaos:
 
     # the end
 
-    def stop_workers(self) -> None:
-        """Let each finish what it is at."""
-        for process in self.workers.values():
-            process.send_signal(signal.SIGTERM)
-        for kind, process in self.workers.items():
-            try:
-                status = process.wait(WORKER_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                status = -1
-            if status != 0:
-                raise BrokerFailed(f"worker {kind} ended with {status}: {self.worker_words()}")
-
     def history(self) -> list[str]:
         return merged(sorted(self.folder.glob("*.jsonl")))
 
-    def worker_words(self) -> str:
-        logs = {kind: (self.folder / f"{kind}.log").read_text(errors="replace")[-1500:] for kind in self.kinds}
-        return "\n".join(f"[{kind}] {text}" for kind, text in logs.items() if text)
-
     def end(self) -> None:
-        for process in self.workers.values():
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        end_workers(self.workers)
         if hasattr(self.broker, "process") and self.broker.process.poll() is None:
             self.broker.kill()
         self.proxy.close()

@@ -76,11 +76,12 @@ def test_the_proxy_passes_holds_slows_cuts_and_refuses(proxy):
 
 @pytest.mark.slow
 def test_a_short_run(tmp_path):
-    plan = Plan(cuts=2, full_disks=1, broker_kills=1, client_kills=1, pauses=0)
+    plan = Plan(cuts=2, full_disks=1, broker_kills=1, client_kills=1, pauses=0, clock_steps=2)
     outcome = Chaos(tmp_path, plan, seed=3, kinds=("tv2", "idempotent", "two_phase")).everything()
     assert outcome.verdict.is_good, outcome.verdict.problems
-    assert outcome.stuck == []
     assert outcome.recovery_s, "how long it takes is for `make chaos` to judge"
-    assert outcome.done.total() in (4, 5)
+    assert outcome.done.total() in (6, 7)
+    assert outcome.figures()["episodes"]["clock steps"] == 2
     assert outcome.verdict.committed_transactions > 20
-    assert " 0 lost, 0 duplicated, 0 aborted visible, 0 torn, 0 open; 0 anomalies" in outcome.summary()
+    assert ", 2 clock steps, 0 anomalies, recovery p50 " in outcome.summary()
+    assert outcome.summary().endswith("; 0 lost, 0 duplicated, 0 aborted visible, 0 torn, 0 open")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
+import json
 import pathlib
 import random
 import shutil
@@ -21,6 +23,7 @@ def main() -> int:
     parser.add_argument(
         "--seed", type=int, default=random.randrange(10**6), help="of what is written and when is killed"
     )
+    parser.add_argument("--json", type=pathlib.Path, help="write a summary here")
     options = parser.parse_args()
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
@@ -34,6 +37,11 @@ def main() -> int:
     dump_with_apache(FOLDER.absolute(), outcome)
     for problem in outcome.problems[:20]:
         say(problem)
+    if options.json:
+        summary = dataclasses.asdict(outcome) | {"seed": options.seed}
+        if not outcome.dumped:
+            summary["left out"] = ["Apache Kafka's tool, which reads cleaned segments"]
+        options.json.write_text(json.dumps(summary, indent=1) + "\n")
     print(outcome.summary() + (": FAILED" if outcome.problems else ""))
     return 1 if outcome.problems else 0
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import pathlib
 import random
 import shutil
-import statistics
 import sys
 
 from tests.crash.broker_process import BrokerFailed
+from tests.crash.recovery import recovery_text
 from tests.crash.run import Run, say
 
 FOLDER = pathlib.Path("build/crash")
@@ -19,6 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.crash", description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the moments of the kills")
+    parser.add_argument("--json", type=pathlib.Path, help="write a summary here")
     options = parser.parse_args()
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
@@ -29,18 +31,13 @@ def main() -> int:
         say(str(error))
         print(f"crash: FAILED: {str(error).splitlines()[0]}")
         return 1
-    verdict = outcome.verdict
-    for problem in verdict.problems[:40]:
+    for problem in outcome.verdict.problems[:40]:
         say(problem)
-    say(
-        f"{verdict.committed_transactions} committed, {verdict.aborted_transactions} aborted, {verdict.unknown} unknown; "
-        f"ready min {min(outcome.ready_s):.2f} median {statistics.median(outcome.ready_s):.2f} "
-        f"max {max(outcome.ready_s):.2f} s; first produce min {min(outcome.produce_s):.2f} "
-        f"median {statistics.median(outcome.produce_s):.2f} max {max(outcome.produce_s):.2f} s; without waits for a "
-        f"processor min {min(outcome.recovery_s):.2f} median {statistics.median(outcome.recovery_s):.2f} "
-        f"max {max(outcome.recovery_s):.2f} s"
-    )
-    print(outcome.summary() + ("" if outcome.is_good else " FAILED"))
+    say(f"with the waits for a processor that others used: {recovery_text(outcome.produce_s)}")
+    if options.json:
+        summary = {"seed": options.seed, **outcome.figures()}
+        options.json.write_text(json.dumps(summary, indent=1) + "\n")
+    print(f"crash: {outcome.summary()}" + ("" if outcome.is_good else " FAILED"))
     return 0 if outcome.is_good else 1
 
 

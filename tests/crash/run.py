@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 import pathlib
 import random
-import signal
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from oncelog import Admin
 from tests.crash.broker_process import BrokerFailed, BrokerProcess
 from tests.crash.journal import Journal, merged, send_step
 from tests.crash.log_oracle import examine
+from tests.crash.recovery import RECOVERY_LIMIT_S, figures, line, percentile
 from tests.crash.verify import Verdict, verify
+from tests.crash.worker_processes import end_workers, stop_workers, words
 from tests.crash.workers import TOPICS, VALUES_PER_WORKER
 
 KINDS = ("tv2", "tv1", "confluent", "idempotent", "copy", "two_phase", "reader")
 PROBE_WORKER = 50
 LOAD_MS_MAX = 1500
 WORKER_TIMEOUT_S = 60.0
-RECOVERY_LIMIT_S = 2.0
 SLOW_CLIENTS_AWAITED = 0.25  # of the kills
 KILLED_WHILE_STARTING = 0.15  # of the kills: recovery itself is interrupted
 
@@ -46,16 +46,18 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        return self.verdict.is_good and max(self.recovery_s) <= RECOVERY_LIMIT_S
+        return self.verdict.is_good and percentile(self.recovery_s, 0.99) <= RECOVERY_LIMIT_S
 
     def summary(self) -> str:
-        found = self.verdict
-        return (
-            f"{self.kills} kills, {found.acknowledged} acknowledged records, {found.lost} lost, "
-            f"{found.duplicated} duplicated, {found.aborted_visible} aborted visible, {found.torn} torn, "
-            f"{found.open} open, recovery median {statistics.median(self.recovery_s):.2f} s "
-            f"max {max(self.recovery_s):.2f} s (with waits for a processor {max(self.produce_s):.2f} s)"
-        )
+        return line(self._episodes, self.verdict, self.recovery_s)
+
+    @property
+    def _episodes(self) -> dict[str, int]:
+        return {"kills of the broker": self.kills}
+
+    def figures(self) -> dict[str, Any]:
+        """For the report."""
+        return figures(self._episodes, self.verdict, self.recovery_s)
 
 
 class Run:
@@ -91,7 +93,7 @@ class Run:
                     self.wait_for_everybody()
                 self.kill_and_restart(self.random.uniform(0, LOAD_MS_MAX) / 1000)
             time.sleep(self.random.uniform(0, LOAD_MS_MAX) / 1000)
-            self.stop_workers()
+            stop_workers(self.workers, self.folder, WORKER_TIMEOUT_S)
             self.kill_and_restart(0)
             self.probe.close()
             self.outcome.verdict = asyncio.run(verify(self.broker.bootstrap, self.folder, self.history()))
@@ -108,7 +110,7 @@ class Run:
         deadline = time.monotonic() + WORKER_TIMEOUT_S
         while not all('"ok"' in self.journal_of(kind) for kind in self.kinds):
             if time.monotonic() > deadline or any(each.poll() is not None for each in self.workers.values()):
-                raise BrokerFailed(f"a worker does not get going: {self.worker_words()}")
+                raise BrokerFailed(f"a worker does not get going: {words(self.kinds, self.folder)}")
             time.sleep(0.02)
 
     def journal_of(self, kind: str) -> str:
@@ -148,18 +150,6 @@ class Run:
                 return
             time.sleep(0.1)
 
-    def stop_workers(self) -> None:
-        """Let each finish what it is at."""
-        for process in self.workers.values():
-            process.send_signal(signal.SIGTERM)
-        for kind, process in self.workers.items():
-            try:
-                status = process.wait(WORKER_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                status = -1
-            if status != 0:
-                raise BrokerFailed(f"worker {kind} ended with {status}: {self.worker_words()}")
-
     def history(self) -> list[str]:
         return merged([self.folder / f"{kind}.jsonl" for kind in (*self.kinds, "probe")])
 
@@ -169,15 +159,8 @@ class Run:
             self.outcome.verdict.problems.append(f"the clean stop failed: {self.broker.last_words()}")
         self.outcome.verdict.problems += [f"log: {problem}" for problem in examine(self.broker.data)]
 
-    def worker_words(self) -> str:
-        logs = {kind: (self.folder / f"{kind}.log").read_text(errors="replace")[-1500:] for kind in self.kinds}
-        return "\n".join(f"[{kind}] {text}" for kind, text in logs.items() if text)
-
     def end(self) -> None:
-        for process in self.workers.values():
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        end_workers(self.workers)
         if self.broker.process.poll() is None:
             self.broker.kill()
 

@@ -20,7 +20,9 @@ def test_kills_lose_nothing(tmp_path):
     assert verdict.acknowledged > 100
     assert verdict.committed_transactions > 50
     assert outcome.produce_s
-    assert " 0 lost, 0 duplicated, 0 aborted visible, 0 torn, 0 open, " in outcome.summary()
+    assert outcome.summary().startswith("2 kills of the broker, 0 anomalies, recovery p50 ")
+    assert outcome.summary().endswith("; 0 lost, 0 duplicated, 0 aborted visible, 0 torn, 0 open")
+    assert outcome.figures()["episodes"] == {"kills of the broker": 2}
 
 
 def test_a_lost_batch_is_found(tmp_path):

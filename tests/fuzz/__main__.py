@@ -6,6 +6,7 @@ The seed of each life is printed with its finding; `--seed` runs that one alone.
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import pathlib
 import random
@@ -13,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from tests.fuzz import broker_target, client_target, disk_target, parser_target, socket_target
 from tests.fuzz.findings import Findings, resident_bytes, watch_no_more
@@ -42,6 +44,7 @@ def main() -> int:
     )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", choices=TARGETS, help="one target")
+    parser.add_argument("--json", type=pathlib.Path, help="write a summary here")
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     if ":" in options.seed:
@@ -74,7 +77,24 @@ def main() -> int:
     all_findings = Findings()
     for findings, _ in results:
         all_findings.merge(findings)
-    return told(all_findings, max(growth for _, growth in results), time.monotonic() - begun)
+    growth, seconds = max(growth for _, growth in results), time.monotonic() - begun
+    if options.json:
+        options.json.write_text(json.dumps(summary(all_findings, growth, seconds, first), indent=1) + "\n")
+    return told(all_findings, growth, seconds)
+
+
+def summary(findings: Findings, growth: int, seconds: float, first: int) -> dict[str, Any]:
+    """For the report."""
+    return {
+        "inputs": findings.inputs.total(),
+        "by target": dict(findings.inputs.most_common()),
+        "first seed": first,
+        "findings": findings.count,
+        "finding texts": list(findings.texts.values()),
+        "slowest step ms": round(findings.slowest_s * 1000),
+        "memory growth bytes": growth,
+        "seconds": round(seconds),
+    }
 
 
 def work(

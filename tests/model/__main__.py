@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
+import pathlib
 import sys
 import time
+from typing import Any
 
 from tests.model.search import Result, explore
 from tests.model.states import Limits, Rules
@@ -33,20 +36,45 @@ SEARCHES: dict[str, tuple[Rules, Limits, str]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=600, help="for each search")
-    parser.add_argument("--only", help="searches whose name contains this")
+    parser.add_argument("--only", action="append", help="searches whose name contains this (may be repeated)")
+    parser.add_argument("--json", help="write a summary here")
     options = parser.parse_args()
     gc.disable()  # everything that is found stays
     failed = False
     seen: set[tuple[str, str]] = set()
+    searches: list[dict[str, Any]] = []
     for name, (rules, limits, expected) in SEARCHES.items():
-        if options.only and options.only not in name:
+        if options.only and not any(part in name for part in options.only):
             continue
         started = time.monotonic()
         result = explore(rules, limits, seconds_max=options.seconds, progress=_progress)
         seen |= result.coordinator_transitions
-        failed |= _told(name, result, expected, time.monotonic() - started)
+        is_wrong = _told(name, result, expected, time.monotonic() - started)
+        failed |= is_wrong
+        searches.append(_summary(name, result, expected, time.monotonic() - started, is_wrong=is_wrong))
     print(f"model: coordinator's transitions met: {len(seen)}: " + ", ".join(f"{a}>{b}" for a, b in sorted(seen)))
+    if options.json:
+        left_out = [f"search {name}" for name in SEARCHES if name not in {each["name"] for each in searches}]
+        steps = [f"{a} -> {b}" for a, b in sorted(seen)]
+        summary = {"searches": searches, "transitions reached": steps, "left out": left_out}
+        pathlib.Path(options.json).write_text(json.dumps(summary, indent=1) + "\n")
     return int(failed)
+
+
+def _summary(name: str, result: Result, expected: str, seconds: float, *, is_wrong: bool) -> dict[str, Any]:
+    """For the report."""
+    return {
+        "name": name,
+        "states": result.states,
+        "transitions": result.transitions,
+        "ends": result.last_states,
+        "depth": result.depth,
+        "seconds": round(seconds, 1),
+        "violation": result.violation,
+        "expected violation": expected,
+        "is complete": result.is_complete,
+        "is wrong": is_wrong,
+    }
 
 
 def _told(name: str, result: Result, expected: str, seconds: float) -> bool:

@@ -34,8 +34,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Plant mistakes, and see whether the suite notices.")
     parser.add_argument("--only", help="mutants whose name or file contains this")
     parser.add_argument("--stages", type=int, default=len(STAGES), help="how many stages, the quick ones first")
+    parser.add_argument("--count", type=int, default=len(MUTANTS), help="as many of them, evenly drawn from the list")
+    parser.add_argument("--seed", type=int, default=0, help="which of them, where --count is less")
+    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "build" / "mutants" / "mutants.json")
     options = parser.parse_args()
-    chosen = [m for m in MUTANTS if not options.only or options.only in m.name or options.only in m.file]
+    named = [m for m in MUTANTS if not options.only or options.only in m.name or options.only in m.file]
+    chosen = drawn(named, options.count, options.seed)
     tree = ROOT / "build" / "mutants" / "tree"
     copy_tree(tree)
     for stage, command in STAGES[: options.stages]:
@@ -46,18 +50,45 @@ def main() -> int:
     for number, mutant in enumerate(chosen, 1):
         began = time.monotonic()
         killer = killed_by(tree, mutant, STAGES[: options.stages])
-        results.append({"name": mutant.name, "file": mutant.file, "killed_by": killer})
+        results.append(
+            {
+                "name": mutant.name,
+                "file": mutant.file,
+                "killed by": killer,
+                "seconds": round(time.monotonic() - began),
+            }
+        )
+        write(options.json, results, len(chosen), options.stages)
         print(
             f"{number}/{len(chosen)} {time.monotonic() - began:4.0f} s  {mutant.name}: {killer or 'SURVIVES'}",
             flush=True,
         )
-    (ROOT / "build" / "mutants" / "mutants.json").write_text(json.dumps(results, indent=1))
-    survivors = [each["name"] for each in results if not each["killed_by"]]
+    survivors = [each["name"] for each in results if not each["killed by"]]
     print(
         f"mutants: {len(results) - len(survivors)} of {len(results)} killed"
         + "".join(f"\n  survives: {s}" for s in survivors)
     )
     return int(len(survivors) > SURVIVORS_MAX)
+
+
+def drawn(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
+    """`count` of them, evenly spread over the list; another seed begins elsewhere."""
+    count = min(count, len(mutants))
+    return [mutants[(seed + index * len(mutants) // count) % len(mutants)] for index in range(count)]
+
+
+def write(path: pathlib.Path, results: list[dict[str, object]], chosen: int, stages: int) -> None:
+    """For the report; after every mutant, so that what was killed before a Ctrl-C is known."""
+    left_out = [f"{len(MUTANTS) - len(results)} of {len(MUTANTS)} mutants"] if len(results) < len(MUTANTS) else []
+    left_out += [f"stage: {name}" for name, _ in STAGES[stages:]]
+    summary = {
+        "mutants": results,
+        "chosen": chosen,
+        "killed": sum(bool(each["killed by"]) for each in results),
+        "left out": left_out,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(summary, indent=1) + "\n")
 
 
 def copy_tree(tree: pathlib.Path) -> None:

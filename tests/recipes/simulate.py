@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
+import pathlib
 import sys
 from collections import Counter
 
@@ -17,6 +19,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="this one only, with its trace")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--json", type=pathlib.Path, help="write a summary here")
     chosen = parser.parse_args()
     if chosen.seed is not None:
         return _one(run_seed(chosen.seed))
@@ -33,6 +36,9 @@ def main() -> int:
             if done % 100 == 0:
                 print(f"{done}/{chosen.seeds} seeds, {failed} with divergences", file=sys.stderr, flush=True)
     print(f"{dict(sorted(counts.items()))}", file=sys.stderr)
+    if chosen.json:
+        summary = {"seeds": chosen.seeds, "first seed": chosen.first, "divergences": failed, "counts": counts}
+        chosen.json.write_text(json.dumps(summary, indent=1) + "\n")
     print(f"dual writes: {chosen.seeds} seeds, {counts['committed']} committed writes, {failed} divergences")
     return 1 if failed else 0
 
