@@ -32,7 +32,8 @@ lint: $(STAMP)
 	@$(BIN)/ruff check -q src tests bench examples tools setup.py
 	@$(BIN)/ruff format -q --check src tests bench examples tools setup.py
 	@$(BIN)/mypy
-	@$(BIN)/mypy --strict examples/order_service.py examples/consume_to_database.py examples/event_sourcing.py tests/recipes/user_side.py
+	@$(BIN)/mypy --strict examples/order_service.py examples/consume_to_database.py examples/event_sourcing.py tests/recipes/user_side.py tests/client/user_side.py
+	@$(BIN)/pyright
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
 	@echo "lint: clean"
 

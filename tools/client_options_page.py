@@ -12,7 +12,14 @@ from oncelog.client.config import AdminConfig, ClientConfig, ConsumerConfig, Pro
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "client-options.md"
 
-OURS = {"keep_prepared_txn", "order", "transaction_order_memory_bytes", "transaction_order_disk_bytes", "partitioner", "stats_cb"}
+OURS = {
+    "keep_prepared_txn",
+    "order",
+    "transaction_order_memory_bytes",
+    "transaction_order_disk_bytes",
+    "partitioner",
+    "stats_cb",
+}
 
 MEANINGS = {
     "bootstrap_servers": "brokers to begin with, `HOST:PORT[,HOST:PORT]`",

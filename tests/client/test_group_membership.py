@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from oncelog import Consumer, TopicPartition, errors
+from oncelog import Consumer, RebalanceListener, TopicPartition, errors
 from oncelog.client.group_membership import assignors_named
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import ApiKey
-from oncelog.wire.consumer_protocol import Assignment, assignment_to_bytes
+from oncelog.wire.consumer_protocol import Assignment, assignment_to_bytes, subscription_from_bytes
 from oncelog.wire.messages.heartbeat import HeartbeatResponse
 from oncelog.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from oncelog.wire.messages.leave_group import LeaveGroupResponse
@@ -96,6 +96,44 @@ class Listener:
 def member(broker, **config):
     defaults = {"group_id": "g", "heartbeat_interval_ms": 1000, "auto_offset_reset": "earliest"}
     return Consumer("t", host=broker.host(), bootstrap_servers=BOOTSTRAP, **{**defaults, **config})
+
+
+class Plain(RebalanceListener):
+    """Not async, and says only what it wants to hear."""
+
+    def __init__(self):
+        self.heard = []
+
+    def on_partitions_assigned(self, assigned):
+        self.heard.append(list(assigned))
+
+
+def test_a_listener_need_not_be_async_nor_whole():
+    async def work():
+        broker, listener = Coordinator(), Plain()
+        async with member(broker, partition_assignment_strategy="range") as c:
+            c.subscribe(["t"], listener=listener)
+            await c.poll(1000)
+            broker.script(ApiKey.HEARTBEAT, E.REBALANCE_IN_PROGRESS)
+            await c.poll(5000)
+        assert listener.heard == [[ZERO, ONE], [ZERO, ONE]]
+
+    run(work)
+
+
+def test_the_rack_is_told():
+    """KIP-881: with replicas elsewhere, an assignor may look for the closest member."""
+
+    async def work():
+        broker = Coordinator()
+        async with member(broker, client_rack="r") as c, member(broker) as other:
+            await c.poll(1000)
+            await other.poll(1000)
+        joins = [subscription_from_bytes(each.protocols[0].metadata) for each in broker.requests(ApiKey.JOIN_GROUP)]
+        assert {each.rack_id for each in joins} == {"r", None}
+        assert joins[0].rack_id == "r"
+
+    run(work)
 
 
 def test_a_member_is_named_first_and_assigned_what_it_reads():

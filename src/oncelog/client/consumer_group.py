@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from oncelog.client.cluster import Cluster
@@ -32,16 +32,22 @@ STALE_EPOCH_WAIT_S = 1.0
 
 
 class RebalanceListener(Protocol):
-    """What a consumer tells about its assignment; called inside `poll`."""
+    """What a consumer tells about its assignment; called inside `poll`. Override what you need, async or not.
 
-    async def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> None:
+    With `oncelog.sync` it runs in the clients' own thread, where a blocking call of a client would wait for itself.
+    """
+
+    def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> Awaitable[None] | None:  # noqa: ARG002
         """These are given away now: the last moment to commit for them."""
+        return None
 
-    async def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> None:
+    def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> Awaitable[None] | None:  # noqa: ARG002
         """These came."""
+        return None
 
-    async def on_partitions_lost(self, lost: Sequence[TopicPartition]) -> None:
+    def on_partitions_lost(self, lost: Sequence[TopicPartition]) -> Awaitable[None] | None:  # noqa: ARG002
         """These were taken away before: others may read them already."""
+        return None
 
 
 class GroupPart:
@@ -132,7 +138,7 @@ class GroupPart:
             if self._config.enable_auto_commit:
                 await self._commit_quietly()
             if self._listener is not None:
-                await self._listener.on_partitions_revoked(revoked)
+                await _told(self._listener.on_partitions_revoked(revoked))
             if protocol.lost:
                 return  # while the listener worked: the next poll says so
         if revoked or added:
@@ -140,7 +146,7 @@ class GroupPart:
             self._cluster.track({tp.topic for tp in wanted}, may_create=False)
             self._positions.assign(sorted(wanted))
             if self._listener is not None and added:
-                await self._listener.on_partitions_assigned(added)
+                await _told(self._listener.on_partitions_assigned(added))
             self._fetcher.wake()
         protocol.adopted(wanted)
 
@@ -182,7 +188,7 @@ class GroupPart:
         lost = sorted(self._positions.by_partition)
         self._positions.assign(())
         if lost and self._listener is not None:
-            await self._listener.on_partitions_lost(lost)
+            await _told(self._listener.on_partitions_lost(lost))
 
     async def _give_back(self, membership: GroupMembership) -> None:
         """Before joining: the eager protocol gives everything back; the cooperative one keeps it (KIP-429)."""
@@ -192,7 +198,7 @@ class GroupPart:
         if membership.is_cooperative or not revoked:
             return
         if self._listener is not None:
-            await self._listener.on_partitions_revoked(revoked)
+            await _told(self._listener.on_partitions_revoked(revoked))
         self._positions.assign(())
 
     async def _adopt(self, membership: GroupMembership, partitions: Sequence[TopicPartition]) -> None:
@@ -200,13 +206,13 @@ class GroupPart:
         revoked, added = sorted(owned - set(partitions)), sorted(set(partitions) - owned)
         if revoked:
             if self._listener is not None:
-                await self._listener.on_partitions_revoked(revoked)
+                await _told(self._listener.on_partitions_revoked(revoked))
             membership.needs_join = True  # KIP-429: only now may somebody else get them
         self._rebalance_count += 1
         self._cluster.track({tp.topic for tp in partitions}, may_create=False)
         self._positions.assign(partitions)
         if self._listener is not None:
-            await self._listener.on_partitions_assigned(added)
+            await _told(self._listener.on_partitions_assigned(added))
         self._fetcher.wake()
 
     # -- committed offsets
@@ -302,6 +308,12 @@ class GroupPart:
             require_stable=self._config.is_read_committed,
             timeout_ms=timeout_ms,
         )
+
+
+async def _told(answer: Awaitable[None] | None) -> None:
+    """A listener's method may be async or not."""
+    if answer is not None:
+        await answer
 
 
 async def _nothing() -> None:
