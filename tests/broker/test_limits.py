@@ -673,17 +673,20 @@ def test_a_list_does_not_grow_beyond_what_can_be_described(tmp_path):
         async with broker_and_client(tmp_path) as (_, client):
 
             async def append(value: str) -> ErrorCode:
+                name = "leader.replication.throttled.replicas"
                 changed = AlterConfigsResource(
-                    resource_type=16,
-                    resource_name="m",
-                    configs=[AlterableConfig(name="metrics", config_operation=2, value=value)],
+                    resource_type=2,
+                    resource_name="t",
+                    configs=[AlterableConfig(name=name, config_operation=2, value=value)],
                 )
                 reply = await client.call(IncrementalAlterConfigsRequest(resources=[changed]))
                 return E(reply.responses[0].error_code)
 
-            assert await append("a" * 30_000) is E.NONE
-            assert await append("b" * 30_000) is E.INVALID_CONFIG
-            assert await append("b" * 2_000) is E.NONE
+            await client.create("t")
+            first, second = (",".join(f"{index}:1" for index in range(at, at + 4000)) for at in (0, 4000))
+            assert await append(first) is E.NONE
+            assert await append(second) is E.INVALID_CONFIG, "as Apache Kafka answers"
+            assert await append("9000:1") is E.NONE
 
     run(work())
 

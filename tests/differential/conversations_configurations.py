@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from oncelog.errors import ErrorCode
 from tests.differential.conversation import Conversation
 from tests.differential.scenario import family, scenario
 
@@ -110,3 +111,45 @@ def list_config_resources(x: Conversation, v: int) -> None:
     x.say("topics have it", (TOPIC, t) in [(each.resource_type, each.resource_name) for each in reply.config_resources])
     x.ask("ListConfigResources", v, " brokers", resource_types=[BROKER])
     x.ask("ListConfigResources", v, " nonsense", resource_types=[99])
+
+
+@scenario("core")
+def operations_on_configs_that_do_not_exist(x: Conversation) -> None:
+    """What the controller cannot read it refuses whole; what the broker looks at itself has its own error."""
+    t, other, group, metrics, logger, unknown = x.topic("a"), x.topic("b"), 32, 16, 8, 99
+
+    def ask(label: str, *wanted: tuple[int, str, str, int, str | None], **more: Any) -> None:
+        resources: dict[tuple[int, str], list[dict[str, Any]]] = {}
+        for kind, name, key, operation, value in wanted:
+            change = {"name": key, "config_operation": operation, "value": value}
+            resources.setdefault((kind, name), []).append(change)
+        asked = [resource(kind, name, configs=configs) for (kind, name), configs in resources.items()]
+        found = x.call("IncrementalAlterConfigs", 1, resources=asked, **more).responses
+        codes = {(each.resource_type, each.resource_name): ErrorCode(each.error_code).name for each in found}
+        x.say(label, *(codes[key] for key in resources))
+
+    for operation in (4, 9, -1, 127):
+        ask(f"a topic's, {operation}", (TOPIC, t, "retention.ms", operation, "1"))
+    ask("only checked", (TOPIC, t, "retention.ms", 9, "1"), validate_only=True)
+    ask("without value", (TOPIC, t, "retention.ms", 9, None))
+    ask("a key twice", (TOPIC, t, "retention.ms", 9, "1"), (TOPIC, t, "retention.ms", 9, "2"))
+    ask("with others", (TOPIC, t, "retention.ms", 9, "1"), (TOPIC, other, "retention.ms", 0, "12345"))
+    ask("unknown topic", (TOPIC, x.name("nosuch"), "retention.ms", 9, "1"))
+    ask("no topic", (TOPIC, "", "retention.ms", 9, "1"))
+    ask("a group", (group, x.name("g"), "consumer.session.timeout.ms", 9, "1"))
+    ask("a subscription", (metrics, x.name("m"), "metrics", 9, "1"))
+    ask("a broker", (BROKER, "1", "log.cleaner.backoff.ms", 9, "1"))
+    ask("all brokers", (BROKER, "", "log.cleaner.backoff.ms", 9, "1"))
+    ask("a broker and a topic", (BROKER, "1", "a", 9, "1"), (TOPIC, t, "retention.ms", 9, "1"))
+    ask("another broker", (BROKER, "77", "a", 9, "1"))
+    ask("a logger", (logger, "1", "root", 9, "INFO"))
+    ask("a logger without value", (logger, "1", "root", 9, None))
+    ask("another broker's logger", (logger, "77", "root", 9, "INFO"))
+    ask("an unknown type", (unknown, "x", "a", 9, "1"))
+    ask("a list of a subscription", (metrics, x.name("m"), "metrics", 2, "a"))
+    key = "leader.replication.throttled.replicas"
+    for first in (0, 4000):
+        value = ",".join(f"{index}:1" for index in range(first, first + 4000))
+        ask(f"a list from {first}", (TOPIC, t, key, 2, value))
+    found = x.call("DescribeConfigs", 4, resources=[resource(TOPIC, other, configuration_keys=["retention.ms"])])
+    x.say("the other topic", [each.value for each in found.results[0].configs])

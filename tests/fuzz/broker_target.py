@@ -12,6 +12,7 @@ import hashlib
 import logging
 import struct
 from collections import deque
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -28,10 +29,19 @@ from oncelog.errors import (
     UnsupportedVersion,
 )
 from oncelog.wire.api import APIS, ApiKey
+from oncelog.wire.consumer_protocol import subscription_from_bytes
 from oncelog.wire.error_counts import errors_of
-from oncelog.wire.frame import FrameReader, decode_response, encode_request, response_correlation_id
+from oncelog.wire.frame import (
+    FrameReader,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    response_correlation_id,
+)
+from oncelog.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from oncelog.wire.messages.join_group import JoinGroupRequest
 from oncelog.wire.messages.metadata import MetadataRequest
-from oncelog.wire.schema import InvalidField
+from oncelog.wire.schema import InvalidField, decode_message
 from tests.crash import direct
 from tests.crash.direct import DirectNetwork, direct_host
 from tests.crash.requests import Refused, Session
@@ -59,10 +69,22 @@ CONFIG: dict[str, object] = {
     "oncelog.max.transactional.ids": 50,
     "transaction.two.phase.commit.enable": True,
 }
-DELIBERATE = {  # where Apache Kafka says UNKNOWN_SERVER_ERROR, and clients may know it
-    ApiKey.INCREMENTAL_ALTER_CONFIGS,  # an operation that does not exist
-    ApiKey.JOIN_GROUP,  # a member's subscription is malformed, in a group that changes its protocol
-}
+
+
+def has_unknown_operation(asked: IncrementalAlterConfigsRequest) -> bool:
+    """An operation that does not exist."""
+    return any(each.config_operation not in range(4) for resource in asked.resources for each in resource.configs)
+
+
+def has_malformed_subscription(asked: JoinGroupRequest) -> bool:
+    """What a consumer says of itself cannot be read; of its protocols the first is looked at."""
+    try:
+        subscription_from_bytes(bytes(asked.protocols[0].metadata))
+    except MalformedMessage:
+        return True
+    return False
+
+
 VARIANTS: tuple[dict[str, object], ...] = (
     {},
     {"flush.policy": "os"},
@@ -78,6 +100,22 @@ VARIANTS: tuple[dict[str, object], ...] = (
 )
 
 
+# Where Apache Kafka says UNKNOWN_SERVER_ERROR, which conversations with it show: what was asked must be of that kind.
+DELIBERATE: dict[int, Callable[[Any], bool]] = {
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: has_unknown_operation,
+    ApiKey.JOIN_GROUP: has_malformed_subscription,  # in a group of the new protocol
+}
+
+
+def is_deliberate(key: int, version: int, frame: bytes) -> bool:
+    """Whether UNKNOWN_SERVER_ERROR is the answer to this request."""
+    if key not in DELIBERATE:
+        return False
+    _, position = decode_request_header(memoryview(frame))
+    asked = decode_message(APIS[key].request, version, memoryview(frame)[position:], trailing="ignore")
+    return DELIBERATE[key](asked)
+
+
 class Wire(asyncio.Transport):
     """The client's end of one connection: it checks every reply."""
 
@@ -86,6 +124,7 @@ class Wire(asyncio.Transport):
         self.life = life
         # correlation id, API, version, whose request it is; -1 where no more is known
         self.sent: deque[tuple[int, int, int, Actor | None]] = deque()
+        self.frames: dict[int, bytes] = {}  # those of the APIs in DELIBERATE, by correlation id
         self.is_open = True
         self._reader = FrameReader()
 
@@ -216,6 +255,8 @@ class Life:
             self.correlation_id += 1
             struct.pack_into(">i", changed, at + CORRELATION_AT, self.correlation_id)
             wire.sent.append((self.correlation_id, key, version, self.actor))
+            if key in DELIBERATE:
+                wire.frames[self.correlation_id] = bytes(changed[at + 4 : at + 4 + size_bytes])
             at += 4 + size_bytes
         if at < len(changed):
             wire.sent.append((-1, -1, -1, None))  # from here on nobody knows where a request begins
@@ -241,6 +282,7 @@ class Life:
             self.findings.add(f"a reply to nothing: {correlation_id}", self.repeat, self.last)
             return
         _, key, version, actor = wire.sent.popleft()
+        asked = wire.frames.pop(correlation_id, b"")
         self.trace.update(frame)
         if not self.broker.serves(key, version):
             version = 0 if key == ApiKey.API_VERSIONS else version
@@ -249,7 +291,7 @@ class Life:
         except MalformedMessage as error:
             self.findings.add_error(error, self.repeat, self.last)
             return
-        if key not in DELIBERATE and ErrorCode.UNKNOWN_SERVER_ERROR in errors_of(type(reply))(reply):
+        if ErrorCode.UNKNOWN_SERVER_ERROR in errors_of(type(reply))(reply) and not is_deliberate(key, version, asked):
             self.findings.add(f"{type(reply).__name__}: UNKNOWN_SERVER_ERROR", self.repeat, f"{self.last}\n{reply}")
         self.values.learn(reply, actor)
 

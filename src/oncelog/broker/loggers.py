@@ -10,7 +10,15 @@ import logging
 from collections.abc import Sequence
 
 from oncelog.broker.config_view import Wanted
-from oncelog.core.config_admin import APPEND, DELETE, SET, SUBTRACT, Change
+from oncelog.core.config_admin import (
+    APPEND,
+    DELETE,
+    SET,
+    SUBTRACT,
+    Change,
+    malformed_changes,
+    unknown_operation,
+)
 from oncelog.core.topic_admin import Refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.describe_configs import DescribeConfigsResourceResult
@@ -63,6 +71,9 @@ def alter_loggers(
         return Refusal(
             ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {node_id}, but received {resource_name}"
         )
+    fault = malformed_changes(changes) or unknown_operation(DYNAMIC_BROKER_LOGGER, changes)
+    if fault is not None:
+        return fault
     known = _names()
     for change in changes:
         refusal = _refusal(change, known)

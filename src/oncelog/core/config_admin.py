@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from oncelog.core.cluster_metadata import (
@@ -19,6 +19,8 @@ from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import ConfigRecord
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
+_OPERATIONS = frozenset((SET, DELETE, APPEND, SUBTRACT))
+OF_THE_CONTROLLER = frozenset((TOPIC_RESOURCE, GROUP_RESOURCE, CLIENT_METRICS_RESOURCE))
 _TABLES: dict[int, dict[str, TopicConfig]] = {
     TOPIC_RESOURCE: TOPIC_CONFIGS,
     GROUP_RESOURCE: GROUP_CONFIGS,
@@ -54,6 +56,29 @@ class Change:
     value: str | None
 
 
+def malformed_changes(changes: Sequence[Change]) -> Refusal | None:
+    """What is wrong with changes, whatever they are about."""
+    names = [change.name for change in changes]
+    if len(set(names)) != len(names):
+        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    missing = [change.name for change in changes if change.value is None and change.operation != DELETE]
+    if missing:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}")
+    return None
+
+
+def unknown_operation(resource_type: int, changes: Sequence[Change]) -> Refusal | None:
+    """The first operation that does not exist, if there is one; Kafka has a code for it on a broker's configs only.
+
+    A controller that cannot read one change refuses all that it was asked in the request: see the handler.
+    """
+    unknown = next((change.operation for change in changes if change.operation not in _OPERATIONS), None)
+    if unknown is None:
+        return None
+    code = ErrorCode.INVALID_REQUEST if resource_type == BROKER_RESOURCE else ErrorCode.UNKNOWN_SERVER_ERROR
+    return Refusal(code, f"Unknown operations type {unknown}")
+
+
 def incremental_changes(
     metadata: ClusterMetadata, resource_type: int, resource_name: str, changes: list[Change], keys: BrokerKeys
 ) -> list[ConfigRecord] | Refusal:
@@ -61,12 +86,9 @@ def incremental_changes(
     current = _current(metadata, resource_type, resource_name, keys)
     if isinstance(current, Refusal):
         return current
-    names = [change.name for change in changes]
-    if len(set(names)) != len(names):
-        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    missing = [change.name for change in changes if change.value is None and change.operation != DELETE]
-    if missing:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}")
+    fault = malformed_changes(changes) or unknown_operation(resource_type, changes)
+    if fault is not None:
+        return fault
     wanted: dict[str, str | None] = {}
     for change in changes:
         value = _changed_value(change, current.get(change.name), resource_type, keys)
@@ -144,10 +166,11 @@ def _changed_value(change: Change, current: str | None, resource_type: int, keys
         return None
     if change.operation == SET:
         return change.value
-    if change.operation not in (APPEND, SUBTRACT):
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown config operation {change.operation}")
     config = _TABLES.get(resource_type, {}).get(change.name)
-    is_list = keys.is_list(change.name) if resource_type == BROKER_RESOURCE else config is None or config.kind == "list"
+    if resource_type == BROKER_RESOURCE:
+        is_list = keys.is_list(change.name)
+    else:  # lists of a subscription are none to Kafka: it looks them up among the topics' and brokers' keys
+        is_list = config is None or (config.kind == "list" and resource_type != CLIENT_METRICS_RESOURCE)
     if not is_list:
         verb = "APPEND" if change.operation == APPEND else "SUBTRACT"
         return Refusal(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {change.name} because its type is not LIST.")
@@ -170,7 +193,9 @@ def _checked(
     for name, value in wanted.items():
         if value is not None and len(value.encode()) > VALUE_SIZE_BYTES_MAX:  # grown by APPEND
             return Refusal(
-                ErrorCode.INVALID_CONFIG, f"The value of {name} would be longer than {VALUE_SIZE_BYTES_MAX} bytes."
+                ErrorCode.INVALID_CONFIG,
+                "The configuration value cannot be added because it exceeds the maximum value size of "
+                f"{VALUE_SIZE_BYTES_MAX} bytes.",
             )
         refusal = None if value is None else _refusal(resource_type, resource_name, name, value, keys)
         if refusal:
