@@ -22,7 +22,7 @@ async def main() -> list[bytes | None]:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
         ) as consumer:
-            return [record.value for record in await consumer.poll(timeout_ms=2000)]
+            return [record.value for record in await consumer.poll(timeout_ms=10_000)]
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import pytest
 
 from oncelog import sync
 from oncelog.testing import TestBroker
+from tests.committed import committed_values
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -59,15 +60,7 @@ def test_rows_and_events_stay_together_over_a_crash(tmp_path: pathlib.Path, monk
             with pytest.raises(Died):
                 module.run(broker.bootstrap_servers, file, ["pears"])
         assert module.run(broker.bootstrap_servers, file, ["plums"]) == 3
-        with sync.Consumer(
-            "orders",
-            bootstrap_servers=broker.bootstrap_servers,
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-        ) as consumer:
-            events: list[str] = []
-            while records := consumer.poll(timeout_ms=500):
-                events += [record.value.decode() for record in records if record.value]
+        events = [value.decode() for value in committed_values(broker.bootstrap_servers, "orders")]
     with sqlite3.connect(file) as database:
         rows = [what for (what,) in database.execute("SELECT what FROM orders ORDER BY id")]
     assert events == rows == ["apples", "pears", "plums"]

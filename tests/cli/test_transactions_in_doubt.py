@@ -8,10 +8,11 @@ import sqlite3
 
 import pytest
 
-from oncelog import TopicPartition, sync
+from oncelog import sync
 from oncelog.recipes import SqliteDatabase
 from oncelog.recipes.sync import DualWriter
 from tests.cli.world import Cli
+from tests.committed import committed_values
 
 
 class Died(BaseException): ...
@@ -74,11 +75,7 @@ def test_it_shows_what_the_database_says_and_resolves(cli: Cli, in_doubt: str) -
     left = cli.json("transactions", "in-doubt", "--database", in_doubt)
     assert {row["verdict"] for row in left} == {"not-here"}
     cli("transactions", "force-terminate", "--transactional-id", "doubt-elsewhere", "-y")
-    with sync.Consumer(
-        bootstrap_servers=cli.bootstrap_servers, isolation_level="read_committed", auto_offset_reset="earliest"
-    ) as consumer:
-        consumer.assign([TopicPartition("doubt", 0)])
-        assert [record.value for record in consumer.poll(timeout_ms=2000)][-1] == b"doubt-decided"
+    assert committed_values(cli.bootstrap_servers, "doubt")[-1] == b"doubt-decided"
 
 
 @pytest.mark.parametrize(

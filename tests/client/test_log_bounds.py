@@ -51,9 +51,13 @@ def test_lag_says_what_can_be_read_and_what_is_blocked():
             consumer.seek(ZERO, 0)
             assert await consumer.lag() == {ZERO: Lag(readable=4, blocked=2, raw=6)}
             assert not await consumer.at_end()
-            records = [record.offset for _ in range(3) for record in await consumer.poll(timeout_ms=300)]
+            records = []
+            while (
+                await consumer.position(ZERO) < 4
+            ):  # past the marker and the aborted record: nothing is left to be read
+                records += [record.offset for record in await consumer.poll(timeout_ms=300)]
             assert records == [0]
-            # The position is past the marker and the aborted record: nothing is left to be read.
+            assert await consumer.poll(timeout_ms=300) == []
             assert await consumer.position(ZERO) == 4
             assert await consumer.at_end()
             assert await consumer.lag(ZERO) == {ZERO: Lag(readable=0, blocked=2, raw=2)}

@@ -151,7 +151,9 @@ def test_a_segment_is_rolled_by_batch_timestamps() -> None:
     week = BIG.segment_ms
     assert rolled_at(BIG, (0, NOW_MS, 1), (1, NOW_MS + week, 1), (2, NOW_MS + week + 1, 1)) == [0, 2]
     assert rolled_at(BIG, (0, NOW_MS, 1), (1, NOW_MS - week * 9, 1)) == [0]
-    assert rolled_at(BIG, (0, -1, 1), (1, NOW_MS + 2 * week, 1)) == [0], "a first batch without a timestamp: by the clock"
+    assert rolled_at(BIG, (0, -1, 1), (1, NOW_MS + 2 * week, 1)) == [0], (
+        "a first batch without a timestamp: by the clock"
+    )
 
 
 def test_a_segment_without_timestamps_is_rolled_by_the_clock() -> None:

@@ -32,7 +32,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def client(address: str) -> Iterator[KazooClient]:
     made = KazooClient(address)
-    made.start(timeout=15)
+    made.start(timeout=120)
     yield made
     made.stop()
     made.close()

@@ -37,4 +37,4 @@ def test_a_delayed_copy_of_the_tasks_own_initialisation_does_not_abort_what_is_p
         isolation_level="read_committed",
         auto_offset_reset="earliest",
     ) as consumer:
-        assert [record.value for record in consumer.poll(timeout_ms=10_000)] == [b"row"]
+        assert [record.value for record in consumer.poll(timeout_ms=60_000)] == [b"row"]

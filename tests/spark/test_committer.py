@@ -19,6 +19,7 @@ from oncelog.spark.options import SinkOptions, sink_options
 from oncelog.spark.recovery import RecoveryReport
 from oncelog.spark.writer import write_attempt
 from oncelog.testing import TestBroker
+from tests.committed import committed_values
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +68,7 @@ class World:
         return self.committer.commit(self.query_id, batch, run, attempts, self.backend)
 
     def visible(self) -> list[bytes]:
-        with sync.Consumer(
-            self.topic, bootstrap_servers=self.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
-        ) as consumer:
-            found: list[bytes] = []
-            while records := consumer.poll(timeout_ms=300):
-                found += [record.value for record in records]
-            return found
+        return committed_values(self.bootstrap, self.topic)
 
     def open_transactions(self) -> list[str]:
         return self.committer.open_transactions(self.query_id)

@@ -14,6 +14,7 @@ import pytest
 from oncelog import TopicPartition, sync
 from oncelog.spark.java import NoJava, prepare_java
 from oncelog.testing import TestBroker
+from tests.committed import committed_values, wait_for_markers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,6 +72,7 @@ def fill(broker: TestBroker, topic: str, count: int) -> None:
             producer.send(topic, b"aborted")
             producer.flush()
             producer.abort_transaction()
+    wait_for_markers(broker.bootstrap_servers)
 
 
 def source(spark: SparkSession, broker: TestBroker, topic: str, **options: Any) -> DataFrame:
@@ -96,16 +98,7 @@ def copy(frame: DataFrame, broker: TestBroker, topic: str, checkpoint: pathlib.P
 
 
 def values(broker: TestBroker, topic: str) -> list[bytes]:
-    with sync.Consumer(
-        topic,
-        bootstrap_servers=broker.bootstrap_servers,
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-    ) as consumer:
-        found: list[bytes] = []
-        while records := consumer.poll(timeout_ms=300):
-            found += [record.value for record in records]
-        return found
+    return committed_values(broker.bootstrap_servers, topic)
 
 
 def test_a_batch_read_has_the_columns_of_sparks_kafka_source(spark: SparkSession, broker: TestBroker) -> None:
@@ -179,6 +172,7 @@ def test_an_open_transaction_bounds_the_stream(spark: SparkSession, broker: Test
         copy(stream(spark, broker, "held"), broker, "held-out", tmp_path / "c")
         assert len(values(broker, "held-out")) == 50
         producer.commit_transaction()
+    wait_for_markers(broker.bootstrap_servers)
     copy(stream(spark, broker, "held"), broker, "held-out", tmp_path / "c")
     assert sorted(values(broker, "held-out"), key=int)[-2:] == [b"1000", b"1000"]
     assert len(values(broker, "held-out")) == 52
