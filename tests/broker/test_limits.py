@@ -276,6 +276,34 @@ def test_so_many_requests_wait_and_the_rest_is_not_read(tmp_path):
     run(work())
 
 
+@shows("queued.max.requests")
+def test_so_many_requests_wait_for_the_ones_before_them(tmp_path):
+    async def work():
+        config = {"queued_max_requests": 10, "group_initial_rebalance_delay_ms": 300}
+        async with broker_and_client(tmp_path, **config) as (broker, client):
+            await client.call(ApiVersionsRequest(), 0)
+            (connection,) = broker.server._connections
+            client.send(join_request("g"), 3)  # waits, and with it what is behind it
+            for _ in range(20):
+                client.send(ApiVersionsRequest(), 0)
+            await until(lambda: broker.metrics.limit_hits("queued.max.requests") == 1)
+            assert broker.server.queued_count >= 10
+            assert not connection._is_reading
+            assert await is_served(broker), "a connection on which nothing waits is read"
+            for _ in range(21):
+                await client.receive()
+            assert broker.server.queued_count == 0
+            assert connection._is_reading
+            client.send(join_request("h"), 3)
+            for _ in range(20):
+                client.send(ApiVersionsRequest(), 0)
+            await until(lambda: broker.metrics.limit_hits("queued.max.requests") == 2)
+            client.close()
+            await until(lambda: broker.server.queued_count == 0)
+
+    run(work())
+
+
 @shows("oncelog.connection.max.unsent.bytes", "oncelog.replies.max.unsent.bytes")
 def test_replies_that_nobody_reads_do_not_pile_up(tmp_path):
     async def work():

@@ -1,15 +1,20 @@
-"""Byte-rate quotas over the wire: told in the reply, and the connection is not served meanwhile."""
+"""Quotas over the wire: told in the reply, and the connection is not served meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from oncelog.broker.handling_time import HandlingTime
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
 from oncelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.broker.world import TIMEOUT_S, Client, broker_and_client, fetch_request, run
+from oncelog.wire.messages.heartbeat import HeartbeatRequest
+from oncelog.wire.messages.metadata import MetadataRequest
+from tests.broker.world import TIMEOUT_S, Client, ConnectionClosed, broker_and_client, fetch_request, run
 
 E = ErrorCode
 
@@ -26,9 +31,9 @@ def stop_clock(broker):
     return move
 
 
-async def quota(client, key, value):
+async def quota(client, key, value, entity=("client-id", "test")):
     op = OpData(key=key, value=value or 0.0, remove=value is None)
-    entry = EntryData(entity=[EntityData(entity_type="client-id", entity_name="test")], ops=[op])
+    entry = EntryData(entity=[EntityData(entity_type=entity[0], entity_name=entity[1])], ops=[op])
     reply = await client.call(AlterClientQuotasRequest(entries=[entry]))
     assert reply.entries[0].error_code == E.NONE
 
@@ -155,3 +160,101 @@ def test_mutations_over_their_quota_are_refused_or_wait(tmp_path):
             }
 
     run(work())
+
+
+def test_an_address_over_its_quota_of_connections_is_not_read_and_then_closed(tmp_path):
+    """KIP-612, as Apache Kafka 4.3.0 does it: the wait is at most a second, and what is refused does not count."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            stop_clock(broker)
+            await quota(client, "connection_creation_rate", 1.0, ("ip", None))
+
+            async def is_served():
+                other = await Client.connect(broker)
+                try:
+                    other.send(ApiVersionsRequest(), 0)
+                    await other.receive()
+                except ConnectionClosed:
+                    return False
+                finally:
+                    other.close()
+                return True
+
+            begun = asyncio.get_running_loop().time()
+            assert [await is_served() for _ in range(12)] == [True] * 10 + [False] * 2
+            assert asyncio.get_running_loop().time() - begun > 1.9
+            assert broker.metrics.limit_hits("connection_creation_rate") == 2
+            await quota(client, "connection_creation_rate", 2.0, ("ip", "127.0.0.1"))
+            assert await is_served(), "the address's own quota holds"
+            await quota(client, "connection_creation_rate", None, ("ip", "127.0.0.1"))
+            await quota(client, "connection_creation_rate", None, ("ip", None))
+            assert all([await is_served() for _ in range(20)])
+
+    run(work())
+
+
+@pytest.mark.parametrize("api", ["metadata", "join", "produce"])
+def test_a_client_that_takes_too_much_of_the_brokers_time_waits(tmp_path, api):
+    """KIP-124: whatever it asks, and at most a second for each request."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            await quota(client, "request_percentage", 1e-9)
+            request = {
+                "metadata": lambda: MetadataRequest(),
+                "join": lambda: HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+                "produce": lambda: client.produce_request("t", "v"),
+            }[api]()
+            begun = asyncio.get_running_loop().time()
+            assert (await client.call(request)).throttle_time_ms == 1000
+            await client.call(ApiVersionsRequest(), 0)
+            assert asyncio.get_running_loop().time() - begun > 0.9
+
+    run(work())
+
+
+def test_a_client_that_takes_less_than_its_share_does_not_wait(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await quota(client, "request_percentage", 1e9)
+            assert (await client.call(MetadataRequest())).throttle_time_ms == 0
+            assert broker.metadata.has_request_quotas
+            await quota(client, "request_percentage", None)
+            assert not broker.metadata.has_request_quotas
+
+    run(work())
+
+
+def test_a_handlers_steps_are_measured_and_not_what_it_waits_for():
+    now = 0.0
+
+    async def handler():
+        nonlocal now
+        now += 1.0
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            now += 4.0
+            raise
+        now += 2.0
+        return "done"
+
+    async def work():
+        nonlocal now
+        spent = HandlingTime(lambda: now)
+        task = asyncio.ensure_future(spent.measured(None, lambda _: handler()))
+        await asyncio.sleep(0)
+        now += 100.0
+        assert await task == "done"
+        assert spent.used_s == 3.0
+        cancelled = HandlingTime(lambda: now)
+        task = asyncio.ensure_future(cancelled.measured(None, lambda _: handler()))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert cancelled.used_s == 5.0
+
+    asyncio.run(work())

@@ -140,7 +140,14 @@ class Broker:
             partitions_max=lambda: self.config.oncelog_max_fetch_session_partitions,
             new_session_id=lambda: self.host.random.below(2**31 - 1) + 1,
         )
-        self.server = Server(self.host.network, in_force, self.metrics, serves=self.serves, handle=self._handle)
+        self.server = Server(
+            self.host.network,
+            in_force,
+            self.metrics,
+            serves=self.serves,
+            handle=self._handle,
+            wait_ms_of=self._connection_wait_ms,
+        )
         register_gauges(self)
 
     def _authorization(self) -> Authorization | None:
@@ -269,9 +276,12 @@ class Broker:
     # inside
 
     def _handle(self, request: Request) -> Any:
-        if self.metadata.client_quotas and request.api_key in THROTTLED:
+        if self.metadata.client_quotas and (request.api_key in THROTTLED or self.metadata.has_request_quotas):
             return self._quotas_in_use().handle(request, self._answer)
         return self._answer(request)
+
+    def _connection_wait_ms(self, host: str) -> int:
+        return self._quotas_in_use().connection_wait_ms(host) if self.metadata.client_quotas else 0
 
     def _quotas_in_use(self) -> Quotas:
         if self._quotas is None:

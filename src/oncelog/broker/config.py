@@ -73,6 +73,7 @@ class BrokerConfig:
     max_connection_creation_rate: int = _int(_INT_MAX, dynamic=True)
     connections_max_idle_ms: int = _long(600_000, least=-1)
     socket_request_max_bytes: int = _int(104_857_600)
+    queued_max_requests: int = _int(500)
     request_timeout_ms: int = _int(30_000)
     # who may do what
     authorizer_class_name: str = _text("", "", STANDARD_AUTHORIZER)

@@ -71,6 +71,7 @@ class Connection(asyncio.Protocol):
         self._reader = FrameReader(limits.frame_bytes_max, first_size_bytes_max=limits.first_frame_bytes_max)
         self.partial_size_bytes = 0
         self._frames: deque[memoryview] = deque()
+        self._queued_count = 0  # of them, as the server knows it
         self._slots: deque[_Slot] = deque()
         self._running: list[Request] = []
         self._is_sending_soon = False
@@ -93,15 +94,18 @@ class Connection(asyncio.Protocol):
         self.client_host = str(peer[0]) if isinstance(peer, tuple) else ""
         self._loop = asyncio.get_running_loop()
         self.last_active = self._loop.time()
-        delay_s = self._server.accepted(self)
-        if delay_s is None:
+        admission = self._server.accepted(self)
+        if admission is None:
             transport.abort()
             self._transport = None
-        elif delay_s > 0:
+        elif admission.delay_s > 0:
             self._is_delayed = True
             self._regulate()
-            until = self._loop.time() + delay_s
-            self._loop.call_at(until, self._delay_is_over, until)
+            until = self._loop.time() + admission.delay_s
+            if admission.is_refused:
+                self._loop.call_at(until, self.abort)
+            else:
+                self._loop.call_at(until, self._delay_is_over, until)
 
     def _delay_is_over(self, until: float) -> None:
         # Whether it is the last one is not asked of the clock: uvloop's timers may ring a little before their time.
@@ -144,7 +148,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         """Drop what is held or parked for this client; effects under way are completed by the shells."""
         self._transport = None
-        self._frames.clear()
+        self._forget_frames()
         for slot in self._slots:
             if slot.begun is None or slot.is_done:
                 continue
@@ -209,7 +213,7 @@ class Connection(asyncio.Protocol):
     def drain(self) -> None:
         """Begin nothing more; close once what is in flight has been answered."""
         self.is_draining = True
-        self._frames.clear()
+        self._forget_frames()
         waiting = [slot for slot in self._slots if not slot.is_done]
         if all(slot.header.api_key in PARKED_APIS for slot in waiting):
             self.close()
@@ -222,9 +226,14 @@ class Connection(asyncio.Protocol):
         note = self._server.note_for_log()
         if note is not None:
             _log.warning("closing connection %d from %s: %s%s", self.connection_id, self.client_host, reason, note)
-        self._frames.clear()
+        self._forget_frames()
         self._transport.abort()
         self._transport = None
+
+    def _forget_frames(self) -> None:
+        self._frames.clear()
+        self._server.queued_count -= self._queued_count
+        self._queued_count = 0
 
     # requests in order
 
@@ -400,11 +409,19 @@ class Connection(asyncio.Protocol):
     def _regulate(self) -> None:
         if self._transport is None:
             return
-        waiting = len(self._frames) + len(self._slots)
-        has_room = waiting < self._limits.in_flight_count_max
+        queued_count = len(self._frames)
+        has_room = queued_count + len(self._slots) < self._limits.in_flight_count_max
         wants_more = self._may_write and has_room and not self._is_delayed
         if not has_room and self._is_reading:
             self._server.metrics.limit_hit("oncelog.connection.max.in.flight")
+        if queued_count or self._queued_count:
+            server = self._server
+            server.queued_count += queued_count - self._queued_count
+            self._queued_count = queued_count
+            if queued_count and server.queued_count >= self._limits.queued_count_max and wants_more:
+                wants_more = False  # until its own have begun; each that begins comes here again
+                if self._is_reading:
+                    server.metrics.limit_hit("queued.max.requests")
         if wants_more and not self._is_reading:
             self._transport.resume_reading()
         elif not wants_more and self._is_reading:

@@ -1,17 +1,25 @@
 """How many connections there may be, from where, how fast they may come, and what one of them may take.
 
 A connection that comes too fast is taken and not read until its time has come, as Kafka's acceptor lets it wait (KIP-612);
-above a number it is closed at once.
+one beyond its own address's quota is closed then. Above a number it is closed at once.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from oncelog.broker.config import BrokerConfig, addresses_with_counts
 
 LOCALHOST = ("127.0.0.1", "::1")
+
+
+class Admission(NamedTuple):
+    """A new connection is not read for `delay_s` seconds; one that `is_refused` is closed then."""
+
+    delay_s: float = 0.0
+    is_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,7 @@ class ConnectionLimits:
     items_max: int
     in_flight_count_max: int
     unsent_bytes_max: int
+    queued_count_max: int
 
 
 def limits_of(config: BrokerConfig) -> ConnectionLimits:
@@ -36,6 +45,7 @@ def limits_of(config: BrokerConfig) -> ConnectionLimits:
         config.oncelog_request_max_items,
         config.oncelog_connection_max_in_flight,
         config.oncelog_connection_max_unsent_bytes,
+        config.queued_max_requests,
     )
 
 

@@ -67,6 +67,11 @@ LIMITS = (
         "the connection is closed",
     ),
     Limit("oncelog.connection.max.in.flight", "requests of a connection that are not answered", "it is not read"),
+    Limit(
+        "queued.max.requests",
+        "requests of all connections that wait for the one before them",
+        "a connection with such requests is not read until they have begun, or there are fewer",
+    ),
     Limit("oncelog.connection.max.unsent.bytes", "replies that a client has not read", "nothing more is begun for it"),
     Limit("oncelog.replies.max.unsent.bytes", "the same, of all clients together", "fetches answer with 64 KiB"),
     Limit(

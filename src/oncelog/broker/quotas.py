@@ -1,4 +1,4 @@
-"""Produce, Fetch and mutations under client quotas: over its bound a client is told for how long, and not read for that long.
+"""Requests under client quotas: over its bound a client is told for how long, and not read for that long.
 
 A Fetch reply that would be over the bound goes out empty, as Kafka's does; a Produce has been appended, and only its
 connection waits. Sizes are those of whole requests and replies.
@@ -6,17 +6,25 @@ connection waits. Sizes are those of whole requests and replies.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.completion import finished
+from oncelog.broker.handling_time import HandlingTime
 from oncelog.broker.local_peer import LocalPeer
 from oncelog.broker.mutation_quota import MUTATIONS, MutationQuota
 from oncelog.broker.request import CloseConnection, NoReply, Reply, Request
 from oncelog.core.authorizer import ANONYMOUS
-from oncelog.core.client_quotas import CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE
-from oncelog.core.quota_rates import Bound, QuotaRates, bound_for
+from oncelog.core.client_quotas import (
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+)
+from oncelog.core.cluster_metadata import REQUEST_PERCENTAGE
+from oncelog.core.quota_rates import Bound, QuotaRates, bound_for, connection_bound
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import ApiKey
 from oncelog.wire.frame import encode_request, encode_response
@@ -29,6 +37,8 @@ _KEYS = {ApiKey.PRODUCE: PRODUCER_BYTE_RATE, ApiKey.FETCH: CONSUMER_BYTE_RATE} |
     MUTATIONS, CONTROLLER_MUTATION_RATE
 )
 SESSIONS_SINCE_VERSION = 7
+THROTTLE_MS_MAX = 1_000  # of handling times and connections: one window, as in Kafka
+_BETWEEN_BROKERS = frozenset((ApiKey.WRITE_TXN_MARKERS,))
 _USER = ANONYMOUS.partition(":")[2]
 
 
@@ -44,8 +54,37 @@ class Quotas:
 
     def handle(self, request: Request, answer: Callable[[Request], Any]) -> Any:
         """`answer`'s outcome, throttled where a quota says so."""
+        if isinstance(request.connection, LocalPeer):
+            return answer(request)
+        metadata = self._broker.metadata
+        if metadata.has_request_quotas and request.api_key not in _BETWEEN_BROKERS:
+            bound = bound_for(metadata.client_quotas, REQUEST_PERCENTAGE, _USER, request.client_id)
+            if bound is not None:
+                spent = HandlingTime(asyncio.get_running_loop().time)
+                outcome = spent.measured(request, partial(self._under_rates, answer=answer))
+                return finished(outcome, partial(self._handled, request, bound, spent))
+        return self._under_rates(request, answer)
+
+    def connection_wait_ms(self, host: str) -> int:
+        """For how long a new connection of an address has to wait before it is closed; 0 where it may stay (KIP-612)."""
+        bound = connection_bound(self._broker.metadata.client_quotas, host)
+        if bound is None:
+            return 0
+        throttle_ms = self._rates.record_unless_over(CONNECTION_CREATION_RATE, bound, 1, self._now_ms())
+        return min(throttle_ms, THROTTLE_MS_MAX)
+
+    def _handled(self, request: Request, bound: Bound, spent: HandlingTime, reply: Reply) -> Reply:
+        throttle_ms = self._rates.record(REQUEST_PERCENTAGE, bound, 100 * spent.used_s, self._now_ms())
+        if not throttle_ms or isinstance(reply, CloseConnection):
+            return reply
+        throttle_ms = min(throttle_ms, THROTTLE_MS_MAX)
+        request.connection.mute(throttle_ms / 1000)
+        told_ms = getattr(reply, "throttle_time_ms", None)
+        return reply if told_ms is None else reply.replace(throttle_time_ms=max(told_ms, throttle_ms))
+
+    def _under_rates(self, request: Request, answer: Callable[[Request], Any]) -> Any:
         key = _KEYS.get(request.api_key)
-        if key is None or isinstance(request.connection, LocalPeer):
+        if key is None:
             return answer(request)
         bound = bound_for(self._broker.metadata.client_quotas, key, _USER, request.client_id)
         if bound is None:

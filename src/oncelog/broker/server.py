@@ -10,10 +10,11 @@ from typing import Any
 
 from oncelog.broker.config import BrokerConfig
 from oncelog.broker.connection import Connection
-from oncelog.broker.connection_limits import ConnectionCounts, CreationRate, limits_of
+from oncelog.broker.connection_limits import Admission, ConnectionCounts, CreationRate, limits_of
 from oncelog.broker.log_budget import LogBudget
 from oncelog.broker.metrics import Metrics
 from oncelog.broker.request import Request
+from oncelog.core.client_quotas import CONNECTION_CREATION_RATE
 from oncelog.host.network import Listener, Network
 from oncelog.host.tasks import Tasks
 
@@ -35,18 +36,21 @@ class Server:
         *,
         serves: Callable[[int, int], bool],
         handle: Callable[[Request], Any],
+        wait_ms_of: Callable[[str], int] = lambda _host: 0,
     ) -> None:
         self._network = network
         self._config = config
         self.metrics = metrics
         self.serves = serves
         self.handle = handle
+        self._wait_ms_of = wait_ms_of  # for how long a new connection of an address must wait, by its quota
         self.tasks = Tasks(self._handler_failed)
         self.listeners: list[Listener] = []
         self._connections: dict[Connection, None] = {}  # in the order of their arrival
         self._counts = ConnectionCounts()
         self._creation_rate = CreationRate()
         self._log_budget = LogBudget(lambda: config().oncelog_log_max_lines_per_minute)
+        self.queued_count = 0  # requests that have come and are not begun
         self.stalled: dict[Connection, None] = {}  # their clients do not read
         self._next_connection_id = 0
         self._is_draining = False
@@ -65,8 +69,8 @@ class Server:
         self._next_connection_id += 1
         return Connection(self, self._next_connection_id, limits_of(self._config()))
 
-    def accepted(self, connection: Connection) -> float | None:
-        """Take a new connection and say for how many seconds it is not to be read; None where it must close."""
+    def accepted(self, connection: Connection) -> Admission | None:
+        """Take a new connection and say from when on it is to be read; None where it must close."""
         config = self._config()
         limit = self._counts.refusal(config, connection.client_host, len(self._connections))
         if limit is not None:
@@ -77,10 +81,15 @@ class Server:
         self._connections[connection] = None
         self._counts.opened(connection.client_host)
         self.metrics.add("connections_accepted")
+        wait_ms = self._wait_ms_of(connection.client_host)
+        if wait_ms:
+            self.metrics.limit_hit(CONNECTION_CREATION_RATE)
+            self.metrics.add("connections_refused")
+            return Admission(wait_ms / 1000, is_refused=True)
         delay_s = self._creation_rate.delay_s(config.max_connection_creation_rate, asyncio.get_running_loop().time())
         if delay_s > 0:
             self.metrics.limit_hit("max.connection.creation.rate")
-        return delay_s
+        return Admission(delay_s)
 
     def lost(self, connection: Connection) -> None:
         """Forget a closed connection."""

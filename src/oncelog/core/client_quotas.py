@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 
-from oncelog.core.cluster_metadata import Entity, quota_entity
+from oncelog.core.cluster_metadata import REQUEST_PERCENTAGE, Entity, quota_entity
 from oncelog.core.topic_admin import Refusal, limit_refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import ClientQuotaRecord
@@ -27,7 +27,6 @@ from oncelog.wire.messages.describe_client_quotas import (
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
-REQUEST_PERCENTAGE = "request_percentage"
 CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 _LONG_MAX, _INT_MAX = 2**63 - 1, 2**31 - 1

@@ -32,6 +32,8 @@ BROKER_LOGGER_RESOURCE = 8
 CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 
+REQUEST_PERCENTAGE = "request_percentage"
+
 Entity = frozenset[tuple[str, str | None]]  # whom a quota is for: (type, name), the name None for the type's default
 
 
@@ -65,6 +67,7 @@ class ClusterMetadata:
         self.acls: dict[bytes, AclBinding] = {}
         self.acls_version = 0  # grows with every change of a rule
         self.client_quotas: dict[Entity, dict[str, float]] = {}
+        self.has_request_quotas = False  # whether one of them is a request_percentage
         self.scram_credentials: dict[tuple[str, int], ScramCredentialRecord] = {}
 
     def apply(self, record: MetadataRecord) -> None:
@@ -115,6 +118,8 @@ class ClusterMetadata:
             self.client_quotas[entity] = values
         else:
             self.client_quotas.pop(entity, None)
+        if record.key == REQUEST_PERCENTAGE:
+            self.has_request_quotas = any(REQUEST_PERCENTAGE in each for each in self.client_quotas.values())
 
     def _put(self, topic: Topic) -> None:
         self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
-from oncelog.core.client_quotas import CLIENT_ID, USER
+from oncelog.core.client_quotas import CLIENT_ID, CONNECTION_CREATION_RATE, IP, USER
 from oncelog.core.cluster_metadata import Entity
 
 WINDOW_COUNT = 11
@@ -98,6 +98,15 @@ def bound_for(quotas: Mapping[Entity, Mapping[str, float]], key: str, user: str,
         value = quotas.get(frozenset(((CLIENT_ID, client_part),)), {}).get(key)
         if value is not None:
             return Bound(value, (None, client_id))
+    return None
+
+
+def connection_bound(quotas: Mapping[Entity, Mapping[str, float]], host: str) -> Bound | None:
+    """The quota of new connections of an address, or None."""
+    for name in (host, None):
+        value = quotas.get(frozenset(((IP, name),)), {}).get(CONNECTION_CREATION_RATE)
+        if value is not None:
+            return Bound(value, host)
     return None
 
 
