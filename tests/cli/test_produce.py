@@ -55,7 +55,7 @@ def test_transactions_of_a_size(cli: Cli) -> None:
 def test_aborted_transactions_are_seen_by_nobody_who_reads_committed(cli: Cli) -> None:
     cli.create("produce-aborted")
     result = cli("produce", "produce-aborted", "--transactional-id", "produce-a", "--abort", stdin="1\n2\n")
-    assert result.stderr == "2 records aborted in 1 transactions\n"
+    assert result.stderr == "2 records aborted in 1 transaction\n"
     assert consumed(cli, "produce-aborted") == []
     assert len(consumed(cli, "produce-aborted", "--isolation", "read_uncommitted")) == 2
 

@@ -11,7 +11,7 @@ import click
 from oncelog.checker.anomalies import Anomaly, Report, check
 from oncelog.checker.history import UnreadableHistory, read_history
 from oncelog.cli.command import Settings, command
-from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, Column, Output, error_row, json_text
+from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, Column, Output, counted, error_row, json_text
 
 
 @command(name="check-history")
@@ -53,4 +53,4 @@ def _print(out: Output, report: Report) -> None:
         return
     out.rows([Column("name", "ANOMALY"), Column("count"), Column("fails"), Column("text", "WITNESS")], rows)
     verdict = "valid" if report.is_valid else "ANOMALIES FOUND"
-    out.note(f"{report.operation_count} operations: {verdict}")
+    out.note(f"{counted(report.operation_count, 'operation')}: {verdict}")

@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from oncelog.cli.durations import DURATION
+from oncelog.cli.interruption import run
 from oncelog.cli.output import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, FORMATS, Failed, Output
 from oncelog.cli.properties_file import property_from_text, read_properties
 from oncelog.errors import ConfigurationError, OncelogError
@@ -144,9 +145,9 @@ class Command(click.Command):
             if settings.watch and not self.watchable:
                 raise click.UsageError(f"--watch has no meaning for {ctx.command_path}", ctx)
             if settings.watch:
-                return asyncio.run(_watch(settings, lambda: super(Command, self).invoke(ctx)))
+                return run(_watch(settings, lambda: super(Command, self).invoke(ctx)))
             result = super().invoke(ctx)
-            return asyncio.run(result) if inspect.iscoroutine(result) else result
+            return run(result) if inspect.iscoroutine(result) else result
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options first, the global ones after them."""

@@ -9,7 +9,7 @@ import click
 
 from oncelog.cli.command import Settings, command
 from oncelog.cli.dump_log_files import Wanted, items_of, reader_of
-from oncelog.cli.output import EXIT_FAILURE
+from oncelog.cli.output import EXIT_FAILURE, counted
 
 
 @command(name="dump-log")
@@ -50,7 +50,7 @@ def dump_log(
                     is_titled = True
                 emit(item.row, item.line)
     if problem_count or problems_only:
-        out.note(f"{file_count} files, {problem_count} problems")
+        out.note(f"{counted(file_count, 'file')}, {counted(problem_count, 'problem')}")
     if problem_count:
         ctx.exit(EXIT_FAILURE)
 

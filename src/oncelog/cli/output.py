@@ -205,6 +205,11 @@ class Output:
         click.echo(text + end, nl=False)
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def error_name(error: BaseException) -> str:
     """The name a machine matches on: Kafka's for protocol errors, the class's otherwise."""
     return code_name(error.code) if isinstance(error, KafkaError) else type(error).__name__

@@ -16,7 +16,7 @@ import click
 from oncelog.cli.byte_chunks import byte_chunks
 from oncelog.cli.clients import open_admin, open_producer
 from oncelog.cli.command import Settings, command
-from oncelog.cli.output import Failed, columns
+from oncelog.cli.output import Failed, columns, counted
 from oncelog.cli.settling import settle
 from oncelog.client.producer import Producer
 from oncelog.client.records import Delivery
@@ -93,8 +93,8 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
     if settings.out.is_machine:
         settings.out.item(columns(*row), row)
     else:
-        inside = f" in {report.transaction_count} transactions" if transactional_id else ""
-        settings.out.note(f"{report.record_count} records {report.result}{inside}")
+        inside = f" in {counted(report.transaction_count, 'transaction')}" if transactional_id else ""
+        settings.out.note(f"{counted(report.record_count, 'record')} {report.result}{inside}")
 
 
 async def _send_all(producer: Producer, records: AsyncIterator[NewRecord], batching: Batching, report: Report) -> None:

@@ -10,7 +10,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import duration_text
-from oncelog.cli.output import EXIT_FOUND
+from oncelog.cli.output import EXIT_FOUND, counted
 from oncelog.cli.topics import partition_bounds
 from oncelog.client.admin import Admin
 from oncelog.client.transaction_listing import (
@@ -74,7 +74,7 @@ async def explain(
             verdict = judge(settings, holder)
             emit(_row(holder, verdict), _text(holder, verdict))
     if not holders:
-        settings.out.note(f"nothing is held back: no open transactions on {len(where)} partitions")
+        settings.out.note(f"nothing is held back: no open transactions on {counted(len(where), 'partition')}")
     elif exit_code:
         ctx.exit(EXIT_FOUND)
 
@@ -204,7 +204,8 @@ def _text(holder: Holder, verdict: Verdict) -> str:
     owner, producer, bounds = holder.owner, holder.producer, holder.bounds
     quiet = duration_text(max(0, holder.now_ms - producer.last_timestamp_ms))
     identity = f"{producer.producer_id}:{producer.producer_epoch}"
-    held = f"{bounds['blocked']} offsets up to {bounds['high_watermark']} are held back"
+    are = "is" if bounds["blocked"] == 1 else "are"
+    held = f"{counted(bounds['blocked'], 'offset')} up to {bounds['high_watermark']} {are} held back"
     lines = [
         f"{holder.where}: read_committed readers wait at offset {bounds['last_stable_offset']}; {held}",
         f"  by    producer {identity}, open since offset {_start(producer)}, last record {quiet} ago",
