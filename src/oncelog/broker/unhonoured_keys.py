@@ -20,7 +20,6 @@ _FAMILIES = (
     "metadata.",
     "principal.builder.",
     "quota.",
-    "queued.max.",
     "remote.",
     "replica.",
     "replication.quota.",
@@ -50,7 +49,8 @@ _KEYS = frozenset(
     metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
     num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
     offsets.commit.timeout.ms offsets.load.buffer.size offsets.topic.compression.codec
-    offsets.topic.replication.factor process.roles producer.purgatory.purge.interval.requests request.logger.level
+    offsets.topic.replication.factor process.roles producer.purgatory.purge.interval.requests queued.max.request.bytes
+    request.logger.level
     reserved.broker.max.id socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes
     transaction.state.log.load.buffer.size transaction.state.log.replication.factor unclean.leader.election.enable
     unstable.api.versions.enable unstable.feature.versions.enable
