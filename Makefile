@@ -14,8 +14,10 @@ ROWS ?=
 SECONDS ?= 60
 ONLY ?=
 SECONDS_PER_LEVEL ?= 10
+# The evidence tools run so leave their figures in build/proof (docs/proof.md).
+RECORD = $(BIN)/python -m tests.proof record
 
-.PHONY: model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard src/oncelog/wire/record_codec.py src/oncelog/wire/arrow_codec.py src/oncelog/host/native_sync.c)
@@ -45,7 +47,7 @@ demo: $(STAMP)
 	@$(BIN)/python -m oncelog.demo $(if $(ROWS),--rows $(ROWS))
 
 sim: $(STAMP)
-	@$(BIN)/python -m tests.simulator $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(PROFILE),--profile $(PROFILE))
+	@$(if $(SEED),$(BIN)/python,$(RECORD) sim --) -m tests.simulator $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --json {json}) $(if $(PROFILE),--profile $(PROFILE)) $(if $(WITH),--with "$(WITH)")
 
 lock:
 	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/dev.txt requirements/dev.in
@@ -58,34 +60,37 @@ bench: $(STAMP)
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 fuzz: $(STAMP)
-	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	@$(if $(findstring :,$(SEED)),$(BIN)/python,$(RECORD) fuzz --) -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(findstring :,$(SEED)),,--json {json})
 
 # A small tmpfs that can be filled needs root; without it the full disks are left out, and it says so.
 chaos: $(STAMP)
-	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED))
+	@$(RECORD) chaos -- -m tests.chaos $(if $(SEED),--seed $(SEED)) --json {json}
 
 scale: $(STAMP)
 	@$(BIN)/python -m tests.scale $(if $(ONLY),--only $(ONLY))
 
 compaction: $(STAMP)
-	@$(BIN)/python -m tests.compaction --cleanings $(CLEANINGS)
+	@$(RECORD) compaction -- -m tests.compaction --cleanings $(CLEANINGS) --json {json}
 
 model: $(STAMP)
-	@$(BIN)/python -m tests.model $(if $(ONLY),--only "$(ONLY)")
+	@$(RECORD) model -- -m tests.model $(if $(ONLY),--only "$(ONLY)") --json {json}
+
+mutants: $(STAMP)
+	@$(RECORD) mutants -- -m tests.mutants $(if $(ONLY),--only "$(ONLY)") --json {json}
 
 crash: $(STAMP)
-	@$(BIN)/python -m tests.crash --kills $(KILLS)
+	@$(RECORD) crash -- -m tests.crash --kills $(KILLS) --json {json}
 
 # Crash points: every operation of every file, before, in the middle and after it; then the n-th operation fails, for every n.
 power: $(STAMP)
-	@$(BIN)/python -m tests.crash.points --points $(POINTS) $(if $(SEED),--seed $(SEED))
+	@$(RECORD) power -- -m tests.crash.points --points $(POINTS) $(if $(SEED),--seed $(SEED)) --json {json}
 
 spark-kills: $(STAMP)
 	@$(BIN)/python -m tests.spark.kills --kills $(if $(filter-out 20,$(KILLS)),$(KILLS),20) --fail-tasks --zombie
 	@$(BIN)/python -m tests.spark.kills --kills 10 --against kafka
 
 conformance: $(STAMP)
-	@$(BIN)/python -m tests.compat.conformance
+	@$(RECORD) conformance -- -m tests.compat.conformance
 
 # Foreign clients and the drills in full; writes docs/compatibility.md. ONLY: clients, by name.
 compatibility: $(STAMP)
@@ -96,7 +101,18 @@ upgrade-drill: $(STAMP)
 	@$(BIN)/python -m tests.upgrade --seconds $(SECONDS_PER_LEVEL)
 
 sim-dual-writes: $(STAMP)
-	@$(BIN)/python -m tests.recipes.simulate $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+	@$(if $(SEED),$(BIN)/python,$(RECORD) sim-dual-writes --) -m tests.recipes.simulate $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --json {json})
 
 dual-writes: $(STAMP)
 	@$(BIN)/python -m tests.recipes.crash --kills $(KILLS) $(if $(MINUTES),--minutes $(MINUTES))
+
+# Every evidence tool in turn, then build/proof/report.html. PROFILE: short (ten minutes) or full (hours). ONLY: parts, by comma.
+proof: $(STAMP)
+	@$(BIN)/python -m tests.proof run --profile $(or $(PROFILE),short) $(if $(ONLY),--only $(ONLY))
+
+report: $(STAMP)
+	@$(BIN)/python -m tests.proof report
+
+# An hour of new seeds; Ctrl-C ends it with the report. SEED: where an earlier one began.
+soak: $(STAMP)
+	@$(BIN)/python -m tests.proof soak --seconds $(if $(filter file,$(origin SECONDS)),3600,$(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
