@@ -24,8 +24,8 @@ INSERT = "INSERT INTO written VALUES (1, 'a row of a usual size, more or less')"
 CREATE = "CREATE TABLE IF NOT EXISTS written (id bigint, what text)"
 
 
-def in_turns(ways: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """The median milliseconds of each."""
+def in_turns(ways: dict[str, Callable[[], None]], between: Callable[[], object] | None = None) -> dict[str, float]:
+    """The median milliseconds of each; `between` ends what one has left running, so that the next is not disturbed."""
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for i in range(WARM_UP + ROUNDS):
         for name, work in ways.items():
@@ -33,11 +33,15 @@ def in_turns(ways: dict[str, Callable[[], None]]) -> dict[str, float]:
             work()
             if i >= WARM_UP:
                 taken[name].append((time.perf_counter() - started) * 1000)
+            if between is not None:
+                between()
     return {name: statistics.median(samples) for name, samples in taken.items()}
 
 
-async def in_turns_async(ways: dict[str, Callable[[], Awaitable[None]]]) -> dict[str, float]:
-    """The median milliseconds of each."""
+async def in_turns_async(
+    ways: dict[str, Callable[[], Awaitable[None]]], between: Callable[[], Awaitable[None]] | None = None
+) -> dict[str, float]:
+    """As `in_turns`."""
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for i in range(WARM_UP + ROUNDS):
         for name, work in ways.items():
@@ -45,6 +49,8 @@ async def in_turns_async(ways: dict[str, Callable[[], Awaitable[None]]]) -> dict
             await work()
             if i >= WARM_UP:
                 taken[name].append((time.perf_counter() - started) * 1000)
+            if between is not None:
+                await between()
     return {name: statistics.median(samples) for name, samples in taken.items()}
 
 
@@ -73,8 +79,12 @@ def prepared_and_plain(server: Server) -> dict[str, float]:
     return asyncio.run(main())
 
 
-def with_postgresql(server: Server, conninfo: str, count: int) -> dict[str, float]:
-    """`count` rows alone, one statement each; as many rows and records, blocking."""
+RECORD = b"x" * 100
+FIRST, LAST = "records first", "rows first"
+
+
+def with_postgresql(server: Server, conninfo: str, count: int, order: str) -> dict[str, float]:
+    """`count` rows alone, one statement each; as many rows and records, blocking; and one such dual write after another."""
     with psycopg.connect(conninfo, autocommit=True) as alone, PsycopgDatabase(conninfo) as database:
         alone.execute(CREATE)
         database.migrate()
@@ -87,14 +97,18 @@ def with_postgresql(server: Server, conninfo: str, count: int) -> dict[str, floa
 
             def both() -> None:
                 with writer.transaction() as tx:
+                    if order == FIRST:
+                        tx.send_many("rows", [(None, RECORD)] * count, partition=0)
                     for _ in range(count):
                         tx.database.execute(INSERT)
-                    tx.send_many("rows", [(None, b"x" * 100)] * count, partition=0)
+                    if order == LAST:
+                        tx.send_many("rows", [(None, RECORD)] * count, partition=0)
 
-            return in_turns({"alone": row, "both": both})
+            taken = in_turns({"alone": row, "both": both}, between=writer.complete)
+            return taken | in_turns({"back to back": both})  # each waits for the completion of the one before
 
 
-def with_postgresql_async(server: Server, conninfo: str, count: int) -> dict[str, float]:
+def with_postgresql_async(server: Server, conninfo: str, count: int, order: str) -> dict[str, float]:
     """The same with asyncio."""
 
     async def main() -> dict[str, float]:
@@ -110,11 +124,15 @@ def with_postgresql_async(server: Server, conninfo: str, count: int) -> dict[str
 
                 async def both() -> None:
                     async with writer.transaction() as tx:
+                        if order == FIRST:
+                            await tx.send_many("rows", [(None, RECORD)] * count, partition=0)
                         for _ in range(count):
                             await tx.database.execute(INSERT)
-                        await tx.send_many("rows", [(None, b"x" * 100)] * count, partition=0)
+                        if order == LAST:
+                            await tx.send_many("rows", [(None, RECORD)] * count, partition=0)
 
-                return await in_turns_async({"alone": row, "both": both})
+                taken = await in_turns_async({"alone": row, "both": both}, between=writer.complete)
+                return taken | await in_turns_async({"back to back": both})
 
     return asyncio.run(main())
 
@@ -131,8 +149,9 @@ def dual_writes(with_kafka: bool) -> list[Row]:
             return rows
         with postgresql.running() as database:
             for what, measure in (("", with_postgresql), (", asyncio", with_postgresql_async)):
-                for count in (1, 20):
-                    pair = measure(server, database.conninfo, count)
-                    name = f"PostgreSQL and topic, {count} row{'s' * (count > 1)} and records{what}"
-                    rows.append(Row(name, "ms", pair["both"], pair["alone"], "rows alone", aim=">= 0.5x", note=note))
+                for count, order in ((1, FIRST), (20, FIRST), (20, LAST)):
+                    took = measure(server, database.conninfo, count, order)
+                    name = f"PostgreSQL and topic, {count} row{'s' * (count > 1)}, {order}{what}"
+                    rows.append(Row(name, "ms", took["both"], took["alone"], "rows alone", aim=">= 0.5x", note=note))
+                    rows.append(Row(f"{name}, back to back", "ms", took["back to back"], note=note))
     return rows

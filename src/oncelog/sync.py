@@ -250,6 +250,11 @@ class Producer(_Blocking[AsyncProducer]):
         if os.getpid() == self._owner.process_id:
             self._call(self._client.stop(timeout_ms))
 
+    def send_soon(self) -> None:
+        """As the async client's; does not wait for the clients' thread."""
+        if os.getpid() == self._owner.process_id:
+            self._owner.loop.call_soon_threadsafe(self._client.send_soon)
+
     send_and_wait = _blocking(AsyncProducer.send_and_wait)
     send_arrow = _blocking(AsyncProducer.send_arrow)
     flush = _blocking(AsyncProducer.flush)

@@ -53,6 +53,15 @@ def test_transactions(bootstrap):
     assert [r.value for r in read_all(bootstrap, "tx")] == [b"0", b"1", b"2", b"4", b"5"]
 
 
+def test_what_is_sent_soon_does_not_linger(bootstrap):
+    with sync.Producer(bootstrap_servers=bootstrap, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
+        first = producer.send("soon", b"0", partition=0)
+        producer.send_soon()
+        more = [producer.send("soon", b"%d" % n, partition=0) for n in (1, 2)]
+        producer.send_soon()  # with the answer to what is on its way, if it still is
+        assert [sent.result(30_000).offset for sent in (first, *more)] == [0, 1, 2]
+
+
 def test_purge(bootstrap):
     with sync.Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as producer:
         sent = producer.send("purged", b"v", partition=0)

@@ -28,6 +28,16 @@ def test_records_of_a_partition_share_a_batch_until_it_is_full():
     assert len({id(batch) for batch, _ in placed}) == 3
 
 
+def test_batches_that_are_closed_do_not_linger():
+    buffer = accumulator()
+    buffer.close_batches()
+    first, _ = buffer.append(A, RECORD, 50, 100)
+    buffer.append(B, RECORD, 50, 100)
+    buffer.close_batches()
+    assert len(ready(buffer, 100)) == 2
+    assert buffer.append(A, RECORD, 50, 100)[0] is not first
+
+
 def test_a_batch_lingers_and_a_full_one_does_not():
     buffer = accumulator()
     buffer.append(A, RECORD, 50, 100)

@@ -1,7 +1,8 @@
 """An instance in a process of its own: forked, told what to do over a pipe, killed or stopped at a named point.
 
-Points are `before STEP` and `after STEP`; the steps are the recipe's eight and recovery's four. Nothing in the product knows
-of them: the database and the producer are wrapped.
+Points are `before STEP` and `after STEP`; the steps are the recipe's eight and recovery's four. The eighth, `complete`, runs
+behind the block's end: `after begin_completing` is when it was begun, `while completing` some microseconds later. Nothing in
+the product knows of them: the database and the producer are wrapped.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Knife:
         if loses == "request":
             raise ConnectionError("the request is lost")
         if self.point == "inside commit":
-            threading.Thread(target=self._strike, daemon=True).start()
+            self.strike_later()
         result = work()
         if self.point == "inside commit":
             time.sleep(1)  # it strikes, if later than the commit's end
@@ -82,10 +83,30 @@ class Knife:
         ):
             original = getattr(sync.Producer, method)
             setattr(sync.Producer, method, _wrapped(self, step, original))
+        sync.Producer.begin_completing = _behind(self, sync.Producer.begin_completing)  # type: ignore[method-assign]
+
+    def strike_later(self) -> None:
+        threading.Thread(target=self._strike, daemon=True).start()
 
 
 def _wrapped(knife: Knife, step: str, original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arguments: knife.around(step, lambda: original(*arguments))
+
+
+def _behind(knife: Knife, original: Callable[..., sync.Begun]) -> Callable[..., sync.Begun]:
+    def begin(producer: sync.Producer, state: Any, when_ended: Callable[[BaseException | None], None]) -> sync.Begun:
+        def ended(error: BaseException | None) -> None:
+            knife.at("after complete")
+            when_ended(error)
+
+        knife.at("before complete")
+        begun = original(producer, state, ended)
+        knife.at("after begin_completing")
+        if knife.point == "while completing":
+            knife.strike_later()
+        return begun
+
+    return begin
 
 
 class KnifeDatabase:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +53,9 @@ class Result:
 def cells(kind: str, *, servers: bool) -> list[Cell]:
     """All cells of one database; `servers`: those that kill broker or database, too (seconds each)."""
     found = [Cell(kind, f"{when} {step}") for step in STEPS for when in ("before", "after")]
-    for decided in ("after commit", "after store"):
+    found.append(Cell(kind, "after begin_completing"))
+    found += [Cell(kind, "while completing", delay_us=delay_us) for delay_us in STRIKES_US]
+    for decided in ("after commit", "after store", "after begin_completing"):
         for step in RECOVERY_STEPS:
             found += [Cell(kind, decided, recovery=f"{when} {step}") for when in ("before", "after")]
     actions = (proxy.KILL_BEFORE, proxy.KILL_INSIDE, proxy.KILL_AFTER, proxy.CUT_BEFORE, proxy.CUT_AFTER)
@@ -77,10 +80,13 @@ def first_life(cell: Cell) -> Callable[[Life], None]:
         with life.writer() as (writer, _):
             writer.start()
             assert life.put(writer, 1) == "committed"
+            writer.complete()  # what is armed now is met by the second
             life.tell(armed=os.getpid())
             life.hear()
             life.knife.point, life.knife.delay_us, life.knife.loses = cell.point, cell.delay_us, cell.loses
             life.tell(claim=life.put(writer, 2))
+            if cell.point == "while completing":
+                time.sleep(60)  # it strikes, if later than the block's end
             life.tell(third=life.put(writer, 3))
 
     return body

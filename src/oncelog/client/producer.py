@@ -278,6 +278,22 @@ class Producer:
         """
         return self._sender.purge(in_queue=in_queue, in_flight=in_flight)
 
+    def send_soon(self) -> None:
+        """What is buffered leaves before its linger_ms are over: now, or when what is on its way has arrived."""
+        on_its_way = next((batch for batch in self._accumulator.incomplete() if batch.attempt_count), None)
+        if on_its_way is None:
+            self._accumulator.close_batches()
+            self._sender.wake()
+        elif not self._sends_soon:
+            self._sends_soon = True
+            on_its_way.on_done.append(self._send_soon_again)
+
+    _sends_soon = False
+
+    def _send_soon_again(self, _: ProducerBatch) -> None:
+        self._sends_soon = False
+        self.send_soon()
+
     def _check_may_send(self) -> None:
         if self._is_stopped or not self._is_started:
             raise IllegalState("this producer is not running: use `async with`, or call start()")

@@ -88,6 +88,12 @@ class RecordAccumulator:
         """One flush is over."""
         self._flushing_count -= 1
 
+    def close_batches(self) -> None:
+        """What waits takes no more records, and does not linger."""
+        for queue in self._queues.values():
+            if queue:
+                queue[-1].is_closed = True
+
     def ready(self, now_ms: float, *, may_send: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """The first batch of each partition that should and may leave now (they stay until `take`)."""
         return [

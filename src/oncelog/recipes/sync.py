@@ -63,17 +63,22 @@ class Transaction(Generic[H]):
         timestamp_ms: int | None = None,
     ) -> SentRecord:
         """As `sync.Producer.send`. Raises IllegalState after `prepare` and after the end."""
-        return self._check().send(topic, value, key, headers, partition, timestamp_ms)
+        sent = self._check().send(topic, value, key, headers, partition, timestamp_ms)
+        self._writer._send_soon()
+        return sent
 
     def send_many(
         self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], *, partition: int | None = None
     ) -> list[SentRecord]:
         """As `sync.Producer.send_many`: (key, value) pairs, in order."""
-        return self._check().send_many(topic, records, partition=partition)
+        sent = self._check().send_many(topic, records, partition=partition)
+        self._writer._send_soon()
+        return sent
 
     def send_arrow(self, topic: str | None, batch: pa.RecordBatch, *, partition: int | None = None) -> None:
         """As `sync.Producer.send_arrow`."""
         self._check().send_arrow(topic, batch, partition=partition)
+        self._writer._send_soon()
 
     def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
@@ -214,6 +219,11 @@ class DualWriter(Generic[H]):
         if transaction is not self._current:
             raise IllegalState("this transaction is over")
         self._machine.check_may_send()
+
+    def _send_soon(self) -> None:
+        """Records travel while rows are written."""
+        if self._producer is not None and "linger_ms" not in self._config:
+            self._producer.send_soon()
 
     def _prepare(self) -> PreparedTxnState:
         self._machine.prepare()
