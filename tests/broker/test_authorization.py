@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog.broker.broker import Broker
 from oncelog.broker.config import ConfigInvalid, config_from
 from oncelog.core.authorizer import STANDARD_AUTHORIZER
 from oncelog.errors import ErrorCode
+from oncelog.host.host import real_host
+from oncelog.wire.api import ApiKey
+from oncelog.wire.frame import decode_response, encode_request
 from oncelog.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from oncelog.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from oncelog.wire.messages.describe_acls import DescribeAclsRequest
 from oncelog.wire.messages.describe_cluster import DescribeClusterRequest
 from oncelog.wire.messages.metadata import MetadataRequest
-from tests.broker.world import ConnectionClosed, broker_and_client, run
+from oncelog.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from tests.broker.world import Client, ConnectionClosed, broker_and_client, keys, run, until
 
 E = ErrorCode
 CONFIG = {"authorizer_class_name": STANDARD_AUTHORIZER, "allow_everyone_if_no_acl_found": True}
@@ -70,11 +75,15 @@ def test_rules_survive_a_restart(tmp_path):
     run(work())
 
 
-def test_the_broker_itself_may_do_what_its_clients_may_not(tmp_path):
+@pytest.mark.parametrize("has_shortcut", [True, False], ids=["plain calls", "over the network"])
+def test_the_broker_itself_may_do_what_its_clients_may_not(tmp_path, has_shortcut):
     """Verification and markers go through the broker's own requests, which need CLUSTER_ACTION."""
 
     async def work():
-        async with broker_and_client(tmp_path, **CONFIG) as (_, client):
+        host = real_host()
+        host.network.has_shortcut = has_shortcut
+        async with Broker(str(tmp_path), keys(CONFIG), host) as broker:
+            client = await Client.connect(broker)
             await client.create("t")
             await create(client, rule(CLUSTER, "kafka-cluster", CLUSTER_ACTION), rule(CLUSTER, "kafka-cluster", ALTER))
             producer = await client.init("x")
@@ -85,6 +94,45 @@ def test_the_broker_itself_may_do_what_its_clients_may_not(tmp_path):
                 pass
             denied = await client.call(CreateAclsRequest(creations=[rule(TOPIC, "t", WRITE)]))
             assert denied.results[0].error_code == E.CLUSTER_AUTHORIZATION_FAILED
+            client.close()
+        host.syncer.close()
+
+    run(work())
+
+
+def test_nobody_else_on_the_machine_passes_for_the_broker(tmp_path):
+    """Not by the name that its connections go by, nor from the address of one that it had."""
+
+    async def work():
+        host = real_host()
+        host.network.has_shortcut = False
+        async with Broker(str(tmp_path), keys(CONFIG), host) as broker:
+            client = await Client.connect(broker)
+            await client.create("t")
+            await create(client, rule(CLUSTER, "kafka-cluster", CLUSTER_ACTION), rule(CLUSTER, "kafka-cluster", ALTER))
+            producer = await client.init("x")
+            added = {"producer": producer, "sequence": 0, "transactional_id": "x"}
+            assert (await client.produce("t", "a", **added)).error_code == E.NONE
+            marker = WritableTxnMarker(
+                producer_id=producer[0],
+                producer_epoch=producer[1],
+                topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+            )
+            request = WriteTxnMarkersRequest(markers=[marker])
+            own = [each for each in broker.server._connections if each.is_of_broker]
+            assert len(own) == 1, "the gate's"
+            for client_id in ("oncelog-1-gate", "oncelog-1-markers"):
+                client.send_bytes(b"".join(encode_request(ApiKey.WRITE_TXN_MARKERS, 1, 9, client_id, request)))
+                _, reply = decode_response(ApiKey.WRITE_TXN_MARKERS, 1, await client.frame())
+                code = reply.markers[0].topics[0].partitions[0].error_code
+                assert code == E.CLUSTER_AUTHORIZATION_FAILED
+            was = broker.gate_peer.own_address
+            broker.gate_peer.close()
+            await until(lambda: broker.gate_peer.own_address is None)
+            assert not broker.server.is_own(was)
+            assert not broker.server.is_own(None)
+            client.close()
+        host.syncer.close()
 
     run(work())
 

@@ -25,15 +25,16 @@ START_MS = 1_750_000_000_000
 class Transport(asyncio.Transport):
     """One end."""
 
-    def __init__(self, *, is_immediate: bool) -> None:
+    def __init__(self, name: tuple[str, int], *, is_immediate: bool) -> None:
         super().__init__()
+        self.name = name
         self._is_immediate = is_immediate
         self.peer: Transport
         self.protocol: Any
         self._is_closing = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return {"peername": ("127.0.0.1", 40000), "sockname": ADDRESS}.get(name, default)
+        return {"peername": self.peer.name, "sockname": self.name}.get(name, default)
 
     def is_closing(self) -> bool:
         return self._is_closing
@@ -94,6 +95,7 @@ class DirectNetwork:
         self._listening: Callable[[], asyncio.BaseProtocol] | None = None
         self.host, self.port = ADDRESS
         self.has_shortcut = False
+        self._next_port = 40_000
 
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> DirectNetwork:
         self._listening = protocol_factory
@@ -107,7 +109,11 @@ class DirectNetwork:
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         if self._listening is None:
             raise ConnectFailed("nobody listens")
-        here, there = Transport(is_immediate=False), Transport(is_immediate=True)
+        self._next_port += 1
+        here, there = (
+            Transport(("127.0.0.1", self._next_port), is_immediate=False),
+            Transport(ADDRESS, is_immediate=True),
+        )
         here.peer, there.peer = there, here
         there.protocol, here.protocol = self._listening(), protocol_factory()
         there.protocol.connection_made(there)

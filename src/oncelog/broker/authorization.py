@@ -1,6 +1,7 @@
 """Where requests meet the authorizer: what may not pass is taken out before the handler and answered after it.
 
-The broker's connections to itself pass: they ask on behalf of requests that were checked.
+The broker's connections to itself pass: they ask on behalf of requests that were checked. They are known by the address of
+their other end, which is this broker's own socket; nobody else can have it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.completion import finished
-from oncelog.broker.local_peer import LocalPeer
 from oncelog.broker.request import NO_REPLY, CloseConnection, Handler, NoReply, Reply, Request
 from oncelog.core.authorization import Caller, Passage
 from oncelog.core.authorization_checks import CHECKS
@@ -35,7 +35,7 @@ class Authorization:
 
     def caller_of(self, request: Request) -> Caller | None:
         """Who is to be asked about; None for the broker itself, which may do everything."""
-        if isinstance(request.connection, LocalPeer):
+        if request.connection.is_of_broker:
             return None
         who = Identity(host=request.connection.client_host)
         broker = self._broker

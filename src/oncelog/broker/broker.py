@@ -160,6 +160,7 @@ class Broker:
     def connect_to_itself(self) -> None:
         """A broker asks its own coordinators and partitions as it would a peer's."""
         self.gate_peer, self.marker_peer = self._peer_here("gate"), self._peer_here("markers")
+        self.server.own_peers = (self.gate_peer, self.marker_peer)
         self.gate = TransactionGate(
             self.gate_peer,
             self.node_id,

@@ -65,6 +65,7 @@ class Connection(asyncio.Protocol):
         self._limits = limits
         self.connection_id = connection_id
         self.client_host = ""
+        self._peer_name: object = None
         self.last_active = 0.0
         self.frame_begun: float | None = None
         self._transport: asyncio.Transport | None = None
@@ -92,6 +93,7 @@ class Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=self._limits.unsent_bytes_max)
         peer = transport.get_extra_info("peername")
         self.client_host = str(peer[0]) if isinstance(peer, tuple) else ""
+        self._peer_name = peer
         self._loop = asyncio.get_running_loop()
         self.last_active = self._loop.time()
         admission = self._server.accepted(self)
@@ -189,6 +191,11 @@ class Connection(asyncio.Protocol):
     def unsent_bytes(self) -> int:
         """Bytes of replies that the system has not taken yet."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def is_of_broker(self) -> bool:
+        """Whether the other end is one of this broker's own connections to itself."""
+        return self._server.is_own(self._peer_name)
 
     def stalled_s(self, now: float) -> float:
         """For how long the client has read nothing of what waits for it."""

@@ -21,6 +21,7 @@ class LocalPeer:
 
     client_host = ""
     connection_id = 0
+    is_of_broker = True
 
     def __init__(self, handle: Callable[[Request], Any], tasks: Tasks, *, client_id: str) -> None:
         self._handle = handle

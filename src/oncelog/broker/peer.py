@@ -19,6 +19,16 @@ from oncelog.wire.schema import Struct
 RESPONSE_SIZE_BYTES_MAX = 16 * 1024 * 1024
 
 
+SocketAddress = tuple[str, int]
+
+
+def socket_address(name: object) -> SocketAddress | None:
+    """Host and port of a socket's end as asyncio names it; None where it has none."""
+    if not isinstance(name, tuple) or len(name) < 2:
+        return None
+    return str(name[0]).removeprefix("::ffff:"), int(name[1])
+
+
 class PeerLost(Exception):
     """The peer could not be reached, closed the connection, did not answer in time, or answered nonsense."""
 
@@ -116,6 +126,12 @@ class Peer:
         self._protocol.waiting[self._next_correlation_id] = (api_key, version, done)
         transport.writelines(encode_request(api_key, version, self._next_correlation_id, self._client_id, message))
         return await done
+
+    @property
+    def own_address(self) -> SocketAddress | None:
+        """The address of this end, None while not connected: nobody else can have it meanwhile."""
+        transport = None if self._protocol is None else self._protocol.transport
+        return None if transport is None else socket_address(transport.get_extra_info("sockname"))
 
     def close(self) -> None:
         """Close; what is in flight fails with PeerLost."""

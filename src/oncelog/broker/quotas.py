@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.completion import finished
 from oncelog.broker.handling_time import HandlingTime
-from oncelog.broker.local_peer import LocalPeer
 from oncelog.broker.mutation_quota import MUTATIONS, MutationQuota
 from oncelog.broker.request import CloseConnection, NoReply, Reply, Request
 from oncelog.core.authorizer import ANONYMOUS
@@ -54,7 +53,7 @@ class Quotas:
 
     def handle(self, request: Request, answer: Callable[[Request], Any]) -> Any:
         """`answer`'s outcome, throttled where a quota says so."""
-        if isinstance(request.connection, LocalPeer):
+        if request.connection.is_of_broker:
             return answer(request)
         metadata = self._broker.metadata
         if metadata.has_request_quotas and request.api_key not in _BETWEEN_BROKERS:

@@ -122,6 +122,11 @@ class RequestOwner(Protocol):
     client_host: str
     connection_id: int
 
+    @property
+    def is_of_broker(self) -> bool:
+        """Whether the broker asks itself: then it may do everything, and no quota holds."""
+        ...
+
     def hold(self, request: Request) -> None:
         """Let this connection's EndTxn requests overtake `request`, which waits for a transaction to complete."""
         ...

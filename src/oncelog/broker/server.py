@@ -11,8 +11,10 @@ from typing import Any
 from oncelog.broker.config import BrokerConfig
 from oncelog.broker.connection import Connection
 from oncelog.broker.connection_limits import Admission, ConnectionCounts, CreationRate, limits_of
+from oncelog.broker.local_peer import LocalPeer
 from oncelog.broker.log_budget import LogBudget
 from oncelog.broker.metrics import Metrics
+from oncelog.broker.peer import Peer, socket_address
 from oncelog.broker.request import Request
 from oncelog.core.client_quotas import CONNECTION_CREATION_RATE
 from oncelog.host.network import Listener, Network
@@ -50,6 +52,7 @@ class Server:
         self._counts = ConnectionCounts()
         self._creation_rate = CreationRate()
         self._log_budget = LogBudget(lambda: config().oncelog_log_max_lines_per_minute)
+        self.own_peers: tuple[Peer | LocalPeer, ...] = ()  # by which the broker asks itself
         self.queued_count = 0  # requests that have come and are not begun
         self.stalled: dict[Connection, None] = {}  # their clients do not read
         self._next_connection_id = 0
@@ -90,6 +93,12 @@ class Server:
         if delay_s > 0:
             self.metrics.limit_hit("max.connection.creation.rate")
         return Admission(delay_s)
+
+    def is_own(self, peer_name: object) -> bool:
+        """Whether a connection comes from the broker itself: from the very address of one that it has open."""
+        address = socket_address(peer_name)
+        own = (peer.own_address for peer in self.own_peers if isinstance(peer, Peer))
+        return address is not None and address in own
 
     def lost(self, connection: Connection) -> None:
         """Forget a closed connection."""
