@@ -15,7 +15,7 @@ def number(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else escape(str(value))
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], classes: Sequence[str] = ()) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], classes: Sequence[str] = (), name: str = "") -> str:
     """`rows` are HTML; a head that ends in "#" has numbers under it; `classes` are those of the rows."""
     rows = list(rows)
     kinds = ["n" if head.endswith("#") else "words" if head.endswith("~") else "" for head in heads]
@@ -26,7 +26,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], classes: Sequence
     for index, row in enumerate(rows):
         cells = "".join(f'<td class="{kind}">{cell}</td>' for cell, kind in zip(row, kinds, strict=True))
         body += f'<tr class="{classes[index] if classes else ""}">{cells}</tr>'
-    return f'<div class="scroll"><table><tr>{top}</tr>{body}</table></div>'
+    return f'<div class="scroll"><table class="{name}"><tr>{top}</tr>{body}</table></div>'
 
 
 def bars(counts: Mapping[str, int], label: str) -> str:
@@ -47,8 +47,8 @@ def recovery(seconds: Sequence[float], label: str) -> str:
     """How many recoveries took how long; p50, p99 and max as marks, the limit beside them."""
     marks = [("p50", percentile(seconds, 0.5)), ("p99", percentile(seconds, 0.99)), ("max", max(seconds, default=0.0))]
     top = max(RECOVERY_LIMIT_S * 1.12, marks[-1][1] * 1.05)
-    base, height, left = 130, 190, 10
-    room = WIDTH - 2 * left
+    base, height, left, right = 130, 190, 10, 95  # behind the last mark there is room for its words
+    room = WIDTH - left - right
 
     def at(value: float) -> float:
         return left + room * value / top
@@ -65,25 +65,24 @@ def recovery(seconds: Sequence[float], label: str) -> str:
                 f'<rect class="bar" x="{left + room * index / BINS:.1f}" y="{base - tall:.1f}" '
                 f'width="{room / BINS - 1:.1f}" height="{tall:.1f}"><title>{count}</title></rect>'
             )
-    parts.append(f'<line class="axis" x1="{left}" x2="{WIDTH - left}" y1="{base}" y2="{base}"/>')
-    parts += [_mark(at(value), row, f"{name} {value:.2f} s") for row, (name, value) in enumerate(marks)]
+    parts.append(f'<line class="axis" x1="{left}" x2="{left + room}" y1="{base}" y2="{base}"/>')
+    parts += [_mark(at(value), row, f"{name} {value:.2f} s") for row, (name, value) in enumerate(reversed(marks))]
     limit = at(RECOVERY_LIMIT_S)
     parts.append(f'<line class="limit" x1="{limit:.1f}" x2="{limit:.1f}" y1="22" y2="{base}"/>')
     parts.append(
         f'<text class="limit-name" x="{limit:.1f}" y="16" text-anchor="end">limit of p99: {RECOVERY_LIMIT_S:g} s</text>'
     )
     parts.append(f'<text class="tick" x="{left}" y="{base + 16}">0 s</text>')
-    parts.append(f'<text class="tick" x="{WIDTH - left}" y="{base + 16}" text-anchor="end">{top:.1f} s</text>')
+    parts.append(f'<text class="tick" x="{left + room}" y="{base - 4}" text-anchor="end">{top:.1f} s</text>')
     return "".join([*parts, "</svg>"])
 
 
 def _mark(x: float, row: int, text: str) -> str:
-    """Each mark has its own line of text below the axis, so that near ones stay readable."""
+    """Each has its own line of text, the largest on top, so that no line crosses another one's words."""
     y = 152 + row * 15
-    anchor, at = ("end", x - 5) if x > WIDTH * 0.6 else ("start", x + 5)
     return (
         f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="34" y2="{y}"/>'
-        f'<text x="{at:.1f}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'
+        f'<text x="{x + 5:.1f}" y="{y}">{escape(text)}</text>'
     )
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 import pathlib
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
 from tests.proof.drawing import facts, table
 from tests.proof.evidence import (
@@ -80,7 +81,7 @@ def age(evidence: Evidence, now: Source) -> tuple[str, bool]:
     """How its source differs from that of now, in words; True when src/ is another one."""
     then = evidence.source
     if then == now:
-        return ("with changes that are in no commit", False) if now.is_changed else ("", False)
+        return "", False
     count = commits_between(then.commit, now.commit)
     before = f", {count} commit{'s' * (count != 1)} ago" if count else ""
     if then.tree == now.tree and then.tree != "unknown" and not then.is_changed and not now.is_changed:
@@ -134,40 +135,47 @@ def _alarm(evidence: Evidence) -> str:
 
 
 def figures_at_a_glance(runs: Mapping[str, Evidence]) -> list[tuple[str, str, bool]]:
-    """(value, name, whether it is wrong), of what was run."""
+    """(value, name, whether it is wrong); a dash for what was not run."""
+    figures = {name: each.figures for name, each in runs.items() if each.figures}
 
-    def of(part: str, name: str) -> int:
-        return int(runs[part].figures.get(name, 0)) if part in runs else 0
+    def total(*wanted: tuple[str, str]) -> int | None:
+        """Of those figures that are there; of mappings and lists, the sum of what they hold."""
+        found = [figures[part][name] for part, name in wanted if name in figures.get(part, {})]
+        return sum(_sum(each) for each in found) if found else None
 
-    simulated = runs["sim"].figures.get("faults", {}) if "sim" in runs else {}
-    real = [runs[name].figures.get("episodes", {}) for name in ("crash", "chaos") if name in runs]
-    anomalies = sum(
-        of(part, name)
-        for part, name in (
-            ("sim", "anomalies"),
-            ("sim-dual-writes", "divergences"),
-            ("power", "failure count"),
-            ("crash", "anomalies"),
-            ("chaos", "anomalies"),
-            ("fuzz", "findings"),
-            ("soak", "anomalies"),
-            ("soak", "findings"),
-        )
+    anomalies = total(
+        ("sim", "anomalies"),
+        ("sim-dual-writes", "divergences"),
+        ("power", "failure count"),
+        ("crash", "anomalies"),
+        ("chaos", "anomalies"),
+        ("compaction", "problems"),
+        ("fuzz", "findings"),
+        ("soak", "anomalies"),
+        ("soak", "findings"),
     )
-    states = sum(each["states"] for each in runs["model"].figures.get("searches", [])) if "model" in runs else 0
-    mutants = runs["mutants"].figures if "mutants" in runs else {}
-    killed, tried = mutants.get("killed", 0), len(mutants.get("mutants", []))
-    found = [
-        (f"{anomalies:,}", "anomalies and findings", anomalies > 0),
-        (f"{of('sim', 'seeds'):,}", "simulated seeds", False),
-        (f"{sum(simulated.values()):,}", "faults in them", False),
-        (f"{states:,}", "states of the model", False),
-        (f"{of('power', 'crash points'):,}", "crash points", False),
-        (f"{sum(sum(each.values()) for each in real):,}", "kills, cuts, full disks ... of real processes", False),
-        (f"{of('fuzz', 'inputs'):,}", "hostile inputs", False),
-        (f"{killed} of {tried}", "planted mistakes noticed", killed < tried),
+    killed, tried = total(("mutants", "killed")), total(("mutants", "mutants"))
+    rows = [
+        ("anomalies and findings", anomalies, bool(anomalies)),
+        ("simulated seeds", total(("sim", "seeds"), ("sim-dual-writes", "seeds"), ("soak", "simulated seeds")), False),
+        ("faults in the simulated clusters", total(("sim", "faults")), False),
+        ("states of the model", total(("model", "searches")), False),
+        ("crash points", total(("power", "crash points")), False),
+        ("kills, cuts, full disks of real processes", total(("crash", "episodes"), ("chaos", "episodes")), False),
+        ("hostile inputs", total(("fuzz", "inputs"), ("soak", "hostile inputs")), False),
     ]
-    return found if runs else []
+    found = [("-" if value is None else f"{value:,}", name, is_wrong) for name, value, is_wrong in rows]
+    mutants = "-" if tried is None else f"{killed} of {tried}"
+    return [*found, (mutants, "planted mistakes noticed", killed != tried)]
+
+
+def _sum(value: Any) -> int:
+    """A number, or what a mapping's values come to; a list counts its entries, or their states."""
+    if isinstance(value, Mapping):
+        return sum(value.values())
+    if isinstance(value, list):
+        return sum(each.get("states", 1) if isinstance(each, Mapping) else 1 for each in value)
+    return int(value)
 
 
 def parts_table(runs: Mapping[str, Evidence], now: Source) -> str:
@@ -195,7 +203,7 @@ def parts_table(runs: Mapping[str, Evidence], now: Source) -> str:
             ]
         )
         classes.append("failed" if each.verdict == FAILED else "")
-    return table(["tool", "verdict", "what it says~", "time#", "when (UTC), of what"], rows, classes)
+    return table(["tool", "verdict", "what it says~", "time#", "when (UTC), of what"], rows, classes, "parts")
 
 
 def goals_table(found: list[Goal]) -> str:

@@ -182,10 +182,19 @@ def kills(figures: Figures) -> str:
 
 
 def compaction(figures: Figures) -> str:
-    names = ("cleanings", "kills", "rounds", "committed", "aborted", "segments", "dumped")
-    said = ", ".join(f"{number(figures.get(name, 0))} {name}" for name in names)
+    names = {
+        "cleanings": "cleanings",
+        "kills": "SIGKILLs",
+        "rounds": "views compared",
+        "committed": "committed and",
+        "aborted": "aborted transactions",
+        "segments": "cleaned segments,",
+        "dumped": "of them read by Apache Kafka's own tool",
+    }
+    said = ", ".join(f"{number(figures.get(name, 0))} {word}" for name, word in names.items())
+    said = said.replace(" and,", " and").replace(",,", ",")
     problems = "".join(f"<p class='failed-word'>{escape(text)}</p>" for text in figures.get("problems", []))
-    return f"<p>{said} (segments that Apache Kafka's own tool read); {len(figures.get('problems', []))} problems.</p>{problems}"
+    return f"<p>{said}; {len(figures.get('problems', []))} problems.</p>{problems}"
 
 
 def fuzz(figures: Figures) -> str:

@@ -19,13 +19,15 @@ border-radius:8px; padding:12px 16px; margin:18px 0; overflow-wrap:anywhere }
 .alarm b { color:var(--bad); font-size:18px } .alarm p { color:var(--ink); max-width:none }
 .note { border:1px solid var(--warn); background:var(--warn-back); border-radius:8px; padding:8px 16px;
 margin:14px 0 } .note p { color:var(--ink) }
-.facts { display:grid; grid-template-columns:repeat(auto-fit,minmax(155px,1fr)); gap:12px; margin:22px 0 }
+.facts { display:grid; grid-template-columns:repeat(auto-fit,minmax(220px,1fr)); gap:12px; margin:22px 0 }
 .fact { background:var(--card); border:1px solid var(--line); border-radius:8px; padding:12px 14px }
 .fact b { display:block; font-size:24px; font-variant-numeric:tabular-nums }
 .fact span { color:var(--soft); font-size:14px } .fact.failed b { color:var(--bad) } .scroll { overflow-x:auto }
 table { border-collapse:collapse; width:100%; font-variant-numeric:tabular-nums; font-size:15px }
 th,td { text-align:left; padding:6px 10px; border-bottom:1px solid var(--line); vertical-align:top }
-th { font-size:13px; color:var(--soft); font-weight:600 } td.n,th.n { text-align:right }
+th { font-size:13px; color:var(--soft); font-weight:600 } td.n,th.n { text-align:right; white-space:nowrap }
+.parts td:first-child { width:24%; min-width:190px } .parts td:nth-child(2) { white-space:nowrap }
+.parts td:last-child { min-width:150px }
 td.words { font-size:14px; color:var(--soft); overflow-wrap:anywhere; min-width:260px }
 tr.failed td { background:var(--bad-back) } tr.failed td.words { color:var(--ink) }
 .ok { color:var(--ok); font-weight:600 } .failed-word { color:var(--bad); font-weight:700 }
@@ -41,7 +43,7 @@ background:var(--card); border-radius:6px; padding:2px 8px; font:12px/1.6 ui-mon
 .grid td { text-align:center; border:1px solid var(--line); padding:5px 6px; font-size:13px }
 .grid th { border:1px solid var(--line); padding:5px 8px } .grid td.hit { color:var(--ok); font-weight:600 }
 .grid td.gap { color:var(--bad); background:var(--bad-back); font-weight:700 } .grid td.none { color:var(--faint) }
-svg { width:100%; height:auto; display:block } svg text { font:12px system-ui,sans-serif; fill:var(--ink) }
+svg { width:100%; max-width:620px; height:auto; display:block } svg text { font:12px system-ui,sans-serif; fill:var(--ink) }
 svg .tick { fill:var(--soft) } .bar { fill:var(--bar) } .axis { stroke:var(--line) }
 .mark { stroke:var(--ink); stroke-width:1.5 } .limit { stroke:var(--bad); stroke-width:1.5; stroke-dasharray:5 3 }
 svg .limit-name { fill:var(--bad) }
