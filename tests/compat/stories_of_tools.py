@@ -17,7 +17,7 @@ from tests.compat.tool_runner import Ran, ToolRunner
 TOOLS = "org.apache.kafka.tools."
 CONFIGS = "kafka.admin.ConfigCommand"
 GROUPS = "consumer.group.ConsumerGroupCommand"
-_CHANGING = (
+MASKED = (
     (re.compile(r"(TopicId|topicId|topic_id)(: |\":\")[\w-]{22}"), r"\1\2ID"),
     (re.compile(r"\b1[78]\d{11}\b"), "TIME"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,:]\d+"), "DATE"),
@@ -94,7 +94,7 @@ class Story:
             line.replace(self.bootstrap_servers, "HOST").replace(str(self.data), "DATA").replace(str(self.work), "WORK")
         )
         line = _MIN_INSYNC.sub("", line)
-        for pattern, instead in _CHANGING:
+        for pattern, instead in MASKED:
             line = pattern.sub(instead, line)
         if shape:
             line = re.sub(r"-?\d+([.,]\d+)*(E-?\d+)?|NaN|Infinity", "#", line)

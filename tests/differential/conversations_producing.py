@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from oncelog.errors import ErrorCode
 from oncelog.wire.record_batch import batches
 from tests.differential.batches import batch_of
 from tests.differential.connection import ConnectionClosed, NoReply
@@ -160,3 +161,18 @@ def segments_and_offsets(x: Conversation) -> None:
     x.delete_records(t, 3)
     x.offsets(t, 0, -2)
     x.offsets(t, 0, x.started_ms)
+
+
+@scenario("core")
+def records_for_the_coordinators_own_topics(x: Conversation) -> None:
+    """From nobody; Apache Kafka takes them from who calls himself `__admin_client` (told by the next check, of the checksum)."""
+    x.find_group("g")
+    damaged = batch_of([b"v"], timestamp_ms=x.started_ms, breaks_crc=True)
+    for client_id in ("differential", "__admin_client", "__admin_client2"):
+        partition = {"index": 0, "records": bytes(damaged)}
+        data = [{"name": "__consumer_offsets", "partition_data": [partition]}]
+        fields = {"transactional_id": None, "acks": -1, "timeout_ms": 5000, "topic_data": data}
+        connection = x.connection()
+        connection.send_bytes(connection.frame("Produce", 9, fields, client_id=client_id))
+        found = connection.receive("Produce", 9)[1].responses[0].partition_responses[0]
+        x.say(f"damaged batch for __consumer_offsets from {client_id}", ErrorCode(found.error_code).name)

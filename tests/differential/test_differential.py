@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from tests.compat.stories_of_tools import MASKED
 from tests.differential.record import DIFFERENCES as DIFFERENCES_FILE
 from tests.differential.record import difference, recorded
 from tests.differential.rules import read_rules
@@ -43,6 +44,13 @@ def test_the_page_explains_every_difference_and_no_other():
     assert unexplained == []
     assert [each for each in explained if not fnmatch.filter(DIFFERENCES, each)] == [], "explains what does not differ"
     assert all(DIFFERENCES.values()), "a section without lines is no difference"
+
+
+def test_the_page_names_every_field_that_comparisons_leave_out():
+    """What is masked because the two brokers mean something else by it (tests/compat/stories_of_tools.py)."""
+    masked = [name for pattern, by in MASKED if not by for name in re.findall(r"[A-Za-z]{3,}", pattern.pattern)]
+    assert masked == ["previousProducerId"]
+    assert [name for name in masked if f"`{name}`" not in PAGE.read_text()] == []
 
 
 def test_the_page_says_where_each_decision_is_shown():
