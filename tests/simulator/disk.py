@@ -23,6 +23,7 @@ class Disk(SimFiles):
     def __init__(self, seed: int | str) -> None:
         super().__init__(seed)
         self.on_power_cut: Callable[[], None] | None = None
+        self.sync_pause_seconds = 0.0  # how much longer every sync takes now
         self.has_failed = False  # an operation failed in this life of the broker
         self.has_lost_names = False  # the page cache holds what is not on the disk, and nothing says so
 
@@ -75,8 +76,9 @@ class DiskDoor:
 class DelayedSyncer:
     """Syncs each file at its own moment, as a worker thread would; other callbacks run in between."""
 
-    def __init__(self, seed: int | str, delay_mean: float = 0.002) -> None:
+    def __init__(self, seed: int | str, delay_mean: float = 0.002, disk: Disk | None = None) -> None:
         self.random = random.Random(f"syncer {seed}")
+        self._disk = disk
         self.delay_mean = delay_mean
 
     async def sync(self, files: Sequence[Any]) -> None:
@@ -84,6 +86,8 @@ class DelayedSyncer:
         failed = None
         for file in files:
             await asyncio.sleep(self.random.expovariate(1 / self.delay_mean))
+            if self._disk is not None and self._disk.sync_pause_seconds:
+                await asyncio.sleep(self._disk.sync_pause_seconds)
             try:
                 file.sync()
             except StorageError as error:

@@ -19,13 +19,15 @@ WORK_SECONDS_MEAN = 0.02
 
 
 class SimClock:
-    """Wall-clock time of one process: it may jump; the loop's time never does."""
+    """Wall-clock time of one process: it may jump and run fast or slow; the loop's time never does."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     def now_ms(self) -> int:
-        return WALL_CLOCK_START_MS + int(self._process.loop.time() * 1000) + self._process.clock_offset_ms
+        process = self._process
+        elapsed_ms = process.loop.time() * 1000 * (1 + process.clock_drift)
+        return WALL_CLOCK_START_MS + int(elapsed_ms) + process.clock_offset_ms
 
 
 class SimRandom:
@@ -73,7 +75,7 @@ def sim_host(
         SimClock(process),
         network.door(process),
         DiskDoor(disk, process),  # type: ignore[arg-type]
-        DelayedSyncer(seed, sync_delay),
+        DelayedSyncer(seed, sync_delay, disk),
         SimRandom(seed),
         new_temporary_directory=lambda: "tmp",
         worker=worker or InlineWorker(),

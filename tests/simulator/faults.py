@@ -11,6 +11,17 @@ from dataclasses import dataclass, field, fields
 from tests.simulator.network import NetworkFaults
 
 PROFILES = ("default", "network", "disk", "coordinator", "epochs", "old-clients", "two-phase", "compaction", "groups")
+STRANGER_KINDS = (
+    "records",
+    "reads",
+    "transactions",
+    "groups",
+    "administration",
+    "denied",
+    "quota",
+    "huge",
+    "producers",
+)
 LAST_EPOCH = 32767
 DAY_MS = 86_400_000
 
@@ -56,8 +67,17 @@ class FaultOptions:
     client_kill_every: float = 0.0
     client_pause_every: float = 0.0
     clock_jump_every: float = 0.0
+    clock_drift: float = 0.0  # of the broker's machine: the share by which it runs fast
     disk_fault_every: float = 0.0
+    full_disk_every: float = 0.0
+    slow_disk_every: float = 0.0
+    read_fault_every: float = 0.0
+    damage_every: float = 0.0  # a flipped bit or a misdirected sector, repaired after a while
+    misdirected_share: float = 0.0  # of the unsynced writes that a power cut leaves
     groups: tuple[GroupOptions, ...] = ()
+    strangers: tuple[str, ...] = ()  # kinds of wrong requests (`strangers/crowd.py`)
+    stranger_think_mean: float = 0.3
+    skipped: tuple[str, ...] = ()  # single faults that do not happen (`shrink.py`)
     has_cleaner: bool = False
     has_compacted_topic: bool = False
     delete_retention_ms: int = DAY_MS
@@ -100,7 +120,34 @@ def draw(seed: int, profile: str = "default") -> FaultOptions:
     options.has_cleaner |= random.Random(f"cleaner {profile} {seed}").random() < 0.5
     # Of its own, so that the other draws of a seed stay what they were.
     options.has_shortcut = random.Random(f"shortcut {profile} {seed}").random() < 0.5
+    _draw_strangers(options, random.Random(f"strangers {profile} {seed}"))
+    _draw_disk(options, random.Random(f"disk {profile} {seed}"))
     return options
+
+
+def _draw_disk(options: FaultOptions, rng: random.Random) -> None:
+    """What disks and clocks do beside single failures. The profile of networks has a machine without faults."""
+    if options.profile == "network":
+        return
+    share = 0.4 if options.profile in ("disk", "compaction") else 0.15
+    if rng.random() < share:
+        options.full_disk_every = rng.uniform(2, 8)
+    if rng.random() < share:
+        options.slow_disk_every = rng.uniform(2, 8)
+    if rng.random() < share:
+        options.read_fault_every = rng.uniform(2, 8)
+    if rng.random() < share:
+        options.damage_every = rng.uniform(1.5, 5)
+    if rng.random() < share:
+        options.misdirected_share = rng.choice((0.1, 0.5))
+    if rng.random() < share:
+        options.clock_drift = rng.choice((-0.5, -0.01, 0.01, 0.5))
+
+
+def _draw_strangers(options: FaultOptions, rng: random.Random) -> None:
+    share = rng.choice((0.0, 0.2, 0.5))
+    options.strangers = tuple(kind for kind in STRANGER_KINDS if rng.random() < share)
+    options.stranger_think_mean = rng.choice((0.1, 0.3, 0.8))
 
 
 def _draw_network(options: FaultOptions, rng: random.Random, *, share: float) -> None:

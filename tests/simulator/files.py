@@ -16,6 +16,8 @@ from typing import Any
 from oncelog.errors import StorageError
 
 SECTOR_BYTES = 512
+MISDIRECTED_SECTORS = 8
+GROWING = ("write", "create", "make_directory")
 
 
 class PowerCut(Exception):
@@ -153,6 +155,9 @@ class SimFiles:
         self._faults: list[tuple[int, Fault, bool]] = []
         self._power_cut_at: int | None = None
         self._fail_reads_from: int | None = None
+        self.is_full = False  # nothing can grow or be created
+        self.misdirected_share = 0.0  # of the unsynced writes that a crash leaves: they land among others of theirs
+        self.misdirected_count = 0
 
     # Faults
 
@@ -172,6 +177,7 @@ class SimFiles:
         """No more faults."""
         self._faults.clear()
         self._power_cut_at = self._fail_reads_from = None
+        self.is_full = False
 
     def flip_bit(self, path: str, bit: int) -> None:
         """Bit rot: invert one bit of a file, on the disk and in memory."""
@@ -180,6 +186,13 @@ class SimFiles:
         for content in (inode.content, inode.durable):
             if bit // 8 < len(content):
                 content[bit // 8] ^= 1 << (bit % 8)
+
+    def overwrite(self, path: str, position: int, expected: bytes, data: bytes) -> None:
+        """Damage, or its repair: change bytes of a file, on the disk and in memory, where they are as expected."""
+        inode = self._names.get(path)
+        for content in (inode.content, inode.durable) if inode is not None else ():
+            if content[position : position + len(expected)] == expected:
+                content[position : position + len(data)] = data
 
     def read(self, what: str, path: str) -> None:
         """Count a read."""
@@ -207,6 +220,8 @@ class SimFiles:
                     return fault
             elif is_due and not (fault is Fault.DISK_FULL and what in ("sync", "sync_directory", "remove", "truncate")):
                 return fault
+        if self.is_full and what in GROWING:
+            return Fault.DISK_FULL
         return None
 
     def finish(self, fault: Fault | None, what: str, path: str) -> None:
@@ -232,7 +247,10 @@ class SimFiles:
                     self._change(names, change)
         inodes = {id(inode): inode for inode in names.values() if inode is not None}
         for inode in inodes.values():
+            synced_bytes = len(inode.durable)
             for index, (position, data) in enumerate(inode.pending):
+                if keep is Keep.RANDOM:
+                    position = self._landed(position, data, synced_bytes)
                 self._survive(inode, position, data, keep, is_last=index == len(inode.pending) - 1)
             inode.pending.clear()
             inode.content = bytearray(inode.durable)
@@ -250,6 +268,16 @@ class SimFiles:
             if names.get(path, path) is not None:
                 return False
         return True
+
+    def _landed(self, position: int, data: bytes | None, synced_bytes: int) -> int:
+        """Where an unsynced write went: to its place, or to a sector near it that was never synced."""
+        if data is None or position < synced_bytes or not self.misdirected_share:
+            return position
+        if self.random.random() >= self.misdirected_share:
+            return position
+        self.misdirected_count += 1
+        first = -(-synced_bytes // SECTOR_BYTES)
+        return (first + self.random.randrange(MISDIRECTED_SECTORS)) * SECTOR_BYTES
 
     def _survive(self, inode: _Inode, position: int, data: bytes | None, keep: Keep, *, is_last: bool) -> None:
         if keep is Keep.NONE:

@@ -27,9 +27,11 @@ class Process:
 
     def __init__(self, loop: SimLoop, name: str) -> None:
         self.loop, self.name = loop, name
+        self.host = "127.0.0.1"  # where its connections come from
         self.is_dead = False
         self.is_paused = False
         self.clock_offset_ms = 0
+        self.clock_drift = 0.0  # the share by which the clock runs fast
         self.context = copy_context()
         self.context.run(PROCESS.set, self)
         self.died: asyncio.Future[None] = loop.create_future()

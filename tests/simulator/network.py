@@ -46,7 +46,7 @@ class SimTransport(asyncio.Transport):
         self._deliver_at = 0.0
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return {"peername": ("127.0.0.1", 40000), "sockname": ("127.0.0.1", 9092)}.get(name, default)
+        return {"peername": (self.peer.owner.host, 40000), "sockname": ("127.0.0.1", 9092)}.get(name, default)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self.protocol = protocol
@@ -147,6 +147,7 @@ class SimNetwork:
         self.blocked: dict[tuple[str, str], float] = {}  # (from, to): nothing goes that way before this moment
         self.counts: dict[str, int] = {}
         self.has_shortcut = False  # what a broker sends to itself goes over the network, delays and all
+        self.happens: Callable[[str], bool] = lambda kind: True  # whether a fault of this kind may be, now
         self.hold: Callable[[SimTransport, bytes], float | None] | None = None  # a test's own delay of a chunk, seconds
         self._next_port = 20000
         self._next_serial = 0
@@ -164,15 +165,15 @@ class SimNetwork:
     def send(self, sender: SimTransport, data: bytes) -> None:
         faults, draw = self.faults, self.random.random
         internal = sender.owner is sender.peer.owner
-        if not internal and draw() < faults.cut:
+        if not internal and draw() < faults.cut and self.happens("cut"):
             self.count("cut")
             self.cut(sender)
             return
         delay = self.random.expovariate(1 / faults.delay_mean)
-        if draw() < faults.slow:
+        if draw() < faults.slow and self.happens("slow"):
             self.count("slow")
             delay += self.random.uniform(0, faults.slow_delay)
-        late = not internal and draw() < faults.late
+        late = not internal and draw() < faults.late and self.happens("late")
         if late:
             self.count("late")
             delay += self.random.uniform(0, faults.late_delay)

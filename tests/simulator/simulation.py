@@ -9,6 +9,7 @@ import asyncio
 import gc
 import hashlib
 import logging
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +57,7 @@ from tests.simulator.group_life import GroupWork
 from tests.simulator.history import History, Outcome
 from tests.simulator.injector import Injector
 from tests.simulator.loop import PROCESS, Process, SimLoop, run_simulated
+from tests.simulator.strangers.crowd import Crowd, check_nothing_kept, prepare
 from tests.simulator.workload import Workload
 
 END_SECONDS = 40.0  # longer than any client waits for anything
@@ -80,11 +82,19 @@ class Verdict:
     virtual_seconds: float = 0.0
     transitions: dict[str, int] = field(default_factory=dict)
     error_counts: dict[int, int] = field(default_factory=dict)
+    strange_request_count: int = 0
+    events: list[str] = field(default_factory=list)  # every single fault that happened
+    changes: str = ""  # to what the seed draws (`shrink.py`)
+
+    @property
+    def event_count(self) -> int:
+        """How much happened: faults, transactions of clients, requests of strangers."""
+        return len(self.events) + sum(self.outcomes.values()) + self.strange_request_count
 
     @property
     def repeat(self) -> str:
         """The line that runs it again."""
-        return f"make sim SEED={self.seed} PROFILE={self.profile}"
+        return f"make sim SEED={self.seed} PROFILE={self.profile}" + (f" WITH='{self.changes}'" if self.changes else "")
 
 
 def run_seed(seed: int, profile: str = "default", *, options: FaultOptions | None = None) -> Verdict:
@@ -100,7 +110,7 @@ def run_seed(seed: int, profile: str = "default", *, options: FaultOptions | Non
 
     with _no_collector(), _quiet_logs(), archiving(archive):
         run_simulated(f"{profile} {seed}", main)
-    return simulation[0].verdict(seed, profile)
+        return simulation.pop().verdict(seed, profile)
 
 
 @contextmanager
@@ -108,12 +118,15 @@ def _no_collector() -> Iterator[None]:
     # A collection runs finalizers at a moment that depends on everything else in the process.
     was_enabled = gc.isenabled()
     gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-        gc.collect()
+    with warnings.catch_warnings():
+        # A handler that a kill keeps from its first step leaves the coroutine that it was to await.
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+        try:
+            yield
+        finally:
+            gc.collect()
+            if was_enabled:
+                gc.enable()
 
 
 @contextmanager
@@ -142,6 +155,8 @@ class _Simulation:
         self.copies: dict[str, list[str]] = {}  # reader -> what it read of the copies
         self.transitions = Counter[str]()
         self.injector = Injector(self.cluster)
+        self.crowd = Crowd(self.cluster)
+        self.misdirected_count = 0
         self.cluster.note(f"seed {seed}, {options.profile}: {options.describe()}")
 
     async def run(self) -> None:
@@ -159,8 +174,10 @@ class _Simulation:
         watching = self.loop.create_task(cluster.watch())
         self.workload.start()
         self.group_work.start()
+        self.crowd.start()
         self.injector.start()
         await self.workload.finished(self.options.seconds)
+        self.crowd.leave()
         await self.injector.heal()
         await self.workload.end(END_SECONDS)
         await self.workload.recover_two_phase()
@@ -186,6 +203,8 @@ class _Simulation:
             await broker.topics.create_automatically(COPIES)
         if self.options.has_compacted_topic:
             await self._create_compacted(broker)
+        if self.options.strangers:
+            await prepare(broker, self.options.strangers)
         if self.options.first_epoch >= 0:
             for slot in range(self.options.clients + self.options.two_phase_clients):
                 await self._prime(f"client-{slot}")
@@ -265,7 +284,9 @@ class _Simulation:
         whole = uncleaned(logs, self.archive)
         self._found("log", check_logs(whole, is_final=True))
         self._check_cleaning(logs, whole)
+        self._found("refusals", check_nothing_kept(cluster.disk))
         self.transitions.update(transitions_of(whole.coordinator))
+        self.misdirected_count = cluster.disk.misdirected_count
         synced = cluster.disk.copy_of_synced(cluster.seed)
         cluster.end_broker()
         cluster.disk = synced
@@ -378,10 +399,15 @@ class _Simulation:
                 continue
             self.cluster.found("internal", f"{context.get('message')}: {error!r}")
 
-    def _cleanings(self) -> dict[str, int]:
+    def _further_counts(self) -> dict[str, int]:
         if self.cluster.broker is not None:
             self.cluster.take_figures(self.cluster.broker)
-        return {"cleaning": self.cluster.cleaning_count} if self.cluster.cleaning_count else {}
+        found = {
+            "cleaning": self.cluster.cleaning_count,
+            "misdirected unsynced write": self.misdirected_count + self.cluster.disk.misdirected_count,
+            "clock drift": int(self.options.clock_drift != 0),
+        }
+        return {kind: count for kind, count in found.items() if count}
 
     def verdict(self, seed: int, profile: str) -> Verdict:
         cluster = self.cluster
@@ -390,7 +416,7 @@ class _Simulation:
             digest.update(line.encode())
         for path, content in cluster.disk.snapshot(DATA).items():
             digest.update(path.encode() + content)
-        cleanings = self._cleanings()
+        further = self._further_counts()
         outcomes: dict[str, int] = {}
         for transaction in self.history.transactions:
             name = transaction.outcome.value if transaction.outcome else "open"
@@ -402,9 +428,11 @@ class _Simulation:
             cluster.trace,
             digest.hexdigest()[:16],
             self.history.lines,
-            {**cluster.fault_counts, **cluster.network.counts, **cleanings},
+            {**cluster.fault_counts, **cluster.network.counts, **further},
             outcomes,
             self.loop.time(),
             dict(self.transitions),
             dict(cluster.error_counts),
+            cluster.strange_request_count,
+            cluster.events,
         )
