@@ -37,6 +37,13 @@ class Disk(SimFiles):
         self.has_lost_names |= fault is not None and (is_data_directory or path.endswith(f"/{MARKER}"))
         return fault
 
+    def read(self, what: str, path: str) -> None:
+        try:
+            super().read(what, path)
+        except StorageError:
+            self.has_failed = True
+            raise
+
     def crash(self, keep: Keep = Keep.RANDOM) -> None:
         super().crash(keep)
         self.has_lost_names = False
