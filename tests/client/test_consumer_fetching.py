@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from oncelog import Consumer, TopicPartition
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import ApiKey
@@ -90,5 +92,25 @@ def test_the_rack_is_told():
             consumer.assign([ZERO])
             await polled(consumer, 1)
             assert broker.requests(ApiKey.FETCH)[0].rack_id == "r"
+
+    run(work)
+
+
+@pytest.mark.parametrize("call", [Consumer.poll, Consumer.poll_arrow])
+def test_the_next_fetch_leaves_before_the_application_works(call):
+    """What was handed out is not waited for: broker and application work at the same time."""
+
+    def on_its_way(consumer):
+        (broker,) = [each for each in consumer.metrics().brokers if each.node_id == 1]
+        return broker.request_count - broker.response_count
+
+    async def work():
+        broker = ScriptedBroker()
+        broker.append("t", 0, build_batch([(0, None, b"v", ())]))
+        async with consumer_of(broker) as consumer:
+            consumer.assign([ZERO])
+            found = await call(consumer)
+            assert len(found) == 1
+            assert on_its_way(consumer) == 1
 
     run(work)

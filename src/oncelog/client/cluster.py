@@ -149,6 +149,13 @@ class Cluster:
             task.add_done_callback(lambda _: when_open())
         return None
 
+    def ready_connection(self, node: Node, lane: str) -> Connection | None:
+        """The connection, if a request can leave on it at once."""
+        if self.is_closed or not self._is_connected(node, lane):
+            return None
+        connection = self._connections[node, lane].result()
+        return connection if connection.may_write else None
+
     async def _connect(self, node: Node) -> Connection:
         loop = asyncio.get_running_loop()
         not_before, backoff = self._refused.get(node, (0.0, None))

@@ -148,6 +148,11 @@ class Connection(asyncio.Protocol):
         version = self.versions.choose(api_key, version_min, version_max)
         return self._start(message, api_key, version, timeout_ms), version
 
+    @property
+    def may_write(self) -> bool:
+        """Whether a request may be sent now: the transport has room and the broker asked for no pause."""
+        return self._may_write.is_set() and not self.is_closed
+
     def is_throttled(self, when_free: Callable[[], None]) -> bool:
         """Whether the broker asked for a pause (KIP-219): then `when_free` is called at its end, once."""
         if self._throttled_until <= asyncio.get_running_loop().time():

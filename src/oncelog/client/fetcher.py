@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client.cluster import VERSION_MAX, Cluster
@@ -72,6 +73,27 @@ _ASK_AGAIN = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetch:
+    """A request, and what it was made of."""
+
+    asked: dict[TopicPartition, Position]
+    versions: dict[TopicPartition, int]
+    ids: dict[str, bytes] | None
+    session: ClientFetchSession
+    request: FetchRequest
+    version_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request on its way."""
+
+    fetch: _Fetch
+    answer: asyncio.Future[FetchResponse]
+    version: int
 
 
 class Fetcher:
@@ -137,7 +159,8 @@ class Fetcher:
                 for topic_partition in wanted:
                     self._positions.of(topic_partition).is_fetching = True
                 asked = {tp: self._positions.of(tp) for tp in self._rotated(wanted)}
-                self._cluster.tasks.start(self._fetch(node, lane, asked), name=f"oncelog-fetch-{node.node_id}")
+                sent = self._send_at_once(node, lane, asked)
+                self._cluster.tasks.start(self._fetch(node, lane, asked, sent), name=f"oncelog-fetch-{node.node_id}")
 
     async def _check_positions(self, node: Node, asked: dict[TopicPartition, Position]) -> None:
         try:
@@ -156,12 +179,47 @@ class Fetcher:
         first = self._next_first % len(partitions)
         return partitions[first:] + partitions[:first]
 
-    async def _fetch(self, node: Node, lane: str, looked_at: dict[TopicPartition, Position]) -> None:
-        # Between the look and this step a position may have been reset, or its partition given away.
-        asked = {tp: position for tp, position in looked_at.items() if position.offset is not None}
+    def _new_request(self, node: Node, lane: str, asked: dict[TopicPartition, Position]) -> _Fetch:
+        versions = {tp: position.version for tp, position in asked.items()}
+        ids = self._cluster.view.topic_ids({tp.topic for tp in asked})
+        session = self._sessions.setdefault((node, lane), ClientFetchSession())
+        return _Fetch(asked, versions, ids, session, self._request(session, asked, ids), VERSION_MAX if ids else 12)
+
+    def _send_at_once(self, node: Node, lane: str, asked: dict[TopicPartition, Position]) -> _Sent | None:
+        """Where the connection is open the request leaves now: the broker works while the application does."""
+        connection = self._cluster.ready_connection(node, lane)
+        if connection is None:
+            return None
+        fetch = self._new_request(node, lane, asked)
         try:
+            answer, version = connection.start_request(
+                fetch.request, version_max=fetch.version_max, timeout_ms=self._timeout_ms
+            )
+        except KafkaError:
+            fetch.session.unanswered()
+            return None  # the other way will say why
+        answer.add_done_callback(_seen)
+        return _Sent(fetch, answer, version)
+
+    @property
+    def _timeout_ms(self) -> int:
+        return self._config.request_timeout_ms + self._config.fetch_max_wait_ms
+
+    async def _fetch(
+        self, node: Node, lane: str, looked_at: dict[TopicPartition, Position], sent: _Sent | None
+    ) -> None:
+        try:
+            if sent is not None:
+                await self._receive(node, sent.fetch, _answered(sent))
+                return
+            # Between the look and this step a position may have been reset, or its partition given away.
+            asked = {tp: position for tp, position in looked_at.items() if position.offset is not None}
             if asked:
-                await self._fetch_from(node, lane, asked)
+                fetch = self._new_request(node, lane, asked)
+                answered = self._cluster.request_with_version(
+                    node, fetch.request, version_max=fetch.version_max, timeout_ms=self._timeout_ms, lane=lane
+                )
+                await self._receive(node, fetch, answered)
         finally:
             self._busy.discard((node, lane))
             for position in looked_at.values():
@@ -169,18 +227,10 @@ class Fetcher:
             self.wake()
             self.arrived.set()
 
-    async def _fetch_from(self, node: Node, lane: str, asked: dict[TopicPartition, Position]) -> None:
-        versions = {tp: position.version for tp, position in asked.items()}
-        ids = self._cluster.view.topic_ids({tp.topic for tp in asked})
-        session = self._sessions.setdefault((node, lane), ClientFetchSession())
+    async def _receive(self, node: Node, fetch: _Fetch, answered: Awaitable[tuple[FetchResponse, int]]) -> None:
+        asked, ids, session = fetch.asked, fetch.ids, fetch.session
         try:
-            response, version = await self._cluster.request_with_version(
-                node,
-                self._request(session, asked, ids),
-                version_max=VERSION_MAX if ids else 12,
-                timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
-                lane=lane,
-            )
+            response, version = await answered
         except KafkaError as error:
             session.unanswered()
             self._failed(asked, error)
@@ -192,7 +242,7 @@ class Fetcher:
             elif response.error_code:
                 self._failed(asked, error_for(response.error_code, f"Fetch from {node.host}:{node.port}"))
             else:
-                self._take_response(node, asked, versions, response, names)
+                self._take_response(node, asked, fetch.versions, response, names)
 
     def _request(
         self, session: ClientFetchSession, asked: dict[TopicPartition, Position], ids: dict[str, bytes] | None
@@ -370,8 +420,14 @@ class Fetcher:
                 raise
             moved = True
         if moved:
-            self.wake()
+            self._go_on()
         return taken, moved
+
+    def _go_on(self) -> None:
+        """Something was handed out: what is empty now is asked for at once, before the application works on it."""
+        if any(not position.is_supplied for position in self._positions.by_partition.values()):
+            self._start_fetches(self._cluster.now_ms())
+        self.wake()
 
     def _take_into(self, taken: list[ConsumerRecord], count_max: int) -> bool:
         moved = False
@@ -484,8 +540,18 @@ class Fetcher:
             self._skip_hidden(position)
             self._give_way(topic_partition, position)
         if moved:
-            self.wake()
+            self._go_on()
         return taken, moved
+
+
+async def _answered(sent: _Sent) -> tuple[FetchResponse, int]:
+    return await sent.answer, sent.version
+
+
+def _seen(answer: asyncio.Future[FetchResponse]) -> None:
+    """Who waits for it may be cancelled before it begins to wait: an error is nobody's then."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _first(position: Position) -> tuple[RecordBatch, bool]:
