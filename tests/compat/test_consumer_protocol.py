@@ -126,8 +126,11 @@ def test_a_static_member_comes_back_to_its_partitions(server):
     run(server, scenario, **QUICK)
 
 
-@pytest.mark.compat  # ten seconds pass before a broker looks for new topics again
-def test_a_pattern_finds_topics_that_come_later(server):
+@pytest.mark.compat
+def test_a_pattern_finds_topics_that_come_later(server, monkeypatch):
+    """Ten seconds pass before Apache Kafka looks for new topics again, and before this broker does, but here."""
+    monkeypatch.setattr("oncelog.core.consumer_group_change.REGEX_RESOLVE_INTERVAL_MIN_MS", 300)
+
     async def scenario(world: World) -> None:
         first = await world.topic(1, "one")
         async with world.consumer(group_id=f"{world.name}-g", group_protocol="consumer") as consumer:
