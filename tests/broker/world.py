@@ -201,7 +201,11 @@ def visible(data: Any) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def broker_and_client(directory: Any, **config: object) -> AsyncIterator[tuple[Broker, Client]]:
-    """A started broker on `directory` with config keys in snake case, and one connection to it."""
+    """A started broker on `directory` with config keys in snake case, and one connection to it.
+
+    It holds what must wait for markers as long as they take: a slow disk must not make CONCURRENT_TRANSACTIONS of it.
+    """
+    config = {"add_partitions_to_txn_retry_backoff_max_ms": 1000 * TIMEOUT_S} | config
     async with Broker(str(directory), keys(config)) as broker:
         client = await Client.connect(broker)
         try:

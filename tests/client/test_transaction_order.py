@@ -14,6 +14,7 @@ from oncelog import sync
 from oncelog.errors import ConfigurationError
 from oncelog.testing import TestBroker
 from oncelog.types import TopicPartition
+from tests.committed import wait_for_markers
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +111,7 @@ def test_arrow_batches_and_more_than_fits_into_memory(broker: TestBroker) -> Non
                 a.flush()
                 b.flush()
         a.commit_transaction()
+        wait_for_markers(broker.bootstrap_servers)  # their order is that of the commits
         b.commit_transaction()
     with consumer(broker, "ordered-disk", transaction_order_memory_bytes=50_000) as reader:
         found: list[bytes] = []

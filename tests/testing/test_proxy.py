@@ -63,6 +63,7 @@ def test_a_refused_request_is_tried_again():
         async with producer(proxy) as client:
             await commit(client, b"1")
         assert proxy.seen["EndTxn"] == 3
+        assert proxy.pending_count == 0
 
     run(scenario)
 
@@ -100,8 +101,8 @@ def test_a_lost_request_or_answer_changes_nothing(api, after):
             await commit(client, b"1")
             await commit(client, b"2")
         assert await committed(proxy, 2) == [b"1", b"2"]
-        # A repeated EndTxn that comes before the markers are written is told CONCURRENT_TRANSACTIONS, and comes again.
-        assert proxy.seen[api] == 3 if api == "Produce" else proxy.seen[api] >= 3
+        # What comes before the markers are written is told CONCURRENT_TRANSACTIONS, and comes again.
+        assert proxy.seen[api] >= 3
 
     run(scenario)
 
