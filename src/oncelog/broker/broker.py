@@ -111,7 +111,14 @@ class Broker:
             interval_ms=self.config.flush_interval_ms,
         )
         self.metrics.show_histogram("sync_commits", self.flusher.commits)
-        self.store = MetadataStore(files, self._data_dir, self.host.syncer, clock, self.tasks)
+        self.store = MetadataStore(
+            files,
+            self._data_dir,
+            self.host.syncer,
+            clock,
+            self.tasks,
+            lambda: self.config.metadata_log_max_record_bytes_between_snapshots,
+        )
         self.store.on_change = self._metadata_changed
         self.authorization = self._authorization()
         self.partitions = Partitions(

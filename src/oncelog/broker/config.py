@@ -79,6 +79,7 @@ class BrokerConfig:
     authorizer_class_name: str = _text("", "", STANDARD_AUTHORIZER)
     super_users: str = _text("")
     allow_everyone_if_no_acl_found: bool = _bool(False)
+    metadata_log_max_record_bytes_between_snapshots: int = _long(20_971_520, least=1)
     # topics
     auto_create_topics_enable: bool = _bool(True)
     delete_topic_enable: bool = _bool(True)

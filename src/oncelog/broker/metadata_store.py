@@ -3,6 +3,9 @@
 A change is appended as one batch, synced whatever the flush policy, then applied. Changes are made one at a time, so
 what was decided on the metadata still holds when it is written. A cluster of several brokers will put another store
 behind the same methods.
+
+The log does not grow for ever: when it is large, what holds now is written into a segment of its own, and the segments
+before it go. Records that say what holds already change nothing, so a crash on the way needs no cure.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import takewhile
 
-from oncelog.core.cluster_metadata import ClusterMetadata
+from oncelog.core.cluster_metadata import ClusterMetadata, snapshot_records
 from oncelog.core.partition import Partition
 from oncelog.core.topic_admin import Refusal
 from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
@@ -32,12 +35,24 @@ _log = logging.getLogger("oncelog.metadata")
 
 DIRECTORY = "__cluster_metadata-0"
 READ_SIZE_BYTES = 1_048_576
+SIZE_BYTES_MAX = 20_971_520
+SNAPSHOT_BATCH_COUNT = 1_000
 
 
 class MetadataStore:
     """Keeps `metadata` in step with its log."""
 
-    def __init__(self, files: OpenFiles, data_directory: str, syncer: Syncer, clock: Clock, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        files: OpenFiles,
+        data_directory: str,
+        syncer: Syncer,
+        clock: Clock,
+        tasks: Tasks,
+        size_bytes_max: Callable[[], int] = lambda: SIZE_BYTES_MAX,
+    ) -> None:
+        self._size_bytes_max = size_bytes_max
+        self._snapshot_size_bytes = 0  # of the last one; what holds may be larger than the limit
         self.metadata = ClusterMetadata()
         self.on_change: Callable[[Sequence[MetadataRecord]], None] | None = None
         self._files = files
@@ -116,28 +131,57 @@ class MetadataStore:
         # The error is a result: this task's failure would be the broker's end.
         log = self._log
         assert log is not None
-        now_ms = self._clock.now_ms()
-        batch = RecordBatch(build_batch([(now_ms, None, record_to_value(record), ()) for record in records]))
-        batch.set_offsets(log.log_end_offset, 0)
         try:
-            log.append(
-                batch.data,
-                base_offset=batch.base_offset,
-                last_offset=batch.last_offset,
-                max_timestamp=batch.max_timestamp,
-                now_ms=now_ms,
-            )
-            end_offset = log.log_end_offset
-            await self._syncer.sync(log.files_to_sync())
+            self._write(log, records)
+            await self._sync(log)
         except StorageError as error:
             log.fail(error)
             return error
-        log.mark_synced(end_offset)
         for record in records:
             self.metadata.apply(record)
         if self.on_change is not None:
             self.on_change(records)
+        if log.size_bytes > max(self._size_bytes_max(), 2 * self._snapshot_size_bytes):
+            try:
+                await self._begin_anew(log)
+            except StorageError as error:  # the change itself is stored
+                log.fail(error)
+                _log.critical("the cluster's metadata takes no changes until a restart: %s", error)
         return None
+
+    def _write(self, log: PartitionLog, records: Sequence[MetadataRecord]) -> None:
+        now_ms = self._clock.now_ms()
+        batch = RecordBatch(build_batch([(now_ms, None, record_to_value(record), ()) for record in records]))
+        batch.set_offsets(log.log_end_offset, 0)
+        log.append(
+            batch.data,
+            base_offset=batch.base_offset,
+            last_offset=batch.last_offset,
+            max_timestamp=batch.max_timestamp,
+            now_ms=now_ms,
+        )
+
+    async def _sync(self, log: PartitionLog) -> None:
+        end_offset = log.log_end_offset
+        await self._syncer.sync(log.files_to_sync())
+        log.mark_synced(end_offset)
+
+    async def _begin_anew(self, log: PartitionLog) -> None:
+        """Write what holds now into a new segment, then give up those before it, the oldest first. Raises StorageError."""
+        log.roll()
+        first_offset = log.log_end_offset
+        records = snapshot_records(self.metadata)
+        for at in range(0, len(records), SNAPSHOT_BATCH_COUNT):
+            self._write(log, records[at : at + SNAPSHOT_BATCH_COUNT])
+        await self._sync(log)
+        log.recovery_point_stored(log.recovery_point)
+        for segment in log.segments[:-1]:
+            # One by one, each name's end durable before the next goes: a gap would be taken for a lost end.
+            log.delete_records_before(min(segment.end_offset, first_offset))
+            log.remove_deleted()
+            await self._sync(log)
+        self._snapshot_size_bytes = log.size_bytes
+        _log.info("the log of the cluster's metadata begins anew at offset %d, %d records", first_offset, len(records))
 
     def close(self) -> bool:
         """Close the log cleanly; whether that could be (a failed one may end in half a batch). Raises StorageError."""
