@@ -20,7 +20,8 @@ CTRL_C = 130
 
 def main() -> int:
     options = _options()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job has SIGINT ignored, and so its children
+        signal.signal(number, signal.default_int_handler)
     work = {"run": run, "report": report, "soak": soak, "record": record}
     return work[options.verb](options)
 

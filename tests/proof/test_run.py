@@ -155,9 +155,7 @@ def step(name: str, program: str, leaves: str = "") -> Step:
     return Step(name, command, leaves)
 
 
-COUNTS = (
-    "__import__('json').dump({{'seeds':60,'anomalies':0,'faults':{{'cut':2}}}},open(__import__('sys').argv[2],'w'))"
-)
+COUNTS = "__import__('json').dump({{'seeds':3,'anomalies':0,'faults':{{'cut':2}}}},open(__import__('sys').argv[2],'w'))"
 FINDS = (
     "__import__('os').path.exists('{mark}')and(print('seed',{{seed}}),__import__('sys').exit(1))"
     "or({counts},open('{mark}','w'))"
@@ -172,7 +170,7 @@ def soak(tmp_path, seconds, **programs) -> Soak:
 def test_a_soak_ends_with_its_time_and_counts(tmp_path, capsys):
     evidence = soak(tmp_path, 0.01, sim=COUNTS).run()
     assert evidence.verdict == PASSED
-    assert evidence.figures["simulated seeds"] == SEEDS_OF_A_STEP
+    assert evidence.figures["simulated seeds"] == 3
     assert evidence.figures["first seed"] == 1000
     assert evidence.figures["faults"] == {"simulated: cut": 2}
     assert load("soak", tmp_path / "proof") == evidence
@@ -207,8 +205,26 @@ def test_ctrl_c_ends_a_soak_with_what_it_has(tmp_path):
         interrupt.join()
         signal.signal(signal.SIGINT, before)
     assert evidence.verdict == INTERRUPTED
-    assert "60 simulated seeds" in evidence.line
+    assert "3 simulated seeds" in evidence.line
     assert "ended by hand" in evidence.line
+
+
+def test_a_finding_in_a_step_that_ctrl_c_ended_is_told(tmp_path):
+    mark = tmp_path / "waits"
+    words = "'FAILED;'+chr(32)+'again'+chr(32)+'with:'+chr(32)+'this'"
+    waits = f"print({words},flush=True),open('{mark}','w').close(),__import__('time').sleep(1000)"
+    interrupt = threading.Thread(
+        target=lambda: (wait_for(mark.exists), signal.raise_signal(signal.SIGINT)), daemon=True
+    )
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt.start()
+    try:
+        evidence = soak(tmp_path, 1e6, sim=waits).run()
+    finally:
+        interrupt.join()
+        signal.signal(signal.SIGINT, before)
+    assert evidence.verdict == FAILED
+    assert "FAILED; again with: this" in evidence.line
 
 
 def test_totals_add_up_over_every_kind_of_step():
