@@ -74,7 +74,7 @@ def git(*arguments: str, root: pathlib.Path = ROOT) -> str:
 def source_now() -> Source:
     """The source as it is now."""
     commit, tree = git("rev-parse", "HEAD"), git("rev-parse", "HEAD:src")
-    changes = git("status", "--porcelain", "--untracked-files=no", "--", "src", "tests")
+    changes = git("status", "--porcelain", "--", "src") + git("status", "--porcelain", "-uno", "--", "tests")
     return Source(commit or "unknown", tree or "unknown", bool(changes))
 
 

@@ -80,6 +80,8 @@ def target(name: str) -> str:
 def age(evidence: Evidence, now: Source) -> tuple[str, bool]:
     """How its source differs from that of now, in words; True when src/ is another one."""
     then = evidence.source
+    if "unknown" in (then.commit, now.commit):
+        return "of a source that nobody named (no git)", False
     if then == now:
         return "", False
     count = commits_between(then.commit, now.commit)

@@ -209,6 +209,10 @@ def test_what_is_old_or_cut_short_is_marked(changed, says):
     assert says in page(all_good() | changed, [], NOW)
 
 
+def test_without_git_nobody_knows_what_was_examined():
+    assert "of a source that nobody named" in page({"sim": run("sim", figures=SIM)}, [], Source())
+
+
 def test_what_was_not_run_is_named():
     runs = all_good()
     del runs["chaos"], runs["power"]
