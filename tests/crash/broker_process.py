@@ -15,7 +15,7 @@ from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 from oncelog.wire.record_batch import build_batch
 from tests.ports import free_port
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0  # for a hang
 PRODUCE_VERSION = 9
 
 

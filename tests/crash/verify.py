@@ -26,7 +26,7 @@ from tests.crash.workers import ATTEMPTS, DECISIONS, GROUP, TOPICS
 View = dict[str, list[tuple[int, int]]]  # key: (offset, value) in the order of offsets
 PLACES = [TopicPartition(topic, partition) for topic, count in TOPICS.items() for partition in range(count)]
 FINISHED = {"Empty", "CompleteCommit", "CompleteAbort", "Dead"}
-SETTLE_S = 10.0
+SETTLE_S = 60.0  # for a hang
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 from oncelog.wire.api import APIS, Api
 from oncelog.wire.frame import decode_response, encode_request, response_correlation_id
 
-TIMEOUT_S = 15.0
+TIMEOUT_S = 60.0  # for a hang
 API_NAMED = {api.name: api for api in APIS.values()}
 
 

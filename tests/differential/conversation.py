@@ -17,13 +17,13 @@ from oncelog.errors import ErrorCode
 from oncelog.wire.control_records import COMMIT
 from oncelog.wire.record_batch import Codec, RecordBatch, batches, build_batch
 from tests.differential.asking import AskVerb
-from tests.differential.connection import Connection, ConnectionClosed, NoReply
+from tests.differential.connection import TIMEOUT_S, Connection, ConnectionClosed, NoReply
 from tests.differential.group_verbs import GroupVerbs
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LABELS = ("RU", "RC")
 AGE_MS = 600_000  # data is stamped minutes back: older data would roll the segment at a marker
-WAIT_S = 15.0
+WAIT_S = 60.0  # for a hang
 PAUSE_S = 0.005
 _runs = itertools.count()
 
@@ -551,7 +551,7 @@ class Conversation(GroupVerbs, AskVerb):
         data: bytes,
         answers: tuple[str, int] | None = None,
         shows: Callable[[Any], str] = str,
-        timeout_s: float = 2.0,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         """Send bytes on a connection of their own and say what becomes of it."""
         connection = self.connection()

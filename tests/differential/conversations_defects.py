@@ -97,7 +97,7 @@ def null_records_are_never_answered(x: Conversation) -> None:
         request = produce_request(t, 0, b"", v=v)
         request["topic_data"][0]["partition_data"][0]["records"] = None
         frame = x.connection().frame("Produce", v, request)
-        x.probe(f"null records v{v}", frame, ("Produce", v), partition_error)
+        x.probe(f"null records v{v}", frame, ("Produce", v), partition_error, timeout_s=20)
 
 
 def partition_error(reply: Any) -> str:

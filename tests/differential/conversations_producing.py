@@ -105,7 +105,7 @@ def produce_acks_zero(x: Conversation) -> None:
     produce(x.name("nosuch"), b"c")
     try:
         connection.send("ApiVersions", 2, {})
-        connection.receive("ApiVersions", 2, timeout_s=2)
+        connection.receive("ApiVersions", 2)
         x.say("after an acks=0 error", "OPEN")
     except (ConnectionClosed, ConnectionError):
         x.say("after an acks=0 error", "CLOSED")

@@ -22,13 +22,13 @@ def three(x: Conversation) -> tuple[str, Any, Any, Any]:
 def waiting_fetch(
     x: Conversation, topic: str, isolation_level: int, meanwhile: Callable[[], object]
 ) -> tuple[Any, bool]:
-    """A fetch that waits six seconds for data, what happens meanwhile; its answer, and whether it came early."""
+    """A fetch that waits twelve seconds for data, what happens meanwhile; its answer, and whether it came early."""
     connection, answers = x.connection(), []
     began = time.monotonic()
 
     def ask() -> None:
-        found = x.fetch_partition(topic, 0, 0, isolation_level, wait_ms=6000, connection=connection)
-        answers.append((found, time.monotonic() - began < 4))
+        found = x.fetch_partition(topic, 0, 0, isolation_level, wait_ms=12_000, connection=connection)
+        answers.append((found, time.monotonic() - began < 10))
 
     thread = threading.Thread(target=ask)
     thread.start()

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0  # for a hang
 
 
 def program(name: str) -> str | None:
@@ -69,7 +69,7 @@ class PostgreSql:
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """SIGINT: a fast shutdown; SIGQUIT: as after a crash."""
         self.process.send_signal(how)
-        self.process.wait(30)
+        self.process.wait(START_TIMEOUT_S)
 
 
 @contextlib.contextmanager
