@@ -54,11 +54,10 @@ class Knife:
         loses, self.loses = self.loses, ""
         if loses == "request":
             raise ConnectionError("the request is lost")
-        if self.point == "inside commit":
-            self.strike_later()
+        striker = self.strike_later() if self.point == "inside commit" else None
         result = work()
-        if self.point == "inside commit":
-            time.sleep(1)  # it strikes, if later than the commit's end
+        if striker is not None:
+            striker.join()  # it strikes, if later than the commit's end
         if loses == "answer":
             raise ConnectionError("the answer is lost")
         self.at("after commit")
@@ -85,8 +84,10 @@ class Knife:
             setattr(sync.Producer, method, _wrapped(self, step, original))
         sync.Producer.begin_completing = _behind(self, sync.Producer.begin_completing)  # type: ignore[method-assign]
 
-    def strike_later(self) -> None:
-        threading.Thread(target=self._strike, daemon=True).start()
+    def strike_later(self) -> threading.Thread:
+        striker = threading.Thread(target=self._strike, daemon=True)
+        striker.start()
+        return striker
 
 
 def _wrapped(knife: Knife, step: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -172,7 +173,7 @@ class Life:
     def writer_of(self, database: Any) -> DualWriter[Any]:
         config = {"bootstrap_servers": self.broker, "request_timeout_ms": 5000, "retry_backoff_ms": 10}
         wrapped = KnifeDatabase(database, self.knife)
-        return DualWriter(wrapped, transactional_id=self.name, recovery_timeout_ms=15_000, **config)
+        return DualWriter(wrapped, transactional_id=self.name, recovery_timeout_ms=60_000, **config)
 
     def put(self, writer: DualWriter[Any], value: int) -> str:
         """Write one value in the KIP's order; what the caller is told."""
