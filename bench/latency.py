@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bench.brokers import make_topic, one_transaction, transactional
 from bench.pairs import both, percentile
-from bench.servers import Server
+from bench.servers import Server, oncelog
 from bench.table import Row
 from oncelog import Producer
 
@@ -84,10 +84,13 @@ def _clients(server: Server) -> Iterator[tuple[OurClient, TheirClient]]:
 
 
 def latency(with_kafka: bool) -> list[Row]:
-    """Median and 99th percentile of the commit, and of the whole transaction, on each broker."""
+    """Median and 99th percentile of the commit, and of the whole transaction, on each broker.
+
+    On oncelog as it comes, where both wait for the same syncs of the disk, and on one that waits for none.
+    """
     rows = []
-    with both(with_kafka) as servers:
-        for server in servers:
+    with both(with_kafka) as servers, oncelog(name="oncelog, flush.policy=os", flush_policy="os") as without_disk:
+        for server in (servers[0], without_disk, *servers[1:]):
             with _clients(server) as (ours, theirs):
                 for i in range(TURNS + 1):
                     if i == 1:  # everybody is warm

@@ -180,6 +180,11 @@ class SentRecord:
         """Whether the outcome is known."""
         return self._delivery.done()
 
+    def add_done_callback(self, callback: Callable[[SentRecord], None]) -> None:
+        """Call back once the outcome is known: `result()` has it then. From the clients' own thread, where a blocking call of
+        a client would wait for itself."""
+        self._owner.loop.call_soon_threadsafe(self._delivery.add_done_callback, lambda _: callback(self))
+
     def result(self, timeout_ms: int | None = None) -> RecordMetadata:
         """Wait for the outcome. Raises TimeoutError after `timeout_ms`."""
 
@@ -228,18 +233,18 @@ class Producer(_Blocking[AsyncProducer]):
     def send(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: Any = None,
+        key: Any = None,
         headers: Headers | Mapping[str, bytes | None] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> SentRecord:
-        """Buffer one record; `result()` of what it gives waits for the acknowledgement."""
+        """Buffer one record; `result()` of what it gives waits for the acknowledgement, `add_done_callback` does not."""
         sent = self._call(self._client.send(topic, value, key, headers, partition, timestamp_ms))
         return SentRecord(sent, self._owner)
 
     def send_many(
-        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], *, partition: int | None = None
+        self, topic: str, records: Iterable[tuple[Any, Any]], *, partition: int | None = None
     ) -> list[SentRecord]:
         """Buffer (key, value) pairs: one change of threads for all of them."""
         sent = self._call(self._client.send_many(topic, records, partition=partition))

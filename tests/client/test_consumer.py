@@ -328,3 +328,22 @@ def test_pattern_subscription():
             assert (await c.poll(200), c.assignment()) == ([], set())
 
     run(work)
+
+
+def test_mistakes_of_those_who_come_from_elsewhere():
+    with pytest.raises(TypeError, match=r"Consumer\.from_config"):
+        Consumer({"group.id": "g"})
+    with pytest.raises(TypeError, match="one by one"):
+        Consumer(["t"])
+
+    async def work():
+        broker = ScriptedBroker()
+        async with consumer(broker) as c:
+            with pytest.raises(errors.IllegalState, match="nothing to read"):
+                await c.poll()
+            c.assign([])
+            with pytest.raises(TypeError, match="whole milliseconds"):
+                await c.poll(1.0)
+            assert await c.poll(10) == []
+
+    run(work)

@@ -72,6 +72,22 @@ def test_purge(bootstrap):
         assert producer.metrics().failed_record_count == 1
 
 
+def test_callbacks(bootstrap):
+    told, both = [], threading.Semaphore(0)
+
+    def callback(sent):
+        told.append((threading.current_thread().name, sent.done(), sent.result().offset))
+        both.release()
+
+    with sync.Producer(bootstrap_servers=bootstrap) as producer:
+        first = producer.send("told", b"v", partition=0)
+        first.add_done_callback(callback)
+        assert both.acquire(timeout=60)
+        first.add_done_callback(callback)
+        assert both.acquire(timeout=60)
+    assert told == [("oncelog-sync", True, 0)] * 2
+
+
 def test_errors_are_the_same(bootstrap):
     with sync.Producer(bootstrap_servers=bootstrap, transactional_id="e") as producer:
         with pytest.raises(errors.IllegalState, match="needs an open transaction"):

@@ -152,6 +152,7 @@ def blocking() -> None:
         sent = same.send("t", b"v")
         assert_type(sent, SentRecord)
         assert_type(sent.result(1000), RecordMetadata)
+        sent.add_done_callback(lambda done: print(done.result().offset))
         assert_type(producer.send_and_wait("t", b"v"), RecordMetadata)
         assert_type(producer.purge(in_flight=False), int)
         assert_type(producer.metrics(), ProducerMetrics)

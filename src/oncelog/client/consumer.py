@@ -53,6 +53,8 @@ class Consumer(GroupPart, LogBounds):
     """
 
     def __init__(self, *topics: str, host: Host | None = None, **config: Any) -> None:
+        for topic in topics:
+            _check_topic(topic)
         self._config = ConsumerConfig.of(config)
         self._host = host or real_host()
         self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._fetcher.arrived.set())
@@ -235,6 +237,10 @@ class Consumer(GroupPart, LogBounds):
 
     async def _poll(self, timeout_ms: int, take: Callable[[], tuple[list[Any], bool]]) -> list[Any] | None:
         self._check_running()
+        if not isinstance(timeout_ms, int):
+            raise TypeError(f"timeout_ms is in whole milliseconds, not {timeout_ms!r}")
+        if not (self._topics or self._pattern or self._assigned_by_hand):
+            raise IllegalState("there is nothing to read: name topics, subscribe or assign")
         ends = asyncio.get_running_loop().time() + timeout_ms / 1000
         self._polled()
         while True:
@@ -433,3 +439,10 @@ class Consumer(GroupPart, LogBounds):
         """All topics of the cluster that are not internal."""
         await self._cluster.refresh(None)
         return {topic.name for topic in self._cluster.view.topics.values() if not topic.is_internal}
+
+
+def _check_topic(topic: object) -> None:
+    """What other clients take first: a list of topics, or a dict of the configuration."""
+    if not isinstance(topic, str):
+        hint = "; a dict of Kafka's keys goes to Consumer.from_config" if isinstance(topic, Mapping) else ""
+        raise TypeError(f"topics are given one by one, as str, not {type(topic).__name__}{hint}")

@@ -117,7 +117,8 @@ class Positions:
         """The position of an assigned partition. Raises IllegalState."""
         found = self.by_partition.get(topic_partition)
         if found is None:
-            raise IllegalState(f"{topic_partition} is not assigned to this consumer")
+            text = f"{topic_partition} is not assigned to this consumer (subscribed topics are assigned inside poll)"
+            raise IllegalState(text)
         return found
 
     def without_offset(self) -> list[TopicPartition]:

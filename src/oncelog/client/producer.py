@@ -481,7 +481,8 @@ def _as_bytes(what: str, content: Any, serializer: Callable[[Any], Any] | None =
         return content
     if isinstance(content, bytearray | memoryview):
         return bytes(content)
-    raise TypeError(f"{what} must be bytes or None, not {type(content).__name__}")
+    hint = "" if serializer is not None or what.startswith("header") else f": encode it, or set {what}_serializer"
+    raise TypeError(f"{what} must be bytes or None, not {type(content).__name__}{hint}")
 
 
 def _header_pairs(headers: Headers | Mapping[str, bytes | None]) -> tuple[tuple[str, bytes | None], ...]:
