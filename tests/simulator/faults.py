@@ -21,6 +21,7 @@ STRANGER_KINDS = (
     "quota",
     "huge",
     "producers",
+    "unloadable",
 )
 LAST_EPOCH = 32767
 DAY_MS = 86_400_000
@@ -148,6 +149,8 @@ def _draw_strangers(options: FaultOptions, rng: random.Random) -> None:
     share = rng.choice((0.0, 0.2, 0.5))
     options.strangers = tuple(kind for kind in STRANGER_KINDS if rng.random() < share)
     options.stranger_think_mean = rng.choice((0.1, 0.3, 0.8))
+    if "unloadable" in options.strangers:
+        options.has_shortcut = False  # the broker asks itself over the network
 
 
 def _draw_network(options: FaultOptions, rng: random.Random, *, share: float) -> None:

@@ -172,6 +172,7 @@ class _Simulation:
         assert await cluster.start_broker()
         await self._prepare()
         watching = self.loop.create_task(cluster.watch())
+        await self.crowd.before_all()
         self.workload.start()
         self.group_work.start()
         self.crowd.start()

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.simulator.checkers.coverage import CODES, IMPOSSIBLE, POSSIBLE, SEEDS_THAT_REACH_ALL, TRANSITIONS, Coverage
 from tests.simulator.faults import STRANGER_KINDS, calm
 from tests.simulator.simulation import run_seed
-from tests.simulator.strangers.crowd import STORIES, TABLES
+from tests.simulator.strangers.crowd import STORIES, TABLES, UNLOADABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "simulator.md"
 EVERYTHING = Coverage(dict.fromkeys(TRANSITIONS, 1), dict.fromkeys(POSSIBLE, 1))
@@ -53,4 +53,4 @@ def test_strangers_change_nothing_and_meet_what_only_they_ask_for() -> None:
 def test_the_tables_of_wrong_requests_name_each_once() -> None:
     names = [wrong.name for table in TABLES.values() for wrong in table()]
     assert len(names) == len(set(names)) > 90
-    assert set(STRANGER_KINDS) == {*TABLES, *STORIES}
+    assert set(STRANGER_KINDS) == {*TABLES, *STORIES, UNLOADABLE}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from oncelog.broker.broker import Broker
 from oncelog.core.topic_admin import Refusal, create_topic
+from oncelog.errors import KafkaError
 from oncelog.wire.log_records.cluster_metadata import ClientQuotaRecord, QuotaEntity
 from oncelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from tests.simulator.cluster import DATA, Cluster
@@ -30,6 +32,7 @@ from tests.simulator.strangers.wrong import (
 
 Ask = Callable[[Stranger], Any]
 QUOTA_CLIENT = "stranger-quota"
+UNLOADABLE = "unloadable"
 MUTATIONS_PER_SECOND = 0.05
 SEGMENT_BYTES = 1_048_576
 TABLES: dict[str, Callable[[], tuple[Wrong, ...]]] = {
@@ -49,7 +52,7 @@ STORIES: dict[str, tuple[Ask, ...]] = {
 }
 SECONDS_MEAN = {"huge": 5.0, "quota": 1.0}
 STORY_SHARE = 0.3
-assert set(STRANGER_KINDS) == {*TABLES, *STORIES}
+assert set(STRANGER_KINDS) == {*TABLES, *STORIES, UNLOADABLE}
 
 
 async def prepare(broker: Broker, kinds: tuple[str, ...]) -> None:
@@ -83,9 +86,18 @@ class Crowd:
         self.cluster = cluster
         self._processes: list[Process] = []
 
+    async def before_all(self) -> None:
+        """What can only be met while nobody has asked for any group."""
+        if UNLOADABLE in self.cluster.options.strangers:
+            process = Process(self.cluster.loop, f"stranger-{UNLOADABLE}")
+            with contextlib.suppress(KafkaError):
+                await process.start(stories.positions_that_cannot_be_loaded(Stranger(self.cluster, process)))
+
     def start(self) -> None:
         """Let them come."""
         for kind in self.cluster.options.strangers:
+            if kind == UNLOADABLE:
+                continue
             process = Process(self.cluster.loop, f"stranger-{kind}")
             if kind == "denied":
                 process.host = DENIED_HOST

@@ -5,6 +5,8 @@ The right part works with topics, groups and ids of the strangers' own, and is j
 
 from __future__ import annotations
 
+import asyncio
+
 from oncelog.errors import ErrorCode as E
 from oncelog.types import ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.messages.add_partitions_to_txn import (
@@ -26,6 +28,7 @@ KEY, OTHER = TopicPartition(STRANGE, 0), TopicPartition(STRANGE, 1)
 # Meanwhile its time may be over (clocks jump), or a retry of an earlier life may have come.
 OVERTAKEN = (E.INVALID_PRODUCER_EPOCH, E.INVALID_TXN_STATE, E.PRODUCER_FENCED, E.TRANSACTION_ABORTABLE)
 GONE = (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION, E.GROUP_ID_NOT_FOUND, E.REBALANCE_IN_PROGRESS)
+UNREADABLE_SECONDS = 0.3
 FAR = 1000  # sequences, generations and epochs away
 UNKNOWN_MAPPING = E.INVALID_PRODUCER_ID_MAPPING
 
@@ -155,6 +158,24 @@ async def a_crowd_of_topics(stranger: Stranger) -> None:
         answer = await stranger.ask(create(TOPIC, validate_only=True), 6)
         if not stranger.accepted(answer):
             stranger.refused("one topic too many", answer, E.THROTTLING_QUOTA_EXCEEDED)
+
+
+async def positions_that_cannot_be_loaded(stranger: Stranger) -> None:
+    """A transaction ends with positions of a group whose coordinator nobody has asked yet, and the disk cannot be read.
+
+    The marker is written and what it means cannot be carried out: NOT_LEADER_OR_FOLLOWER, until somebody restarts.
+    """
+    raw = RawProducer(stranger.cluster, stranger.process, "stranger-unloaded", is_new=False)
+    if await raw.init() or await raw.add_offsets("strangers-unloaded"):
+        return
+    disk = stranger.cluster.disk
+    disk.fail_reads_from(1)
+    stranger.cluster.count("disk READ_ERROR")
+    try:
+        await raw.end(commit=True)
+        await asyncio.sleep(UNREADABLE_SECONDS)
+    finally:
+        disk.fail_reads_from(None)
 
 
 async def a_huge_batch(stranger: Stranger) -> None:
