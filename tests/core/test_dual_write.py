@@ -79,6 +79,38 @@ def test_the_steps_come_in_the_order_of_the_kip() -> None:
     assert machine.phase is Phase.READY
 
 
+def test_the_caller_waits_for_everything_but_the_completion_of_what_is_decided() -> None:
+    machine = writing()
+    machine.commit()
+    for result in (MINE, True, None):
+        assert machine.next_effect() is not None
+        assert not machine.may_return
+        machine.succeeded(result)
+    assert not machine.may_return
+    assert machine.next_effect() == core.CompleteTopic(MINE)
+    assert machine.may_return
+    with pytest.raises(IllegalState, match="decided"):
+        machine.begin()
+    with pytest.raises(AssertionError):
+        machine.recover()
+    machine.abandon()
+    machine.succeeded()
+    done(machine)
+    assert (machine.phase, machine.outcome) == (Phase.READY, Outcome.COMMITTED)
+    machine.begin()
+
+
+def test_a_recovery_is_waited_for_to_its_end() -> None:
+    machine = DualWrite()
+    machine.recover()
+    results: list[Any] = [None, 4, MINE, StoredState(4, MINE), None]
+    for result in results:
+        assert machine.next_effect() is not None
+        assert not machine.may_return
+        machine.succeeded(result)
+    done(machine)
+
+
 def test_recovery_takes_over_before_it_fences_and_fences_before_it_reads() -> None:
     machine = DualWrite()
     machine.recover()

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from oncelog.testing import TestBroker
-from tests.recipes import postgresql
+from tests.recipes import mariadb, postgresql
+from tests.recipes.mariadb import MariaDb
 from tests.recipes.postgresql import PostgreSql
 from tests.recipes.stores import Store, alchemy_store, make_written, psycopg_store, rocks_store, sqlite_store
 
@@ -32,6 +33,15 @@ def postgres() -> Iterator[PostgreSql]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[MariaDb]:
+    reason = mariadb.why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    with mariadb.running() as server:
+        yield server
+
+
 KINDS = [
     "sqlite",
     "rocksdb",
@@ -41,6 +51,8 @@ KINDS = [
     "sqlalchemy sqlite sessions",
     "sqlalchemy postgresql",
     "sqlalchemy postgresql sessions",
+    "sqlalchemy mariadb",
+    "sqlalchemy mariadb sessions",
 ]
 
 
@@ -52,6 +64,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if "postgresql" in kind:
         server: PostgreSql = request.getfixturevalue("postgres")
         return alchemy_store(server.url, sessions=sessions) if "alchemy" in kind else psycopg_store(server.conninfo)
+    if "mariadb" in kind:
+        maria: MariaDb = request.getfixturevalue("mysql")
+        return alchemy_store(maria.url, sessions=sessions)
     makers: dict[str, Callable[[], Store]] = {
         "sqlite": lambda: sqlite_store(tmp_path),
         "rocksdb": lambda: rocks_store(tmp_path),

@@ -196,7 +196,7 @@ def test_databases_by_url(tmp_path: pathlib.Path) -> None:
         made.take_over("id", None)
     with open_database(f"rocksdb://{tmp_path / 'rocks'}") as database:
         assert database.read("id") == StoredState(1, PreparedTxnState())
-    with pytest.raises(ConfigurationError, match="not installed"), open_database("mysql+pymysql://u@h/d"):
+    with pytest.raises(ConfigurationError, match="not installed"), open_database("mysql+mysqlconnector://u@h/d"):
         pass
 
 

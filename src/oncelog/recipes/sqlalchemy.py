@@ -1,8 +1,8 @@
 """Dual writes through SQLAlchemy 2: PostgreSQL, SQLite, MySQL and MariaDB; connections, ORM sessions, async connections.
 
 `handle` is a Connection (Session, AsyncConnection) inside a transaction: do not commit it. `Session(bind=handle)` works.
-MySQL: a newer instance waits for one that stopped just before its commit until the server drops that connection
-(`wait_timeout`); use InnoDB with innodb_flush_log_at_trx_commit=1, the default.
+MySQL and MariaDB: rows in InnoDB, with innodb_flush_log_at_trx_commit=1 (the default) and sync_binlog=1 where there is a
+binary log: without it a commit can be lost that was acknowledged.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ states = sa.Table(
     mariadb_engine="InnoDB",
 )
 SQLITE_FULL = 2
+MYSQL = ("mysql", "mariadb")
+MYSQL_SYNCED = (1, 3)  # innodb_flush_log_at_trx_commit: at every commit (3: MariaDB's, at the prepare too)
 
 
 def _check_durable(connection: sa.Connection) -> None:
@@ -47,8 +49,38 @@ def _check_durable(connection: sa.Connection) -> None:
     name = connection.dialect.name
     if name == "postgresql" and connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "off":
         raise ConfigurationError("synchronous_commit=off: PostgreSQL may lose what it acknowledged; set it to on")
+    if name in MYSQL:
+        _check_durable_mysql(connection)
     if name == "sqlite" and connection.exec_driver_sql("PRAGMA synchronous").scalar_one() < SQLITE_FULL:
         raise ConfigurationError("PRAGMA synchronous is less than FULL: SQLite may lose what it acknowledged")
+
+
+def _check_durable_mysql(connection: sa.Connection) -> None:
+    """Commits of InnoDB; where there is a binary log, it decides at a restart what was committed."""
+    asked = "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog"
+    flushed, has_log, log_synced = connection.exec_driver_sql(asked).one()
+    if int(flushed) not in MYSQL_SYNCED:
+        raise ConfigurationError(
+            f"innodb_flush_log_at_trx_commit={flushed}: it may lose what it acknowledged; set it to 1"
+        )
+    if int(has_log) and int(log_synced) != 1:
+        raise ConfigurationError(f"sync_binlog={log_synced}: it may lose what it acknowledged; set it to 1")
+
+
+def _limit_stall_mysql(connection: sa.Connection, stall_limit_ms: int) -> bool:
+    """As STORE_POSTGRESQL: a session that stops before its commit is ended by the server. Whether `_lift` is needed."""
+    if connection.dialect.name not in MYSQL:
+        return False
+    connection.exec_driver_sql(f"SET SESSION wait_timeout = {max(1, -(-stall_limit_ms // 1000))}")
+    return True
+
+
+def _lift(connection: sa.Connection) -> None:
+    """The connection goes back to its pool: it may be idle for as long as others."""
+    try:
+        connection.exec_driver_sql("SET SESSION wait_timeout = DEFAULT")
+    except SQLAlchemyError:
+        connection.invalidate()
 
 
 def _lock_sqlite(connection: sa.Connection) -> None:
@@ -62,11 +94,14 @@ def _raise_version(connection: sa.Connection, transactional_id: str, expected_ve
     _check_durable(connection)
     mine = states.c.transactional_id == transactional_id
     which = mine if expected_version is None else mine & (states.c.instance_version == expected_version)
-    change = states.update().where(which).values(instance_version=states.c.instance_version + 1)
-    if connection.execute(change).rowcount == 0:
+    raised = states.c.instance_version + 1
+    row = {"transactional_id": transactional_id, "prepared_transaction_state": "", "instance_version": 1}
+    if expected_version is None and connection.dialect.name in MYSQL:
+        # Two that find no row would both lock the gap where it will be, and InnoDB ends one of them as a deadlock.
+        connection.execute(mysql.insert(states).values(**row).on_duplicate_key_update(instance_version=raised))
+    elif connection.execute(states.update().where(which).values(instance_version=raised)).rowcount == 0:
         if expected_version is not None:
             return None
-        row = {"transactional_id": transactional_id, "prepared_transaction_state": "", "instance_version": 1}
         connection.execute(states.insert().values(**row))
     return int(connection.execute(sa.select(states.c.instance_version).where(mine)).scalar_one())
 
@@ -106,6 +141,7 @@ class _Open:
     def __init__(self, connection: sa.Connection, stall_limit_ms: int) -> None:
         self.handle = connection
         self._stall_limit_ms = stall_limit_ms
+        self._is_limited = False
         try:
             self._transaction = connection.begin()
             _lock_sqlite(connection)
@@ -115,15 +151,18 @@ class _Open:
 
     def store(self, transactional_id: str, stored: StoredState) -> bool:
         _check_active(self._transaction.is_active)
+        self._is_limited = _limit_stall_mysql(self.handle, self._stall_limit_ms)
         return _store(self.handle, transactional_id, stored, self._stall_limit_ms)
 
     def commit(self) -> None:
         self._transaction.commit()
+        if self._is_limited:
+            _lift(self.handle)
         self.handle.close()
 
     def rollback(self) -> None:
         with contextlib.suppress(SQLAlchemyError):
-            if self._transaction.is_active:
+            if self._transaction.is_active and not self._is_limited:
                 self._transaction.rollback()
             else:
                 self.handle.invalidate()  # a commit that failed: nobody may use this connection again
@@ -133,7 +172,8 @@ class _Open:
 class SqlAlchemyDatabase:
     """An Engine of SQLAlchemy 2; `handle` is a Connection.
 
-    `stall_limit_ms`: how long an instance that stops just before its commit may hold up a newer one (PostgreSQL).
+    `stall_limit_ms`: how long an instance that stops just before its commit may hold up a newer one (PostgreSQL; MySQL
+    and MariaDB in whole seconds).
     """
 
     errors: tuple[type[Exception], ...] = (SQLAlchemyError,)
@@ -185,30 +225,39 @@ class SqlAlchemyDatabase:
 
 
 class _OpenSession:
-    """A Session's transaction."""
+    """A Session's transaction, on a connection that is still ours when it has ended."""
 
-    def __init__(self, session: Session, stall_limit_ms: int) -> None:
-        self.handle = session
+    def __init__(self, sessions: sessionmaker[Session], connection: sa.Connection, stall_limit_ms: int) -> None:
+        self._connection = connection
+        self.handle = session = sessions(bind=connection)
         self._stall_limit_ms = stall_limit_ms
+        self._is_limited = False
         try:
             self._transaction = session.begin()
             _lock_sqlite(session.connection())
         except BaseException:
             session.close()
+            connection.close()
             raise
 
     def store(self, transactional_id: str, stored: StoredState) -> bool:
         _check_active(self._transaction.is_active and self.handle.get_transaction() is self._transaction)
         self.handle.flush()
-        return _store(self.handle.connection(), transactional_id, stored, self._stall_limit_ms)
+        connection = self.handle.connection()
+        self._is_limited = _limit_stall_mysql(connection, self._stall_limit_ms)
+        return _store(connection, transactional_id, stored, self._stall_limit_ms)
 
     def commit(self) -> None:
         self.handle.commit()
         self.handle.close()
+        if self._is_limited:
+            _lift(self._connection)
+        self._connection.close()
 
     def rollback(self) -> None:
         with contextlib.suppress(SQLAlchemyError):
             self.handle.invalidate()
+        self._connection.close()
 
 
 class SqlAlchemySessions:
@@ -223,7 +272,7 @@ class SqlAlchemySessions:
         bind = sessions.kw.get("bind")
         if not isinstance(bind, sa.Engine):
             raise ConfigurationError("SqlAlchemySessions needs a sessionmaker that is bound to an Engine")
-        self._sessions, self._stall_limit_ms = sessions, stall_limit_ms
+        self._engine, self._sessions, self._stall_limit_ms = bind, sessions, stall_limit_ms
         self._rest = SqlAlchemyDatabase(bind, stall_limit_ms=stall_limit_ms)
         self.migrate = self._rest.migrate
         self.take_over = self._rest.take_over
@@ -233,7 +282,7 @@ class SqlAlchemySessions:
 
     def begin(self) -> _OpenSession:
         """A transaction; `handle` is its Session."""
-        return _OpenSession(self._sessions(), self._stall_limit_ms)
+        return _OpenSession(self._sessions, self._engine.connect(), self._stall_limit_ms)
 
 
 class _AsyncOpen:
@@ -242,18 +291,22 @@ class _AsyncOpen:
     def __init__(self, connection: AsyncConnection, transaction: AsyncTransaction, stall_limit_ms: int) -> None:
         self.handle = connection
         self._transaction, self._stall_limit_ms = transaction, stall_limit_ms
+        self._is_limited = False
 
     async def store(self, transactional_id: str, stored: StoredState) -> bool:
         _check_active(self._transaction.is_active)
+        self._is_limited = await self.handle.run_sync(_limit_stall_mysql, self._stall_limit_ms)
         return await self.handle.run_sync(_store, transactional_id, stored, self._stall_limit_ms)
 
     async def commit(self) -> None:
         await self._transaction.commit()
+        if self._is_limited:
+            await self.handle.run_sync(_lift)
         await self.handle.close()
 
     async def rollback(self) -> None:
         with contextlib.suppress(SQLAlchemyError):
-            if self._transaction.is_active:
+            if self._transaction.is_active and not self._is_limited:
                 await self._transaction.rollback()
             else:
                 await self.handle.invalidate()
@@ -263,7 +316,8 @@ class _AsyncOpen:
 class AsyncSqlAlchemyDatabase:
     """An AsyncEngine of SQLAlchemy 2; `handle` is an AsyncConnection.
 
-    `stall_limit_ms`: how long an instance that stops just before its commit may hold up a newer one (PostgreSQL).
+    `stall_limit_ms`: how long an instance that stops just before its commit may hold up a newer one (PostgreSQL; MySQL
+    and MariaDB in whole seconds).
     """
 
     errors: tuple[type[Exception], ...] = (SQLAlchemyError,)
