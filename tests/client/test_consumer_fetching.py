@@ -114,3 +114,18 @@ def test_the_next_fetch_leaves_before_the_application_works(call):
             assert on_its_way(consumer) == 1
 
     run(work)
+
+
+def test_what_is_here_is_handed_out_beside_a_stop():
+    async def work():
+        broker = ScriptedBroker()
+        broker.append("t", 0, build_batch([(0, None, b"%d" % n, ()) for n in range(3)]))
+        consumer = consumer_of(broker)
+        await consumer.start()
+        consumer.assign([ZERO, ONE])
+        assert len(await consumer.poll(max_records=1)) == 1
+        await consumer.stop()
+        taken, moved = consumer._fetcher.take(10)  # a poll that was in its last step
+        assert ([record.value for record in taken], moved) == ([b"1", b"2"], True)
+
+    run(work)

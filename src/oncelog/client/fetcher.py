@@ -425,6 +425,8 @@ class Fetcher:
 
     def _go_on(self) -> None:
         """Something was handed out: what is empty now is asked for at once, before the application works on it."""
+        if self._cluster.is_closed:
+            return  # stopped beside a poll: that one still gets what is here
         if any(not position.is_supplied for position in self._positions.by_partition.values()):
             self._start_fetches(self._cluster.now_ms())
         self.wake()
