@@ -17,7 +17,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m tests.proof record
 
-.PHONY: proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard src/oncelog/wire/record_codec.py src/oncelog/wire/arrow_codec.py src/oncelog/host/native_sync.c)
@@ -91,6 +91,10 @@ spark-kills: $(STAMP)
 
 conformance: $(STAMP)
 	@$(RECORD) conformance -- -m tests.compat.conformance
+
+# docs/tutorials followed to the letter, Spark and Apache Kafka too.
+tutorials: $(STAMP)
+	@ONCELOG_TUTORIALS=all $(BIN)/python -m pytest -q -ra tests/tutorials
 
 # Foreign clients and the drills in full; writes docs/compatibility.md. ONLY: clients, by name.
 compatibility: $(STAMP)
