@@ -16,6 +16,7 @@ from oncelog.client.offset_lookup import EARLIEST
 from oncelog.client.positions import Positions
 from oncelog.core import end_transaction, partition
 from oncelog.core.aborted_filter import AbortedFilter
+from oncelog.core.authorizer import Authorizer
 from oncelog.core.committed_offsets import CommittedOffsets
 from oncelog.core.group_offsets import OffsetRequests
 from oncelog.core.open_transactions import OpenTransactions
@@ -27,6 +28,7 @@ from oncelog.errors import ErrorCode
 from oncelog.log.cleaned_transactions import CleanedTransactions
 from oncelog.log.partition_log import PartitionLog
 from oncelog.types import ProducerIdAndEpoch
+from oncelog.wire.record_batch import RecordBatch
 from tests.simulator import disk
 
 Defect = Callable[[], AbstractContextManager[None]]
@@ -218,6 +220,21 @@ def forgets_group_positions_at_a_join() -> AbstractContextManager[None]:
     return _replaced(Positions, "assign", assign)
 
 
+def lets_everybody_in() -> AbstractContextManager[None]:
+    """The authorizer allows what its rules deny."""
+    return _replaced(Authorizer, "allows", lambda self, *asked: True)
+
+
+def keeps_what_it_refuses() -> AbstractContextManager[None]:
+    """Metadata of a position that is too long is refused, and stored all the same."""
+    return _replaced(OffsetRequests, "_check_metadata", lambda self, error_code, metadata: error_code)
+
+
+def believes_the_disk() -> AbstractContextManager[None]:
+    """No checksum is looked at: not by readers, not by the broker."""
+    return _replaced(RecordBatch, "check_crc", lambda self: None)
+
+
 # name -> (defect, profile in which it shows, checker that must see it)
 DEFECTS: dict[str, tuple[Defect, str, str]] = {
     defect.__name__: (defect, profile, checker)
@@ -238,6 +255,9 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (never_times_out, "default", "hanging"),
         (lets_former_members_commit, "groups", "groups"),
         (forgets_group_positions_at_a_join, "groups", "groups"),
+        (lets_everybody_in, "default", "refusals"),
+        (keeps_what_it_refuses, "default", "refusals"),
+        (believes_the_disk, "disk", "history"),
         (cleans_as_if_aborts_were_commits, "compaction", "cleaning"),
         (cleans_markers_before_their_data, "compaction", "cleaning"),
     )
