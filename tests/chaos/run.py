@@ -124,6 +124,7 @@ class Chaos:
         self.lives: Counter[str] = Counter()
         self.outcome = Outcome()
         self.has_small_disk = False
+        self.keeps_data = False  # what is on the small disk goes with it
 
     @property
     def bootstrap(self) -> str:
@@ -160,7 +161,11 @@ class Chaos:
             if self.broker.stop() != 0:
                 self.outcome.verdict.problems.append(f"the clean stop failed: {self.broker.last_words()}")
             self.outcome.verdict.problems += [f"log: {problem}" for problem in examine(self.broker.data)]
+            self.keeps_data = not self.outcome.is_good
             return self.outcome
+        except Exception:
+            self.keeps_data = True
+            raise
         finally:
             self.end()
 
@@ -334,7 +339,8 @@ class Chaos:
         if hasattr(self.broker, "process") and self.broker.process.poll() is None:
             self.broker.kill()
         self.proxy.close()
+        self.probe.close()
         if self.has_small_disk:
-            if not self.outcome.is_good:  # what is on it would be gone
+            if self.keeps_data:
                 subprocess.run(["cp", "-a", str(self.broker.data), str(self.folder / "data-left")], check=False)
             subprocess.run(["umount", "-l", str(self.disk)], check=False)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.chaos.proxy import Proxy
 from tests.chaos.run import Chaos, Plan
+from tests.crash.broker_process import BrokerFailed
 
 
 @pytest.fixture
@@ -85,3 +86,18 @@ def test_a_short_run(tmp_path):
     assert outcome.verdict.committed_transactions > 0
     assert ", 2 clock steps, 0 anomalies, recovery p50 " in outcome.summary()
     assert outcome.summary().endswith("; 0 lost, 0 duplicated, 0 aborted visible, 0 torn, 0 open")
+
+
+@pytest.mark.slow
+def test_what_a_run_that_failed_left_is_kept(tmp_path):
+    class Stuck(Chaos):
+        def wait_for_progress(self, kinds):
+            raise BrokerFailed("nobody gets on")
+
+    chaos = Stuck(tmp_path, Plan(), seed=1, kinds=("idempotent",))
+    with pytest.raises(BrokerFailed):
+        chaos.everything()
+    left = tmp_path / "data-left" if chaos.has_small_disk else chaos.broker.data
+    assert list(left.glob("crash.plain-*"))
+    assert not chaos.disk.is_mount()
+    assert chaos.broker.process.poll() is not None

@@ -161,6 +161,7 @@ class Run:
 
     def end(self) -> None:
         end_workers(self.workers)
+        self.probe.close()
         if self.broker.process.poll() is None:
             self.broker.kill()
 
