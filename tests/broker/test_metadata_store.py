@@ -17,7 +17,8 @@ from oncelog.wire.log_records.cluster_metadata import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from tests.broker.world import Client, broker_and_client, run
+from oncelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.broker.world import Client, broker_and_client, run, until
 from tests.simulator.files import Keep, PowerCut, SimFiles, SimSyncer
 
 LIMIT_SIZE_BYTES = 600
@@ -143,5 +144,36 @@ def test_a_brokers_metadata_does_not_grow_with_its_changes(tmp_path):
             await client.create("one-more")
             other = await Client.connect(broker)
             other.close()
+
+    run(work())
+
+
+def test_a_stop_waits_for_a_change_whose_client_went_away(tmp_path):
+    """Cancelled in the middle of its sync, it made the stop fail."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, _):
+            syncer, gate, begun = broker.store._syncer, asyncio.Event(), asyncio.Event()
+
+            class SlowDisk:
+                async def sync(self, files):
+                    begun.set()
+                    await gate.wait()
+                    await syncer.sync(files)
+
+            broker.store._syncer = SlowDisk()
+            other = await Client.connect(broker)
+            other.send(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+            await begun.wait()
+            other.close()
+            await until(lambda: len(broker.server._connections) == 1)
+            stopping = asyncio.ensure_future(broker.stop())
+            for _ in range(100):
+                await asyncio.sleep(0)
+            gate.set()
+            await stopping
+        assert (tmp_path / ".kafka_cleanshutdown").exists()
+        async with broker_and_client(tmp_path) as (broker, _):
+            assert list(broker.metadata.topics) == ["t"]
 
     run(work())

@@ -23,8 +23,8 @@ def broker() -> Iterator[TestBroker]:
         yield broker
 
 
-def producer(broker: TestBroker, transactional_id: str) -> sync.Producer:
-    return sync.Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id=transactional_id)
+def producer(broker: TestBroker, transactional_id: str, **more: object) -> sync.Producer:
+    return sync.Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id=transactional_id, **more)
 
 
 def consumer(broker: TestBroker, topic: str, **more: object) -> sync.Consumer:
@@ -143,7 +143,7 @@ print(count, int(re.search("VmHWM:[^0-9]*([0-9]+) kB", pathlib.Path("/proc/self/
 @pytest.mark.skipif(not pathlib.Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_a_million_buffered_records_need_less_than_256_mib(broker: TestBroker) -> None:
     rows = pa.RecordBatch.from_pydict({"value": pa.array([bytes(100)] * 10_000, pa.binary())})
-    with producer(broker, "million") as writer:
+    with producer(broker, "million", transaction_timeout_ms=900_000) as writer:
         writer.begin_transaction()
         for _ in range(100):
             writer.send_arrow("ordered-million", rows)
@@ -153,7 +153,7 @@ def test_a_million_buffered_records_need_less_than_256_mib(broker: TestBroker) -
             assert reader.stdout is not None
             assert reader.stdout.readline() == "buffered\n"
             writer.commit_transaction()
-            output, _ = reader.communicate("go\n", timeout=200)
+            output, _ = reader.communicate("go\n", timeout=800)
     count, memory_mib = map(int, output.split())
     assert count == 1_000_000
     assert memory_mib < 256, memory_mib

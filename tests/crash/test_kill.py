@@ -17,8 +17,8 @@ def test_kills_lose_nothing(tmp_path):
     verdict = outcome.verdict
     assert verdict.is_good, verdict.problems
     assert outcome.kills == 2
-    assert verdict.acknowledged > 100
-    assert verdict.committed_transactions > 50
+    assert verdict.acknowledged >= 5  # one of each kind is waited for; more are a matter of the machine
+    assert verdict.committed_transactions >= 4
     assert outcome.produce_s
     assert outcome.summary().startswith("2 kills of the broker, 0 anomalies, recovery p50 ")
     assert outcome.summary().endswith("; 0 lost, 0 duplicated, 0 aborted visible, 0 torn, 0 open")

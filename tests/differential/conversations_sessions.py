@@ -9,14 +9,21 @@ from tests.differential.conversations_group_members import RANGE, Member, descri
 from tests.differential.scenario import scenario
 
 SHORT_MS = 1000
+KEPT_MS = 4000  # to be kept alive on a busy machine
 
 
 def join(
-    x: Conversation, group: str, member_id: str = "", *, rebalance_ms: int = 60_000, instance: str | None = None
+    x: Conversation,
+    group: str,
+    member_id: str = "",
+    *,
+    rebalance_ms: int = 60_000,
+    instance: str | None = None,
+    session_ms: int = SHORT_MS,
 ) -> Any:
     """A member with a short session; asks again with the id it is given."""
     fields: dict[str, Any] = {"protocol_type": "consumer", "protocols": RANGE, "group_instance_id": instance}
-    fields |= {"session_timeout_ms": SHORT_MS, "rebalance_timeout_ms": rebalance_ms}
+    fields |= {"session_timeout_ms": session_ms, "rebalance_timeout_ms": rebalance_ms}
     reply = x.call("JoinGroup", 7, group_id=x.name(group), member_id=member_id, **fields)
     if error_name(reply.error_code) == "MEMBER_ID_REQUIRED":
         reply = x.call("JoinGroup", 7, group_id=x.name(group), member_id=reply.member_id, **fields)
@@ -53,8 +60,8 @@ def session_runs_out(x: Conversation) -> None:
 @scenario("sessions")
 def session_is_kept_by_heartbeats(x: Conversation) -> None:
     x.find_group("g")
-    m, g = alone(x, "g")
-    for _ in range(7):
+    m, g = alone(x, "g", session_ms=KEPT_MS)
+    for _ in range(22):
         x.pause(0.2)
         assert x.call("Heartbeat", 4, group_id=x.name("g"), generation_id=g, member_id=m).error_code == 0
     x.heartbeat("g", g, m)
@@ -65,10 +72,10 @@ def session_is_kept_by_heartbeats(x: Conversation) -> None:
 def session_is_kept_by_commits(x: Conversation) -> None:
     t = x.topic("a")
     x.find_group("g")
-    m, g = alone(x, "g")
+    m, g = alone(x, "g", session_ms=KEPT_MS)
     topics = [{"name": t, "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
     fields = {"group_id": x.name("g"), "generation_id_or_member_epoch": g, "member_id": m, "topics": topics}
-    for _ in range(7):
+    for _ in range(22):
         x.pause(0.2)
         x.call("OffsetCommit", 8, **fields)
     x.heartbeat("g", g, m)
@@ -101,7 +108,7 @@ def member_that_was_given_an_id_and_never_came(x: Conversation) -> None:
 def member_that_does_not_come_to_the_rebalance(x: Conversation) -> None:
     """It keeps its session, but the others go on without it after the rebalance timeout."""
     x.find_group("g")
-    m, g = alone(x, "g", rebalance_ms=500)
+    m, g = alone(x, "g", rebalance_ms=500, session_ms=KEPT_MS)
     second = Member(x, "g", "second")
     second.join()
     second.joined(quiet=True)

@@ -18,7 +18,7 @@ def crash(tmp_path: pathlib.Path, *arguments: str) -> subprocess.CompletedProces
         env={**os.environ, "PYTHONWARNINGS": "default"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=800,
         check=False,
     )
 

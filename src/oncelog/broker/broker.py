@@ -347,6 +347,8 @@ class Broker:
             self.metrics_listener.close()
         if hasattr(self, "server"):
             await self.server.close()
+        if hasattr(self, "store"):
+            await self.store.settled()  # a change in the middle of its sync could not be closed over
         await self.tasks.close()
         if hasattr(self, "marker_peer"):
             self.gate_peer.close()

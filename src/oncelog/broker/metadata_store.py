@@ -103,9 +103,13 @@ class MetadataStore:
     async def changing(self) -> AsyncIterator[ClusterMetadata]:
         """Hold this from the decision to its `append`s: nobody else changes the metadata meanwhile."""
         async with self._lock:
-            if self._appending is not None:  # its caller was cancelled, the change goes on
-                await asyncio.wait((self._appending,))
+            await self.settled()
             yield self.metadata
+
+    async def settled(self) -> None:
+        """Until the last change is over: where its caller was cancelled, it goes on."""
+        if self._appending is not None:
+            await asyncio.wait((self._appending,))
 
     async def append(self, records: Sequence[MetadataRecord]) -> None:
         """Append, sync and apply one change; the caller holds `changing()`. Raises StorageError.
