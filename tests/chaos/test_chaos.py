@@ -98,6 +98,6 @@ def test_what_a_run_that_failed_left_is_kept(tmp_path):
     with pytest.raises(BrokerFailed):
         chaos.everything()
     left = tmp_path / "data-left" if chaos.has_small_disk else chaos.broker.data
-    assert list(left.glob("crash.plain-*"))
+    assert list(left.glob("__cluster_metadata-0/*.log"))
     assert not chaos.disk.is_mount()
     assert chaos.broker.process.poll() is not None

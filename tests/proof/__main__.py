@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     print(
         f"proof: {sum(each.is_good for each in done)} of {len(parts)} parts passed"
         + (f"; FAILED: {', '.join(failed)}" if failed else "")
-        + (f"; interrupted: {done[-1].part}" if is_interrupted else "")
+        + ("; interrupted" if is_interrupted else "")
         + (f"; not run: {', '.join(not_run)}" if not_run else "")
         + f"; {path}"
     )

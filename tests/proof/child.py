@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any, Self
 
 from tests.proof.evidence import ROOT
 
@@ -29,6 +29,26 @@ class Ended:
     is_hung: bool = False
 
 
+class _Interrupts:
+    """Counts Ctrl-C and SIGTERM while a child runs: an exception could come between its start and its being known."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._before: dict[signal.Signals, Any] = {}
+
+    def _came(self, *_: object) -> None:
+        self.count += 1
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._came)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
 class Child:
     """One run. `told(text, is_error)` gets every line of stdout and stderr, from threads."""
 
@@ -39,7 +59,11 @@ class Child:
         self._lock = threading.Lock()
 
     def run(self, timeout_s: float, beat: Callable[[], None] | None = None, beat_s: float = 1.0) -> Ended:
-        """Until it ends, KeyboardInterrupt comes or the time is over; `beat` is called now and then."""
+        """Until it ends, Ctrl-C comes or the time is over; `beat` is called now and then."""
+        with _Interrupts() as interrupts:
+            return self._run(timeout_s, beat, beat_s, interrupts)
+
+    def _run(self, timeout_s: float, beat: Callable[[], None] | None, beat_s: float, interrupts: _Interrupts) -> Ended:
         begun = time.monotonic()
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("w", encoding="utf-8") as log:
@@ -62,18 +86,18 @@ class Child:
             ]
             for pump in pumps:
                 pump.start()
-            is_interrupted = is_hung = False
+            is_over = False
             try:
-                is_hung = not _ends(process, timeout_s, beat, beat_s)
-            except KeyboardInterrupt:
-                is_interrupted = True
+                is_over = _ends(process, timeout_s, interrupts, 1, beat, beat_s)
             finally:
-                _end(process, is_over=not (is_interrupted or is_hung))
+                _end(process, interrupts, is_over=is_over)
                 for pump in pumps:
                     pump.join(10)
                 for stream in (process.stdout, process.stderr):
                     stream.close()
-        status = None if is_interrupted or is_hung else process.returncode
+        is_interrupted = interrupts.count > 0
+        is_hung = not is_over and not is_interrupted
+        status = process.returncode if is_over else None
         return Ended(status, self.last_line, time.monotonic() - begun, is_interrupted, is_hung)
 
     def _pump(self, stream: IO[str], log: IO[str], is_error: bool) -> None:
@@ -96,13 +120,20 @@ def _has_ended(process: subprocess.Popen[str]) -> bool:
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _ends(process: subprocess.Popen[str], timeout_s: float, beat: Callable[[], None] | None, beat_s: float) -> bool:
-    """False when the time was over first."""
+def _ends(
+    process: subprocess.Popen[str],
+    timeout_s: float,
+    interrupts: _Interrupts,
+    interrupts_max: int,
+    beat: Callable[[], None] | None = None,
+    beat_s: float = 1.0,
+) -> bool:
+    """False when the time was over first, or as many interrupts had come."""
     deadline = time.monotonic() + timeout_s
     next_beat = time.monotonic() + beat_s
     while not _has_ended(process):
         now = time.monotonic()
-        if now > deadline:
+        if now > deadline or interrupts.count >= interrupts_max:
             return False
         if beat is not None and now > next_beat:
             beat()
@@ -111,13 +142,12 @@ def _ends(process: subprocess.Popen[str], timeout_s: float, beat: Callable[[], N
     return True
 
 
-def _end(process: subprocess.Popen[str], *, is_over: bool) -> None:
+def _end(process: subprocess.Popen[str], interrupts: _Interrupts, *, is_over: bool) -> None:
     """Ctrl-C for all of its group, time to clean up, then SIGKILL for whatever is left. A second Ctrl-C does not wait."""
     try:
         if not is_over:
             _signal_group(process.pid, signal.SIGINT)
-            with contextlib.suppress(KeyboardInterrupt):
-                _ends(process, GRACE_S, None, 1.0)
+            _ends(process, GRACE_S, interrupts, 2)
     finally:
         _signal_group(process.pid, signal.SIGKILL)
         process.wait()

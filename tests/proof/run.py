@@ -92,24 +92,29 @@ def run_profile(parts: Sequence[Part], profile: str, *, folder: pathlib.Path = F
     names = ", ".join(part.name for part in parts)
     say(f"proof: profile {profile}, {len(parts)} parts, about {minutes(expected_s)}: {names}")
     done: list[Evidence] = []
-    for number, part in enumerate(parts, 1):
-        say(f"[{number}/{len(parts)}] {part.name}: {part.title} (about {minutes(part.expected_s(profile))})")
-        evidence = recorded(
-            part.name,
-            part.command(profile),
-            folder=folder,
-            timeout_s=part.expected_s(profile) * HANGS_AFTER + 1800,
-            beat=Progress(),
-        )
-        done.append(evidence)
-        say(
-            f"    {evidence.verdict.upper() if not evidence.is_good else 'passed'} in {evidence.seconds:.0f} s: {evidence.line}"
-        )
-        if not evidence.is_good:
-            say(f"    its words: {folder / evidence.log}")
-        if evidence.verdict == INTERRUPTED:
-            return done, True
-    return done, False
+    with contextlib.suppress(KeyboardInterrupt):  # between two parts
+        for number, part in enumerate(parts, 1):
+            say(f"[{number}/{len(parts)}] {part.name}: {part.title} (about {minutes(part.expected_s(profile))})")
+            done.append(_one(part, profile, folder))
+            if done[-1].verdict == INTERRUPTED:
+                return done, True
+        return done, False
+    return done, True
+
+
+def _one(part: Part, profile: str, folder: pathlib.Path) -> Evidence:
+    evidence = recorded(
+        part.name,
+        part.command(profile),
+        folder=folder,
+        timeout_s=part.expected_s(profile) * HANGS_AFTER + 1800,
+        beat=Progress(),
+    )
+    word = "passed" if evidence.is_good else evidence.verdict.upper()
+    say(f"    {word} in {evidence.seconds:.0f} s: {evidence.line}")
+    if not evidence.is_good:
+        say(f"    its words: {folder / evidence.log}")
+    return evidence
 
 
 class Progress:
