@@ -181,6 +181,27 @@ def test_the_rest_works_without_them() -> None:
     assert not subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.parametrize(
+    ("hidden", "url", "said"),
+    [
+        ("sqlalchemy", "postgresql://app@db/shop", "pip install 'oncelog[sql]'"),
+        ("kazoo.client", "zookeeper://host:1/root", "pip install 'oncelog[zookeeper]'"),
+        ("rocksdict", "rocksdb:///folder", "pip install 'oncelog[rocksdb]'"),
+        ("sqlalchemy", "sqlite:///orders.db", "opened SqliteDatabase"),
+    ],
+)
+def test_a_url_says_what_it_lacks(tmp_path: pathlib.Path, hidden: str, url: str, said: str) -> None:
+    code = (
+        f"import sys; sys.modules.update({{{hidden!r}: None}})\n"
+        "from oncelog.recipes import open_database\n"
+        "try:\n"
+        f"    with open_database({url!r}) as database: print('opened', type(database).__name__)\n"
+        "except ImportError as error: print(type(error).__name__, error)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert said in run.stdout
+
+
 def test_every_public_name_is_there() -> None:
     for name in recipes.__all__:
         assert getattr(recipes, name).__doc__, name

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from oncelog.errors import ConfigurationError
 from oncelog.recipes.database import Database
+from oncelog.recipes.missing import missing
+from oncelog.recipes.sqlite import SqliteDatabase
 
 
 @contextmanager
@@ -30,6 +32,8 @@ def open_database(url: str) -> Iterator[Database[Any]]:
             yield _rocksdb(url, stack)
         elif scheme == "zookeeper":
             yield _zookeeper(url, stack)
+        elif url.startswith("sqlite:///") and "?" not in url:  # nothing is to be installed for that
+            yield stack.enter_context(SqliteDatabase(url.removeprefix("sqlite:///") or ":memory:"))
         else:
             yield _sqlalchemy(url, stack)
 
@@ -44,8 +48,10 @@ def _rocksdb(url: str, stack: contextlib.ExitStack) -> Database[Any]:
 
 
 def _zookeeper(url: str, stack: contextlib.ExitStack) -> Database[Any]:
-    from kazoo.client import KazooClient
-
+    try:
+        from kazoo.client import KazooClient
+    except ImportError as error:
+        raise missing("kazoo", "zookeeper", error) from error
     from oncelog.recipes.zookeeper import ZooKeeperDatabase
 
     parts = urlsplit(url)
@@ -57,8 +63,10 @@ def _zookeeper(url: str, stack: contextlib.ExitStack) -> Database[Any]:
 
 
 def _sqlalchemy(url: str, stack: contextlib.ExitStack) -> Database[Any]:
-    import sqlalchemy as sa
-
+    try:
+        import sqlalchemy as sa
+    except ImportError as error:
+        raise missing("sqlalchemy", "sql", error) from error
     from oncelog.recipes.sqlalchemy import SqlAlchemyDatabase
 
     if url.startswith(("postgresql://", "postgres://")):
