@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from oncelog.cli.clients import CONNECT_TIMEOUT_MS
 from oncelog.cli.output import Failed
 from oncelog.cli.produce import NewRecord, record_from_json
+from oncelog.testing import FaultyProxy
 from tests.cli.world import Cli
 
 
@@ -92,3 +94,12 @@ def test_records_in_json() -> None:
 @pytest.mark.parametrize("more", [("--abort",), ("--transaction-size", 3), ("-H", "nonsense")], ids=str)
 def test_wrong_usage(cli: Cli, more: tuple[object, ...]) -> None:
     cli("produce", "produce-wrong", *more, stdin="x\n", status=2)
+
+
+def test_a_coordinator_that_takes_its_time_is_waited_for(cli: Cli) -> None:
+    """Not "no broker answers": that is said of one that cannot be reached within five seconds."""
+    cli.create("produce-late")
+    with FaultyProxy(cli.bootstrap_servers) as proxy:
+        proxy.delay("InitProducerId", seconds=CONNECT_TIMEOUT_MS / 1000 + 0.5)
+        arguments = ("produce", "produce-late", "--transactional-id", "produce-late", "--timeout", "5m")
+        assert "1 record committed in 1 transaction" in Cli(proxy.bootstrap_servers)(*arguments, stdin="x\n").stderr

@@ -47,8 +47,14 @@ async def open_admin(settings: Settings) -> AsyncIterator[Admin]:
 async def open_producer(settings: Settings, **more: Any) -> AsyncIterator[Producer]:
     """A running producer; `more` are its keys in snake case."""
     more.setdefault("max_block_ms", settings.timeout_ms)
-    client = Producer(**arguments(ProducerConfig, settings, **more))
-    await _start(client, settings)
+    given = arguments(ProducerConfig, settings, **more)
+    client = Producer(**given)
+    if given.get("transactional_id") is None:
+        await _start(client, settings)
+    else:  # its coordinator may have to abort, to load or to make its topic first: that may take the whole time
+        async with open_admin(settings):
+            pass
+        await client.start()
     try:
         yield client
     finally:
