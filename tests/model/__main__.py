@@ -58,6 +58,12 @@ def main() -> int:
         steps = [f"{a} -> {b}" for a, b in sorted(seen)]
         summary = {"searches": searches, "transitions reached": steps, "left out": left_out}
         pathlib.Path(options.json).write_text(json.dumps(summary, indent=1) + "\n")
+    states, steps_taken = (sum(each[what] for each in searches) for what in ("states", "transitions"))
+    wrong = sum(each["is wrong"] for each in searches)
+    print(
+        f"model: {len(searches)} searches, {states:,} states, {steps_taken:,} transitions, "
+        f"{len(searches) - wrong} ended as expected{f', {wrong} NOT' if wrong else ''}"
+    )
     return int(failed)
 
 

@@ -107,7 +107,7 @@ PARTS: dict[str, Part] = {
             "--cleanings 100",
             (40, 400),
         ),
-        _part("fuzz", "Hostile input", "make fuzz", "tests.fuzz", "--seconds 40", "--seconds 1800", (50, 1830)),
+        _part("fuzz", "Hostile input", "make fuzz", "tests.fuzz", "--seconds 90", "--seconds 1800", (95, 1830)),
         _part(
             "conformance",
             "Apache Kafka's answers and clients",

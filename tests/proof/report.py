@@ -183,7 +183,11 @@ def _sum(value: Any) -> int:
 def parts_table(runs: Mapping[str, Evidence], now: Source) -> str:
     rows, classes = [], []
     for name in (*PARTS, SOAK):
-        head = f'<a href="#{name}">{escape(title(name))}</a>' if name in runs else escape(title(name))
+        head = (
+            f'<a href="#{name}">{escape(title(name))}</a>'
+            if name in runs and section(runs[name])
+            else escape(title(name))
+        )
         head += f'<br><code class="soft">{escape(target(name))}</code>'
         if name not in runs:
             rows.append([head, '<span class="partial-word">NOT RUN</span>', "", "", ""])
