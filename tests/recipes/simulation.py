@@ -104,9 +104,6 @@ class _Simulation:
         slots = [self.loop.create_task(self._slot(name)) for name in self.left]
         await asyncio.wait(slots, timeout=self.options.seconds)
         await self.injector.heal()
-        if cluster.broker is not None and cluster.broker.partitions._damaged:
-            cluster.end_broker(None)  # an operator restarts it: the disk gives right bytes again
-            await cluster.start_broker()
         restarting.cancel()
         self.database.heal()
         for slot in slots:

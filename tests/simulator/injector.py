@@ -89,6 +89,8 @@ class Injector:
         has_failed = broker.failure is not None and broker.failure.done()
         log = broker.store._log  # it takes no changes any more, and says so: an operator restarts such a broker, too
         has_failed |= log is not None and log.failure is not None
+        # A partition that a start found damaged stays out until the next one, which the mended disk gives right bytes.
+        has_failed |= bool(broker.partitions._damaged)
         return has_failed or any(each.is_offline for each in broker.partitions)
 
     async def _look_after_broker(self) -> None:
