@@ -50,12 +50,18 @@ class Result:
     problem: str = ""
 
 
-def cells(kind: str, *, servers: bool) -> list[Cell]:
-    """All cells of one database; `servers`: those that kill broker or database, too (seconds each)."""
+def cells(kind: str, *, servers: bool, completes_behind: bool = True) -> list[Cell]:
+    """All cells of one database; `servers`: those that kill broker or database, too (seconds each).
+
+    `completes_behind` is false where a planted mistake leaves nothing to complete behind the block.
+    """
     found = [Cell(kind, f"{when} {step}") for step in STEPS for when in ("before", "after")]
-    found.append(Cell(kind, "after begin_completing"))
-    found += [Cell(kind, "while completing", delay_us=delay_us) for delay_us in STRIKES_US]
-    for decided in ("after commit", "after store", "after begin_completing"):
+    decisions = ["after commit", "after store"]
+    if completes_behind:
+        found.append(Cell(kind, "after begin_completing"))
+        found += [Cell(kind, "while completing", delay_us=delay_us) for delay_us in STRIKES_US]
+        decisions.append("after begin_completing")
+    for decided in decisions:
         for step in RECOVERY_STEPS:
             found += [Cell(kind, decided, recovery=f"{when} {step}") for when in ("before", "after")]
     actions = (proxy.KILL_BEFORE, proxy.KILL_INSIDE, proxy.KILL_AFTER, proxy.CUT_BEFORE, proxy.CUT_AFTER)

@@ -14,6 +14,7 @@ from tests.simulator.files import SimFiles
 
 TRANSACTION_STATE = "__transaction_state"
 CLUSTER_METADATA = "__cluster_metadata"
+_check_crc = RecordBatch.check_crc  # as it is, whatever a planted defect puts in its place for the broker
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def read_logs(disk: SimFiles, directory: str) -> RawLogs:
         found = by_partition.setdefault(partition, [])
         try:
             for batch in batches(content):
-                if batch.check_crc() is not None:
+                if _check_crc(batch) is not None:
                     corrupt.append(f"{path}: offset {batch.base_offset} has a bad checksum")
                     break
                 found.append(batch)
