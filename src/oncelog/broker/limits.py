@@ -1,7 +1,7 @@
 """Every limit that a client can meet: what it is named, what happens there, where it is counted.
 
-docs/limits.md is this table; tests/broker/test_limits.py meets each of them over a socket. Kafka's limits have Kafka's
-names and defaults; those that Kafka does not have begin with `oncelog.`.
+docs/limits.md is this table; tests/broker/test_limits.py and those it names meet each of them over a socket. Kafka's
+limits have Kafka's names and defaults; those that Kafka does not have begin with `oncelog.`.
 """
 
 from __future__ import annotations
