@@ -250,6 +250,7 @@ def test_a_large_clean_history_is_clean() -> None:
     ("line", "says"),
     [
         ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ('{"process": "a"}', "integer 'process'"),
         ('{"process": 1, "type": "maybe", "f": "txn"}', "'type' is one of"),
         ('{"process": 1, "type": "ok", "f": "txn", "value": [["jump"]]}', "send or a poll"),

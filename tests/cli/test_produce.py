@@ -86,7 +86,14 @@ def test_records_in_json() -> None:
     line = json.dumps({"key": None, "value": {"base64": "/w=="}, "headers": [["h", None]], "timestamp_ms": -1}).encode()
     assert record_from_json(line) == NewRecord(b"\xff", None, (("h", None),))
     assert record_from_json(b'{"value": 5}').value == b"5"
-    for broken in (b"[]", b"nonsense", b'{"value": {"text": 1}}', b'{"value": {"base64": "!"}}', b'{"headers": [1]}'):
+    for broken in (
+        b"[]",
+        b"nonsense",
+        b'{"value": {"text": 1}}',
+        b'{"value": {"base64": "!"}}',
+        b'{"headers": [1]}',
+        b"[" * 100_000,
+    ):
         with pytest.raises(Failed, match="no record"):
             record_from_json(broken)
 

@@ -93,6 +93,19 @@ def test_a_log_that_is_whole_is_read_on():
     assert (request.replica_id, asked.leader_epoch, asked.current_leader_epoch) == (-1, 0, 1)
 
 
+def test_an_answer_about_partitions_that_nobody_asked_for_is_passed_over(caplog):
+    class Talkative(ElectingBroker):
+        def _offset_for_leader_epoch(self, message, code):
+            reply = super()._offset_for_leader_epoch(message, code)
+            other = EpochEndOffset(partition=7, leader_epoch=0, end_offset=0)
+            strange = OffsetForLeaderTopicResult(topic="strange", partitions=[other])
+            reply.topics[0].partitions.insert(0, other)
+            return OffsetForLeaderEpochResponse(topics=[strange, *reply.topics])
+
+    assert run(read_then_elect(Talkative(kept=2))) == ([], 2)
+    assert "error of its own" not in caplog.text
+
+
 def test_a_log_that_was_cut_is_read_from_where_it_was_cut():
     broker = ElectingBroker(kept=1)
     assert run(read_then_elect(broker)) == ([b"1"], 2)

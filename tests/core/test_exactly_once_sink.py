@@ -100,7 +100,8 @@ def test_winners_near_their_timeout_are_at_risk() -> None:
 
 def test_the_first_decision_in_the_log_stands_and_a_tombstone_forgets_it() -> None:
     log = DecisionLog()
-    log.apply(b"not ours", b"1")
+    for foreign in (b"not ours", b"5", b"[" * 100_000):
+        log.apply(foreign, b"1")
     log.apply(record_key("q", "0", VETO, "run0"), b"{}")
     log.apply(record_key("q", "0", DECISION, "run0"), decision_value(BatchDecision("q", "0", "run0", (B,))))
     assert log.known("q", "0").decision is None, "a vetoed run's decision does not count"

@@ -49,6 +49,7 @@ def test_defaults_of_a_sink() -> None:
         ({**SERVER, "subscribe": "a", "maxOffsetsPerTrigger": "0"}, True, "above 0"),
         ({**SERVER, "subscribe": "a", "failOnDataLoss": "yes"}, True, "true or false"),
         ({**SERVER, "assign": "[1]"}, True, "assign is JSON"),
+        ({**SERVER, "assign": "[" * 100_000}, True, "assign is JSON"),
         ({**SERVER, "subscribe": "a", "kafka.group.id": "g"}, True, "set by the format itself"),
         ({**SERVER, "subscribe": "a", "isolationLevel": "dirty"}, True, "read_committed or read_uncommitted"),
     ],

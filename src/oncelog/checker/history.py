@@ -91,7 +91,7 @@ def _events(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             event = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # RecursionError: brackets in brackets, a thousand deep
             raise UnreadableHistory(f"line {number}: not JSON: {error}") from error
         if not isinstance(event, dict) or not isinstance(event.get("process"), int):
             raise UnreadableHistory(f"line {number}: an event is an object with an integer 'process'")

@@ -202,7 +202,7 @@ def record_from_json(line: bytes) -> NewRecord:
             headers,
             timestamp_ms=None if timestamp_ms is None or timestamp_ms < 0 else int(timestamp_ms),
         )
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise Failed(f"a line is no record in JSON: {error}: {line[:80]!r}") from error
 
 

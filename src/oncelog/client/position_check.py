@@ -58,6 +58,8 @@ class PositionCheck:
         for topic in response.topics:
             for found in topic.partitions:
                 tp = TopicPartition(topic.topic, found.partition)
+                if tp not in asked:
+                    continue  # nobody asked for it
                 position, version, offset, leader_epoch = asked[tp]
                 if position.version != version or position.offset != offset:
                     continue  # it went elsewhere meanwhile

@@ -234,7 +234,7 @@ class DecisionLog:
         """Take one record of the topic. Records of other writers (keys that are not ours) are passed over."""
         try:
             query_id, batch_id, kind, run_id = json.loads(key)
-        except ValueError:
+        except (ValueError, TypeError, RecursionError):
             return
         where = (str(query_id), str(batch_id))
         before = self._known.get(where, KnownRecords())

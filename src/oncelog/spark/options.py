@@ -166,7 +166,7 @@ def _offsets(name: str, text: str) -> int | Offsets:
     try:
         content = json.loads(text)
         return {str(topic): {int(p): int(o) for p, o in offsets.items()} for topic, offsets in content.items()}
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ConfigurationError(
             f'{name} is earliest, latest or JSON such as {{"t": {{"0": 23}}}}: {text!r}'
         ) from error
@@ -175,7 +175,7 @@ def _offsets(name: str, text: str) -> int | Offsets:
 def _assigned(text: str) -> dict[str, tuple[int, ...]]:
     try:
         return {str(topic): tuple(int(p) for p in partitions) for topic, partitions in json.loads(text).items()}
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ConfigurationError(f'assign is JSON such as {{"topic": [0, 1]}}: {text!r}') from error
 
 
