@@ -109,8 +109,9 @@ def test_the_log_begins_anew_and_holds_the_same():
     assert len(names) < 10, names
 
 
+@pytest.mark.parametrize("misdirected_share", [0.0, 0.7])
 @pytest.mark.parametrize("keep", list(Keep), ids=lambda keep: keep.name)
-def test_a_power_cut_at_any_operation_loses_no_change(keep):
+def test_a_power_cut_at_any_operation_loses_no_change(keep, misdirected_share):
     expected = states()
     whole = new_files("count")
     before = whole.operation_count
@@ -118,6 +119,7 @@ def test_a_power_cut_at_any_operation_loses_no_change(keep):
     cuts = 0
     for operation in range(1, whole.operation_count - before + 1):
         files, done = new_files(f"{keep} {operation}"), [0]
+        files.misdirected_share = misdirected_share
         files.cut_power_at(operation)
         with pytest.raises(PowerCut):
             life(files, done)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from oncelog.errors import DamagedLog
+from oncelog.log import producer_snapshot
 from oncelog.log.checkpoint_files import RECOVERY_POINTS, write_offsets
 from oncelog.log.config import LogConfig
 from oncelog.log.recovery import recover
@@ -116,6 +117,26 @@ def test_damage_below_the_recovery_point_is_never_cut(is_clean: bool) -> None:
         world.open(is_clean=is_clean)
     assert world.files.read_whole(log_path(world, 0)) == before
     assert not [name for name in world.files.list(DIRECTORY) if name.endswith(".torn")]
+
+
+def test_nothing_is_cut_behind_a_damaged_batch_that_nobody_checked() -> None:
+    """Replay begins behind it: its header, with more records than it has, leads past the first batch that is replayed."""
+    world = World(config=replace(SMALL, segment_bytes=100_000))
+    for _ in range(2):
+        world.append(value_bytes=100)
+    world.sync(checkpoint=True)
+    world.store_recovery_point()
+    for _ in range(5):
+        world.append(value_bytes=100)
+    world.sync()
+    world.files.replace_whole(f"{DIRECTORY}/{producer_snapshot.file_name(2)}", producer_snapshot.snapshot_to_bytes([]))
+    last_offset_delta_bits = 8 * 26
+    world.files.flip_bit(log_path(world, 0), last_offset_delta_bits)
+    world.files.kill()
+    before = world.files.read_whole(log_path(world, 0))
+    with pytest.raises(DamagedLog, match=r"position 0: .*checksum; it was synced, nothing is cut"):
+        world.open()
+    assert world.files.read_whole(log_path(world, 0)) == before
 
 
 @pytest.mark.parametrize("is_clean", [False, True])

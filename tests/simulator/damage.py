@@ -67,7 +67,7 @@ def _some_batch(disk: SimFiles, directory: str, rng: random.Random) -> tuple[str
     """Path and content of a file, and from where to where a batch of it may be broken."""
     files = disk.snapshot(directory)
     try:
-        points = offsets_from_bytes(files.get(f"{directory}/{RECOVERY_POINTS}", b"0\n0\n"))
+        points = offsets_from_bytes(disk.read_synced(f"{directory}/{RECOVERY_POINTS}") or b"0\n0\n")
     except CorruptIndex:
         return None
     places = []

@@ -335,6 +335,11 @@ class SimFiles:
             self._change_names("create", path, ("link", path, _Inode()))
         return SimFile(self, path, self._require(path))
 
+    def read_synced(self, path: str) -> bytes | None:
+        """What a power cut would leave of a file if nothing unsynced survived it."""
+        inode = self._durable_names.get(path)
+        return None if inode is None else bytes(inode.durable)
+
     def exists(self, path: str) -> bool:
         return path in self._names
 

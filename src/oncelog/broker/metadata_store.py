@@ -83,13 +83,16 @@ class MetadataStore:
                 self.metadata.apply(record_from_value(record.value))
 
     def _refuse_damage(self) -> None:
-        # Every change is synced before the next one is appended, so a power cut can tear the last batch only. A bad batch
-        # with a whole one behind it is damage, and cutting there would forget topics that exist.
+        # Every change is synced before the next one is appended, so a power cut can tear the last batch only, or leave it
+        # in another place. A bad batch with a later one behind it is damage, and cutting there would forget topics that exist.
         for name in self._files.files.list(self._directory):
             if name.endswith(".log"):
                 data = self._files.files.read_whole(f"{self._directory}/{name}")
                 position = whole_size_bytes(data)
-                if valid_batches(data[position + 1 :], 0):
+                due_offset = int(name.removesuffix(".log"))
+                for batch in batches(data[:position]):
+                    due_offset = batch.end_offset
+                if valid_batches(data[position + 1 :], due_offset + 1):
                     raise DamagedLog(
                         f"{self._directory}/{name}: bad batch at position {position}, whole ones behind it"
                     )

@@ -323,6 +323,8 @@ class _Opening:
                 leader_epochs.assign(batch.partition_leader_epoch, batch.base_offset)
             self.batch_count += 1
             self.size_bytes += batch.size_bytes
+        if scan.problem is not None and scan.position == position > 0:
+            self._check_below(segment, position)
         segment.unchecked_end_position = min(segment.unchecked_end_position, position)
         is_stale = position < segment.size_bytes or segment.indexes_differ or aborted != aborted_before
         if is_stale and (scan.problem is None or segment.end_offset >= self.synced_offset):
@@ -331,6 +333,18 @@ class _Opening:
             self.unsynced += [*segment.paths[:3], *([segment.transaction_index_path] if aborted else [])]
             self.names_are_unsynced = True
         return scan
+
+    def _check_below(self, segment: Segment, position: int) -> None:
+        """Nothing fits where batches that were not checked lead to: were one of them damaged, all that is whole behind it
+        would be cut in its place. Raises DamagedLog."""
+        below = segment.scan(0)
+        for _ in below:
+            if below.position >= position:
+                return
+        if below.problem is not None and below.position < position:
+            raise DamagedLog(
+                f"{segment.log_path}: position {below.position}: {below.problem}; it was synced, nothing is cut"
+            )
 
     @staticmethod
     def _prepare(segment: Segment, from_offset: int) -> int:
