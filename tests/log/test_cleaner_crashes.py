@@ -130,6 +130,21 @@ def test_every_operation_fails(fault: Fault) -> None:
         world.check()
 
 
+def test_names_that_a_failed_sync_forgot_do_not_come_back() -> None:
+    """The process sees its renames and goes on from them after a restart; the disk has lost some of them for good."""
+    for operation in range(1, operations_of(again) + 1):
+        for seed in range(1 + 4 * LONG):
+            world = filled(f"forgotten {operation} {seed}")
+            world.files.fail_at(operation, Fault.SYNC_ERROR)
+            with contextlib.suppress(StorageError):
+                again(world)
+            world.files.heal()
+            world.kill()
+            world.sync()
+            world.crash(Keep.NONE)
+            world.check()
+
+
 def test_starting_twice_changes_nothing() -> None:
     for operation in range(1, operations_of(again) + 1, 2 * STEP):
         world = filled(f"twice {operation}")
