@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from multiprocessing.sharedctypes import SynchronizedString
 from typing import Any
 
 from tests.fuzz import broker_target, client_target, disk_target, parser_target, socket_target
@@ -23,6 +24,7 @@ FOLDER = pathlib.Path("build/fuzz")
 GROWTH_BYTES_MAX = 64 * 1024 * 1024
 WARM_UP_LIVES = 12  # codecs are compiled, handlers imported, caches filled
 PROGRESS_S = 10.0
+LIFE_BYTES_MAX = 40
 
 Target = Callable[[str, Findings], None]
 TARGETS: dict[str, Target] = {
@@ -54,11 +56,12 @@ def main() -> int:
     first = int(options.seed) if options.seed else random.randrange(10**9)
     say(f"{options.seconds:g} s, seeds from {first}, {options.processes} processes")
     queue: multiprocessing.SimpleQueue[tuple[Findings, int]] = multiprocessing.SimpleQueue()
+    lives = [multiprocessing.Array("c", LIFE_BYTES_MAX) for _ in range(options.processes)]
     workers = [
         multiprocessing.Process(
-            target=work, args=(queue, index, options.processes, first, options.seconds, options.only)
+            target=work, args=(queue, index, options.processes, first, options.seconds, options.only, life)
         )
-        for index in range(options.processes)
+        for index, life in enumerate(lives)
     ]
     begun = time.monotonic()
     for worker in workers:
@@ -66,8 +69,13 @@ def main() -> int:
     results = []
     while len(results) < len(workers):
         if queue.empty():
-            if any(worker.exitcode not in (None, 0) for worker in workers):
-                print("fuzz: FAILED: a process ended by itself: see its stack above")
+            ended = [life for worker, life in zip(workers, lives, strict=True) if worker.exitcode not in (None, 0)]
+            if ended:
+                # It hung, or the interpreter broke; the others have nothing more to add.
+                for worker in workers:
+                    worker.kill()
+                repeats = ", ".join(f"make fuzz SEED={life.value.decode()}" for life in ended)
+                print(f"fuzz: FAILED: a process ended by itself: see its stack above; repeat: {repeats}")
                 return 1
             time.sleep(0.1)
             continue
@@ -98,9 +106,15 @@ def summary(findings: Findings, growth: int, seconds: float, first: int) -> dict
 
 
 def work(
-    queue: multiprocessing.SimpleQueue, index: int, step: int, first: int, seconds: float, only: str | None
+    queue: multiprocessing.SimpleQueue,
+    index: int,
+    step: int,
+    first: int,
+    seconds: float,
+    only: str | None,
+    life: SynchronizedString,
 ) -> None:
-    """One process: life after life."""
+    """One process: life after life; `life` always names the one under way."""
     findings, number, base = Findings(), first + index, 0
     targets = (only,) if only else ROUND
     begun = told_at = time.monotonic()
@@ -108,6 +122,7 @@ def work(
     peak = 0
     while time.monotonic() - begun < seconds:
         target = targets[lives % len(targets)]
+        life.value = f"{target}:{number}".encode()
         TARGETS[target](f"{target}:{number}", findings)
         number += step
         lives += 1
