@@ -10,11 +10,10 @@ import pwd
 import shutil
 import signal
 import subprocess
-import tempfile
-import time
 from collections.abc import Iterator
 
-START_TIMEOUT_S = 60.0
+from tests.recipes.database_server import DatabaseServer, fresh_folder
+
 DATABASE = "shop"
 
 
@@ -38,12 +37,14 @@ def _as_its_user(*command: str) -> list[str]:
     return [*command, "--user=mysql"] if os.getuid() == 0 else list(command)
 
 
-class MariaDb:
+class MariaDb(DatabaseServer):
     """A running server. It listens on a socket in `folder`, short enough for one, and on no port."""
 
+    timeout_s = 60.0
+    ready = b"ready for connections"
+
     def __init__(self, folder: pathlib.Path) -> None:
-        self.folder = folder
-        self.process: subprocess.Popen[bytes]
+        super().__init__(folder)
         self.socket = folder / "server.sock"
         self.url = f"mysql+pymysql://root@localhost/{DATABASE}?unix_socket={self.socket}"
 
@@ -58,31 +59,19 @@ class MariaDb:
             "--innodb-buffer-pool-size=16M",
             *options,
         ]
-        log = self.folder / "server.log"
-        with log.open("ab") as output:
-            begins = log.stat().st_size
-            self.process = subprocess.Popen(_as_its_user(*command), stderr=output, stdout=output)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while b"ready for connections" not in log.read_bytes()[begins:]:
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"MariaDB did not start: {log.read_text()[-800:]}")
-            time.sleep(0.02)
+        self.launch(_as_its_user(*command))
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """SIGTERM: a clean shutdown; SIGKILL: as after a crash."""
-        self.process.send_signal(how)
-        self.process.wait(60)
+        self.end(how)
 
 
 @contextlib.contextmanager
 def running() -> Iterator[MariaDb]:
     """A server on a fresh directory, removed at the end."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="oncelog-my-", dir="/tmp"))
     install = program("mariadb-install-db")
     assert install is not None
-    try:
-        if os.getuid() == 0:
-            shutil.chown(folder, "mysql", "mysql")
+    with fresh_folder("oncelog-my-", "mysql") as folder:
         subprocess.run(
             _as_its_user(
                 install,
@@ -102,8 +91,6 @@ def running() -> Iterator[MariaDb]:
             yield server
         finally:
             server.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _create_database(server: MariaDb) -> None:

@@ -8,11 +8,9 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import tempfile
-import time
 from collections.abc import Iterator
 
-START_TIMEOUT_S = 120.0  # for a hang
+from tests.recipes.database_server import DatabaseServer, fresh_folder
 
 
 def program(name: str) -> str | None:
@@ -39,12 +37,14 @@ def _as_its_user(*command: str) -> list[str]:
     return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
 
 
-class PostgreSql:
+class PostgreSql(DatabaseServer):
     """A running server. It listens on a socket in `folder`, short enough for one."""
 
+    timeout_s = 120.0
+    ready = b"ready to accept connections"
+
     def __init__(self, folder: pathlib.Path) -> None:
-        self.folder = folder
-        self.process: subprocess.Popen[bytes]
+        super().__init__(folder)
         self.conninfo = f"host={folder} user=postgres dbname=postgres"
         self.url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
         self.socket = folder / ".s.PGSQL.5432"
@@ -53,34 +53,21 @@ class PostgreSql:
         """Start, and wait until it takes connections. No thread: whoever calls may fork."""
         server = program("postgres")
         assert server is not None
-        command = _as_its_user(
-            server, "-D", str(self.folder / "data"), "-k", str(self.folder), "-c", "listen_addresses="
+        self.launch(
+            _as_its_user(server, "-D", str(self.folder / "data"), "-k", str(self.folder), "-c", "listen_addresses=")
         )
-        log = self.folder / "server.log"
-        with log.open("ab") as output:
-            begins = log.stat().st_size
-            self.process = subprocess.Popen(command, stderr=output, stdout=output)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while b"ready to accept connections" not in log.read_bytes()[begins:]:
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"PostgreSQL did not start: {log.read_text()[-500:]}")
-            time.sleep(0.02)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """SIGINT: a fast shutdown; SIGQUIT: as after a crash."""
-        self.process.send_signal(how)
-        self.process.wait(START_TIMEOUT_S)
+        self.end(how)
 
 
 @contextlib.contextmanager
 def running() -> Iterator[PostgreSql]:
     """A server on a fresh directory, removed at the end."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="oncelog-pg-", dir="/tmp"))
     initdb = program("initdb")
     assert initdb is not None
-    try:
-        if os.getuid() == 0:
-            shutil.chown(folder, "postgres", "postgres")
+    with fresh_folder("oncelog-pg-", "postgres") as folder:
         subprocess.run(
             _as_its_user(initdb, "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "--no-sync"),
             check=True,
@@ -92,5 +79,3 @@ def running() -> Iterator[PostgreSql]:
             yield server
         finally:
             server.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
