@@ -185,7 +185,7 @@ def test_announcing_before_the_files_are_synced_is_found(monkeypatch: pytest.Mon
 
 
 def test_a_start_that_leaves_what_a_swap_replaces_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers, "_replaced_by", lambda files, directory, name: [])
+    monkeypatch.setattr(leftovers, "_replaced_by", lambda spans, names: [])
     assert anything_fails()
 
 

@@ -36,12 +36,12 @@ def put_right(files: Files, directory: str) -> bool:
         unfinished = [name for name in swaps if (base_offset_of(name) or 0) >= min(cleaned)]
         swaps = [name for name in swaps if name not in unfinished]
     _remove_all(files, directory, unfinished)
-    for name in swaps:
-        names = _taken_back(files, directory, name, names)
+    spans = [_span(files, directory, name) for name in swaps if name.endswith(".log.swap")]
+    names = _taken_back(files, directory, spans, names)
     doomed = [name for name in names if name.endswith((".deleted", ".cleaned", ".tmp"))]
     for name in doomed:
         files.remove(f"{directory}/{name}")
-    _remove_all(files, directory, [old for name in swaps for old in _replaced_by(files, directory, name)])
+    _remove_all(files, directory, _replaced_by(spans, files.list(directory)))
     for name in swaps:
         files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix('.swap')}")
     left = set(files.list(directory))
@@ -64,37 +64,39 @@ def _remove_all(files: Files, directory: str, names: Sequence[str]) -> None:
         files.sync_directory(directory)
 
 
-def _taken_back(files: Files, directory: str, swap_name: str, names: Sequence[str]) -> list[str]:
-    """Give what a finished segment replaces its old names back: the swap may end here because their sync failed.
+def _taken_back(files: Files, directory: str, spans: Sequence[range], names: Sequence[str]) -> list[str]:
+    """Give what finished segments replace its old names back: the swap may end here because their sync failed.
 
     The disk has then lost some of the renames for good: removing the new name would remove nothing there, and after a
     power cut the old one would lie in the middle of the finished segment. The old names are removed next, and synced.
     """
     found = list(names)
-    for name in _within(files, directory, swap_name, names):
+    for name in names:
         old_name = name.removesuffix(".deleted")
-        if old_name != name and old_name.endswith(_SWAPPED_SUFFIXES) and old_name not in found:
+        if old_name != name and old_name not in found and _replaced_by(spans, (old_name,)):
             files.rename(f"{directory}/{name}", f"{directory}/{old_name}")
             found[found.index(name)] = old_name
     return found
 
 
-def _replaced_by(files: Files, directory: str, swap_name: str) -> list[str]:
-    """The files whose place a finished segment takes."""
+def _replaced_by(spans: Sequence[range], names: Sequence[str]) -> list[str]:
+    """The files whose place finished segments take."""
     return [
-        name for name in _within(files, directory, swap_name, files.list(directory)) if name.endswith(_SWAPPED_SUFFIXES)
+        name
+        for name in names
+        if name.endswith(_SWAPPED_SUFFIXES)
+        and (base := base_offset_of(name)) is not None
+        and any(base in span for span in spans)
     ]
 
 
-def _within(files: Files, directory: str, swap_name: str, names: Sequence[str]) -> list[str]:
-    """Names with an offset of this finished segment."""
-    if not swap_name.endswith(".log.swap"):
-        return []
-    first = base_offset_of(swap_name)
-    assert first is not None, swap_name
-    file = files.open(f"{directory}/{swap_name}", create=False)
+def _span(files: Files, directory: str, log_swap_name: str) -> range:
+    """The offsets of a finished segment."""
+    first = base_offset_of(log_swap_name)
+    assert first is not None, log_swap_name
+    file = files.open(f"{directory}/{log_swap_name}", create=False)
     end_offset = first + 1
     for batch in Scan(file, 0, file.size(), check_crc=False):
         end_offset = batch.end_offset
     file.close()
-    return [name for name in names if (base := base_offset_of(name)) is not None and first <= base < end_offset]
+    return range(first, end_offset)
