@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.core.consumer_membership import ConsumerMembership, Heard, MemberIdentity
+from oncelog.core.consumer_membership import SAYS_ALL_EVERY, ConsumerMembership, Heard, MemberIdentity
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -62,6 +62,38 @@ def test_what_did_not_change_is_not_said_again():
     made = joined()
     assert made.heartbeat_interval_ms == 5_000
     assert said(made.request()) == {"epoch": 2, "timeout": -1, "topics": None, "pattern": None, "owned": None}
+
+
+def test_now_and_then_everything_is_said_again_and_an_assignment_that_got_lost_is_heard():
+    made = joined()
+    made.own({T: frozenset({0, 1})})
+    requests = []
+    for _ in range(2 * SAYS_ALL_EVERY):
+        requests.append(made.request())
+        made.heard(answer(2))
+    everything = [i for i, each in enumerate(requests, 1) if each.rebalance_timeout_ms == 9_000]
+    assert everything == [SAYS_ALL_EVERY, 2 * SAYS_ALL_EVERY]
+    assert said(requests[-1]) == {
+        "epoch": 2,
+        "timeout": 9_000,
+        "topics": ["s", "t"],
+        "pattern": None,
+        "owned": {T: [0, 1]},
+    }
+    made.request()
+    assert made.heard(answer(2, {T: [0], U: [3]})) is Heard.ASSIGNED
+    assert made.must_reconcile
+
+
+def test_the_count_begins_anew_with_each_heartbeat_that_says_everything():
+    made = joined()
+    for _ in range(SAYS_ALL_EVERY - 1):
+        assert made.request().rebalance_timeout_ms == -1
+        made.heard(answer(2))
+    made.unanswered()
+    assert made.request().rebalance_timeout_ms == 9_000
+    made.heard(answer(2))
+    assert made.request().rebalance_timeout_ms == -1
 
 
 def test_what_the_application_took_over_is_news():

@@ -1,9 +1,10 @@
 """A consumer's own side of the consumer group protocol (KIP-848): what its next heartbeat says, what an answer means.
 
 The member tells what changed since its last heartbeat that was answered; where one was not answered, or it joins, it
-tells everything. It owns what the application has taken over (`owned`), not what it was assigned: the broker gives a
-partition to nobody else before the member has said that it does not own it any more. A member that was fenced owns
-nothing once the application has let go, and joins again with the same id.
+tells everything, and now and then for no reason: the broker sends an assignment once, and a late heartbeat of a lost
+connection may have taken the answer along. It owns what the application has taken over (`owned`), not what it was
+assigned: the broker gives a partition to nobody else before the member has said that it does not own it any more. A
+member that was fenced owns nothing once the application has let go, and joins again with the same id.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from oncelog.wire.messages.consumer_group_heartbeat import (
 )
 
 JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = 0, -1, -2
+SAYS_ALL_EVERY = 10  # heartbeats; who says everything hears the whole assignment
 
 Partitions = Mapping[bytes, frozenset[int]]  # topic id -> partitions
 
@@ -79,6 +81,7 @@ class ConsumerMembership:
         self._pattern: str | None = None
         self._told: _Told | None = None
         self._telling: _Told | None = None
+        self._since_all = 0  # requests since one that said everything
 
     # -- what the application does ---------------------------------------------------------------------------------
 
@@ -126,7 +129,8 @@ class ConsumerMembership:
         assert not (is_join and self.owned), "who joins owns nothing"
         told, now = self._told, self._now()
         self._telling = now
-        says_all = is_join or told is None
+        says_all = is_join or told is None or self._since_all + 1 >= SAYS_ALL_EVERY
+        self._since_all = 0 if says_all else self._since_all + 1
         identity = self.identity
         request = ConsumerGroupHeartbeatRequest(
             group_id=identity.group_id,
