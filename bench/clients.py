@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -164,7 +165,11 @@ def arrow(with_kafka: bool) -> list[Row]:
 
 
 def _rate(work: Callable[[Server, str, int], None], topic: str, count: int) -> Callable[[Server, int], float]:
-    return lambda server, _: rows_per_second(lambda: work(server, topic, count), count)
+    def rate(server: Server, _: int) -> float:
+        os.sync()  # the disk is not to work on what an earlier round left in the page cache
+        return rows_per_second(lambda: work(server, topic, count), count)
+
+    return rate
 
 
 def synthetic_history(count: int) -> Iterator[dict[str, Any]]:

@@ -74,7 +74,7 @@ MEANINGS = {
     "max_poll_interval_ms": "without a `poll` for so long a member leaves",
     "max_poll_records": "records of one `poll` at most",
     "fetch_min_bytes": "a broker waits until it has so much",
-    "fetch_max_bytes": "bytes of one fetch at most",
+    "fetch_max_bytes": "bytes of one fetch at most, and of all that is here when more is fetched ahead",
     "fetch_max_wait_ms": "and no longer than this",
     "max_partition_fetch_bytes": "bytes of one partition in a fetch at most",
     "check_crcs": "verify each batch's checksum",

@@ -13,6 +13,7 @@ from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 from oncelog.wire.messages.metadata import MetadataRequest, MetadataResponse
 from oncelog.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from tests.client.world import BOOTSTRAP, CUT, NO_ANSWER, ScriptedBroker, run
+from tests.simulator.network import feed
 
 
 async def opened(broker):
@@ -100,7 +101,7 @@ def test_an_answer_to_nothing_ends_the_connection():
     async def work():
         connection = await opened(ScriptedBroker())
         asked = connection.start_request(MetadataRequest(topics=None), timeout_ms=1000)[0]
-        connection.data_received(b"\x00\x00\x00\x04\x00\x00\x7f\xff")
+        feed(connection, b"\x00\x00\x00\x04\x00\x00\x7f\xff")
         with pytest.raises(Network, match="never sent"):
             await asked
 
@@ -110,7 +111,7 @@ def test_an_answer_to_nothing_ends_the_connection():
 def test_an_impossible_frame_ends_the_connection():
     async def work():
         connection = await opened(ScriptedBroker())
-        connection.data_received(b"\xff\xff\xff\xff")
+        feed(connection, b"\xff\xff\xff\xff")
         assert connection.is_closed
 
     run(work)

@@ -85,8 +85,12 @@ def test_poll_returns_when_data_comes():
     run(work)
 
 
+def fetched_from(broker):
+    return [r.topics[0].partitions[0].fetch_offset for r in broker.requests(ApiKey.FETCH)]
+
+
 def test_prefetch_is_bounded():
-    """What was fetched is handed out before more is asked for."""
+    """One chunk is handed out, one waits behind it: before the first is gone nothing more is asked for."""
 
     async def work():
         broker = ScriptedBroker()
@@ -94,11 +98,47 @@ def test_prefetch_is_bounded():
         async with consumer(broker) as c:
             c.assign([ZERO])
             assert values(await c.poll(1000, max_records=3)) == [0, 1, 2]
+            fill(broker)
+            await asyncio.sleep(1)
+            fill(broker)
             await asyncio.sleep(5)
-            assert len(broker.requests(ApiKey.FETCH)) == 1
+            assert set(fetched_from(broker)) == {0, 10}
+            assert values(await c.poll(1000, max_records=17)) == [*range(3, 10), *range(10)]
+            await asyncio.sleep(0.1)
+            assert fetched_from(broker)[-1] == 30
+
+    run(work)
+
+
+def test_nothing_is_fetched_ahead_beyond_the_bytes_that_may_be_held():
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker)
+        async with consumer(broker, fetch_max_bytes=sum(len(batch.data) for batch in broker.log["t", 0])) as c:
+            c.assign([ZERO])
+            assert values(await c.poll(1000, max_records=3)) == [0, 1, 2]
+            await asyncio.sleep(5)
+            assert fetched_from(broker) == [0]
             assert values(await c.poll(1000, max_records=100)) == list(range(3, 10))
             await asyncio.sleep(0.1)
-            assert [r.topics[0].partitions[0].fetch_offset for r in broker.requests(ApiKey.FETCH)] == [0, 10]
+            assert fetched_from(broker) == [0, 10]
+
+    run(work)
+
+
+@pytest.mark.parametrize("code", [E.OFFSET_OUT_OF_RANGE, E.TOPIC_AUTHORIZATION_FAILED, E.NOT_LEADER_OR_FOLLOWER])
+def test_what_fails_ahead_waits_until_what_came_before_is_handed_out(code):
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker)
+        async with consumer(broker) as c:
+            c.assign([ZERO])
+            assert values(await c.poll(1000, max_records=3)) == [0, 1, 2]
+            broker.script(ApiKey.FETCH, code, code, code)
+            await asyncio.sleep(0.5)
+            assert values(await c.poll(1000, max_records=100)) == list(range(3, 10))
+            assert await c.position(ZERO) == 10
+            assert set(fetched_from(broker)) == {0, 10}
 
     run(work)
 

@@ -116,6 +116,35 @@ def test_the_next_fetch_leaves_before_the_application_works(call):
     run(work)
 
 
+def test_a_topic_that_was_never_looked_for_is_not_waited_for():
+    """Nobody asked for its leader yet, so nothing has to be spared: no back-off before the first record."""
+
+    async def work():
+        broker = ScriptedBroker()
+        broker.append("t", 0, build_batch([(0, None, b"v", ())]))
+        async with consumer_of(broker, retry_backoff_ms=1000) as consumer:
+            consumer.assign([ZERO])
+            consumer.seek(ZERO, 0)
+            began_s = asyncio.get_running_loop().time()
+            assert len(await consumer.poll()) == 1
+            assert asyncio.get_running_loop().time() - began_s < 0.1
+
+    run(work)
+
+
+def test_a_leader_that_nobody_knows_is_looked_for_once_per_back_off():
+    async def work():
+        broker = ScriptedBroker()
+        broker.leader_id = -1
+        async with consumer_of(broker, retry_backoff_ms=1000) as consumer:
+            consumer.assign([ZERO])
+            consumer.seek(ZERO, 0)
+            await polled(consumer, 10)
+            assert 10 <= len(broker.requests(ApiKey.METADATA)) <= 14
+
+    run(work)
+
+
 def test_what_is_here_is_handed_out_beside_a_stop():
     async def work():
         broker = ScriptedBroker()

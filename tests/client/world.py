@@ -39,6 +39,7 @@ from oncelog.wire.messages.produce import PartitionProduceResponse, ProduceRespo
 from oncelog.wire.record_batch import RecordBatch, batches, set_offsets
 from oncelog.wire.schema import ZERO_UUID, Struct
 from tests.simulator.loop import run_simulated
+from tests.simulator.network import feed
 
 NO_ANSWER = "no answer"
 CUT = "cut"
@@ -67,7 +68,7 @@ class Pipe(asyncio.Transport):
     def arrive(self) -> None:
         data = self.on_its_way.popleft()
         if not self.closed:
-            self.protocol.data_received(data)  # type: ignore[attr-defined]
+            feed(self.protocol, data)
 
     def close(self) -> None:
         if not self.closed:

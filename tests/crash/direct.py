@@ -17,6 +17,7 @@ from oncelog.host.network import ConnectFailed
 from oncelog.wire.api import ApiKey
 from oncelog.wire.frame import FrameReader, decode_response, encode_request, response_correlation_id
 from tests.simulator.files import SimFiles
+from tests.simulator.network import feed
 
 ADDRESS = ("127.0.0.1", 9092)
 START_MS = 1_750_000_000_000
@@ -67,16 +68,7 @@ class Transport(asyncio.Transport):
     def take(self, data: bytes) -> None:
         if self._is_closing:
             return
-        if isinstance(self.protocol, asyncio.BufferedProtocol):
-            rest = memoryview(data)
-            while rest:
-                buffer = memoryview(self.protocol.get_buffer(len(rest)))
-                count = min(len(buffer), len(rest))
-                buffer[:count] = rest[:count]
-                self.protocol.buffer_updated(count)
-                rest = rest[count:]
-        else:
-            self.protocol.data_received(data)
+        feed(self.protocol, data)
 
     def close(self) -> None:
         for end in (self, self.peer):

@@ -17,6 +17,21 @@ from oncelog.host.network import AddressInUse, ConnectFailed
 from tests.simulator.loop import Process, SimLoop
 
 
+def feed(protocol: asyncio.BaseProtocol, data: bytes) -> None:
+    """Give bytes to a protocol, as an event loop does for either kind."""
+    if not isinstance(protocol, asyncio.BufferedProtocol):
+        assert isinstance(protocol, asyncio.Protocol)
+        protocol.data_received(data)
+        return
+    rest = memoryview(data)
+    while rest:
+        buffer = memoryview(protocol.get_buffer(len(rest)))
+        count = min(len(buffer), len(rest))
+        buffer[:count] = rest[:count]
+        protocol.buffer_updated(count)
+        rest = rest[count:]
+
+
 @dataclass
 class NetworkFaults:
     """Probabilities per written chunk, and delays in seconds."""
@@ -110,20 +125,8 @@ class SimTransport(asyncio.Transport):
             data = self._arrived.popleft()
             if data is None:
                 self.lose()
-            elif isinstance(self.protocol, asyncio.BufferedProtocol):
-                self._feed_buffered(self.protocol, data)
             else:
-                assert isinstance(self.protocol, asyncio.Protocol)
-                self.protocol.data_received(data)
-
-    def _feed_buffered(self, protocol: asyncio.BufferedProtocol, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            buffer = memoryview(protocol.get_buffer(len(rest)))
-            count = min(len(buffer), len(rest))
-            buffer[:count] = rest[:count]
-            protocol.buffer_updated(count)
-            rest = rest[count:]
+                feed(self.protocol, data)
 
 
 class SimListener:

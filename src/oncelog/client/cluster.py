@@ -65,6 +65,7 @@ class Cluster:
         self._refresh_task: asyncio.Task[None] | None = None
         self._soon_task: asyncio.Task[None] | None = None
         self._refreshed_ms = float("-inf")
+        self._refreshed: frozenset[str] | None = frozenset()  # the topics asked for then; None: all
         self._wanted: set[str] = set()
         self._wanted_soon: set[str] = set()
         self._wants_all = False
@@ -313,7 +314,7 @@ class Cluster:
             topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=bool(names) and self._may_create.issuperset(names or ()),
         )
-        self._refreshed_ms = self.now_ms()
+        self._refreshed_ms, self._refreshed = self.now_ms(), None if names is None else frozenset(names)
         response = await self.request(None, message, version_min=1)
         if response.error_code:
             if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:  # KIP-1102
@@ -324,14 +325,15 @@ class Cluster:
         self._on_metadata()
 
     def refresh_soon(self, topics: Iterable[str] = ()) -> None:
-        """Metadata turned out to be old; do not wait for the new. Asked for at most once per back-off."""
+        """Metadata turned out to be old; do not wait for the new. The same is asked for at most once per back-off."""
         self._wanted_soon.update(topics)
         if self._soon_task is None or self._soon_task.done():
             self._soon_task = self.tasks.start(self._refresh_soon(), name="oncelog-refresh-soon")
 
     async def _refresh_soon(self) -> None:
         left_ms = self._refreshed_ms + self.config.retry_backoff_ms - self.now_ms()
-        if left_ms > 0:
+        is_known = self._refreshed is None or self._wanted_soon <= self._refreshed
+        if left_ms > 0 and is_known:
             await asyncio.sleep(left_ms / 1000)
         wanted, self._wanted_soon = self._wanted_soon, set()
         await self.refresh(wanted)

@@ -25,7 +25,8 @@ from oncelog.errors import (
 from oncelog.host.network import ConnectFailed
 from oncelog.host.network import Network as NetworkDoor
 from oncelog.wire.api import APIS, ApiKey
-from oncelog.wire.frame import FrameReader, decode_response, encode_request, response_correlation_id
+from oncelog.wire.frame import decode_response, encode_request, response_correlation_id
+from oncelog.wire.frame_buffer import FrameBuffer
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
 from oncelog.wire.schema import Struct
 
@@ -57,7 +58,7 @@ class BrokerVersions:
         return chosen
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """An open connection. `name` is HOST:PORT, for messages."""
 
     def __init__(self, name: str, client_id: str, traffic: Traffic | None = None) -> None:
@@ -68,7 +69,7 @@ class Connection(asyncio.Protocol):
         self.is_closed = False
         self._client_id = client_id
         self._transport: asyncio.Transport | None = None
-        self._frames = FrameReader()
+        self._frames = FrameBuffer()
         self._next_correlation_id = 0
         self._waiting: dict[int, tuple[int, int, asyncio.Future[Any], asyncio.TimerHandle, float]] = {}
         self._may_write = asyncio.Event()
@@ -248,11 +249,16 @@ class Connection(asyncio.Protocol):
         self._is_full = False
         self._unthrottle(self._throttled_until)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes belong. How many they may be is the event loop's guess, and says nothing."""
+        del sizehint
+        return self._frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Bytes came: hand whole answers to those who wait."""
-        self._traffic.received_bytes += len(data)
+        self._traffic.received_bytes += nbytes
         try:
-            for frame in self._frames.receive(data):
+            for frame in self._frames.take(nbytes):
                 self._answered(frame)
         except (MalformedFrame, MalformedMessage) as error:
             self.close(Network(f"{self.name} sent what cannot be read: {error}"))

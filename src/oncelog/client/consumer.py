@@ -57,7 +57,7 @@ class Consumer(GroupPart, LogBounds):
             _check_topic(topic)
         self._config = ConsumerConfig.of(config)
         self._host = host or real_host()
-        self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._fetcher.arrived.set())
+        self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._fetcher.metadata_came())
         self._positions = Positions(in_transaction_order=self._config.order == "transaction")
         self._fetcher = Fetcher(self._cluster, self._config, self._positions, self._host.new_spill)
         self._membership: GroupMembership | None = None

@@ -1,4 +1,4 @@
-"""Fetches ahead, bounded: a partition is asked for again when what it had was handed out.
+"""Fetches ahead, bounded: a partition has what one fetch brought, and the next comes or waits behind it.
 
 A broker has two lanes, so that a Fetch that waits at the broker does not delay partitions that were emptied or moved to
 meanwhile. What read_committed hides is decided by core/aborted_filter as data arrives; records are decoded when taken.
@@ -108,6 +108,7 @@ class Fetcher:
         self._busy: set[tuple[Node, str]] = set()
         self._sessions: dict[tuple[Node, str], ClientFetchSession] = {}
         self._check = PositionCheck(cluster, config)
+        self._leaderless: set[TopicPartition] = set()
         self._next_first = 0
         self.fetched_bytes = 0
         self.arrived = asyncio.Event()
@@ -116,6 +117,14 @@ class Fetcher:
     def wake(self) -> None:
         """Positions, the assignment or what is prefetched changed."""
         self._woken.set()
+
+    def metadata_came(self) -> None:
+        """Partitions whose leader was not known need not wait out their back-off."""
+        for topic_partition in self._leaderless & self._positions.by_partition.keys():
+            self._positions.of(topic_partition).not_before_ms = 0.0
+        self._leaderless.clear()
+        self.wake()
+        self.arrived.set()
 
     async def run(self) -> None:
         """Fetch what is wanted, for ever."""
@@ -132,14 +141,16 @@ class Fetcher:
         by_node: dict[Node, list[TopicPartition]] = {}
         unchecked: dict[Node, dict[TopicPartition, Position]] = {}
         view = self._cluster.view
-        for topic_partition in self._positions.fetchable(now_ms):
+        for topic_partition in self._positions.fetchable(now_ms, self._config.fetch_max_bytes):
             leader = view.leader_of(topic_partition)
             if leader is None or leader.leader_id not in view.nodes:
                 self._cluster.refresh_soon((topic_partition.topic,))
+                self._leaderless.add(topic_partition)
                 self._positions.of(topic_partition).not_before_ms = now_ms + self._config.retry_backoff_ms
             elif self._check.is_needed(topic_partition, self._positions.of(topic_partition), leader):
-                asked = unchecked.setdefault(view.nodes[leader.leader_id], {})
-                asked[topic_partition] = self._positions.of(topic_partition)
+                if not self._positions.of(topic_partition).is_supplied:  # else what is here is handed out first
+                    asked = unchecked.setdefault(view.nodes[leader.leader_id], {})
+                    asked[topic_partition] = self._positions.of(topic_partition)
             else:
                 position = self._positions.of(topic_partition)
                 node_id, holds = node_to_ask(leader, position.read_replica, view.nodes, now_ms)
@@ -249,10 +260,10 @@ class Fetcher:
     ) -> FetchRequest:
         wanted: dict[SessionPartition, Wanted] = {}
         for (topic, partition), position in asked.items():
-            assert position.offset is not None
+            assert position.fetch_offset is not None
             leader = self._cluster.view.leader_of(TopicPartition(topic, partition))
             wanted[SessionPartition(topic, ids[topic] if ids else ZERO_UUID, partition)] = Wanted(
-                position.offset, self._config.max_partition_fetch_bytes, leader.leader_epoch if leader else -1
+                position.fetch_offset, self._config.max_partition_fetch_bytes, leader.leader_epoch if leader else -1
             )
         part = session.request(wanted)
         topics: dict[tuple[str, bytes], list[FetchPartition]] = {}
@@ -345,10 +356,11 @@ class Fetcher:
                 for batch in batches(data.records)
             ]
         except CorruptBatch as error:
-            self.error = _corrupt(topic_partition, position.offset, error)
+            if not self._put_off(position):
+                self.error = _corrupt(topic_partition, position.offset, error)
             return
         if found:
-            position.chunks.append(Chunk(found))
+            position.chunks.append(Chunk(found, len(data.records)))
 
     def _take_in_order(
         self, topic_partition: TopicPartition, position: Position, data: bytes | bytearray | memoryview
@@ -383,6 +395,8 @@ class Fetcher:
                 topic_partition,
             )
             return
+        if error_code not in _MOVED and self._put_off(position):
+            return
         if error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             reset_to = RESET_TIMESTAMPS.get(self._config.auto_offset_reset)
             if reset_to is None:
@@ -398,6 +412,12 @@ class Fetcher:
         elif not error.retriable:
             self.error = error
         log.debug("%s", error)
+
+    def _put_off(self, position: Position) -> bool:
+        """Whether records in front of what failed wait to be handed out: they come first, then it is asked for again."""
+        if position.is_supplied:
+            position.not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_ms
+        return position.is_supplied
 
     # -- what is handed out
 
@@ -424,11 +444,10 @@ class Fetcher:
         return taken, moved
 
     def _go_on(self) -> None:
-        """Something was handed out: what is empty now is asked for at once, before the application works on it."""
+        """Something was handed out: what follows is asked for at once, before the application works on it."""
         if self._cluster.is_closed:
             return  # stopped beside a poll: that one still gets what is here
-        if any(not position.is_supplied for position in self._positions.by_partition.values()):
-            self._start_fetches(self._cluster.now_ms())
+        self._start_fetches(self._cluster.now_ms())
         self.wake()
 
     def _take_into(self, taken: list[ConsumerRecord], count_max: int) -> bool:

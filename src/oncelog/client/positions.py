@@ -22,7 +22,13 @@ class Chunk:
     """What one fetch brought for one partition: batches in offset order, each with whether it is seen."""
 
     batches: list[tuple[RecordBatch, bool]]
+    size_bytes: int = 0
     index: int = 0
+
+    @property
+    def end_offset(self) -> int:
+        """Behind its last batch."""
+        return self.batches[-1][0].end_offset
 
 
 @dataclass(slots=True)
@@ -52,6 +58,11 @@ class Position:
     def is_supplied(self) -> bool:
         """Whether something is here to be handed out."""
         return bool(self.chunks if self.order is None else self.order.ready)
+
+    @property
+    def fetch_offset(self) -> int | None:
+        """Where the next fetch begins: behind what is here already."""
+        return self.chunks[-1].end_offset if self.chunks else self.offset
 
     @property
     def reached(self) -> int | None:
@@ -125,15 +136,18 @@ class Positions:
         """Assigned partitions whose place is not known yet."""
         return [tp for tp, position in self.by_partition.items() if position.offset is None]
 
-    def fetchable(self, now_ms: float) -> list[TopicPartition]:
-        """Partitions for which data should be fetched now: nothing prefetched, nothing on its way."""
+    def fetchable(self, now_ms: float, ahead_bytes_max: int = 0) -> list[TopicPartition]:
+        """Partitions for which data should be fetched now: nothing on its way, and nothing here, or one chunk only while
+        all that is here together is less than `ahead_bytes_max`."""
+        held_bytes = sum(chunk.size_bytes for position in self.by_partition.values() for chunk in position.chunks)
+        chunks_max = 1 if held_bytes < ahead_bytes_max else 0
         return [
             tp
             for tp, position in self.by_partition.items()
             if position.offset is not None
             and not position.is_paused
             and not position.is_fetching
-            and not position.is_supplied
+            and (len(position.chunks) <= chunks_max if position.order is None else not position.is_supplied)
             and position.not_before_ms <= now_ms
         ]
 

@@ -7,6 +7,7 @@ that has none. pyarrow is imported on first use, so the broker never needs it.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -235,10 +236,22 @@ def _headers_array(columns: ColumnWriter, arrow_type: pa.ListType) -> pa.Array:
 def _repeated(arrow_type: pa.DataType, runs: list[tuple[Any, int]]) -> pa.Array:
     import pyarrow as pa
 
-    parts = [pa.repeat(pa.scalar(value, arrow_type), count) for value, count in runs]
+    parts = [pa.repeat(_scalar(arrow_type, value), count) for value, count in runs]
     if len(parts) == 1:
         return parts[0]
     return pa.concat_arrays(parts) if parts else pa.array([], arrow_type)
+
+
+def _scalar(arrow_type: pa.DataType, value: str | int) -> pa.Scalar:
+    """Made of buffers: `pa.scalar` imports pandas where it is installed, half a second of the first poll."""
+    import pyarrow as pa
+
+    if isinstance(value, int):
+        parts = [struct.pack("=i", value)]
+    else:
+        data = value.encode()
+        parts = [struct.pack("=ii", 0, len(data)), data]
+    return pa.Array.from_buffers(arrow_type, 1, [None, *map(pa.py_buffer, parts)])[0]
 
 
 def _row_encoder(batch: pa.RecordBatch, timestamp_ms: int, rows: pa.Array | None) -> RowEncoder:

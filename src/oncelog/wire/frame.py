@@ -72,14 +72,21 @@ class FrameReader:
         return frames
 
     def _checked_size(self, view: memoryview, pos: int) -> int:
-        (size_bytes,) = _SIZE.unpack_from(view, pos)
         first_max = self._first_size_bytes_max
-        size_bytes_max = self._size_bytes_max if first_max is None else first_max
-        if 0 < size_bytes <= size_bytes_max:
-            return int(size_bytes)
-        self._chunks, self._received, self._wanted = [bytes(view[pos : pos + 4])], 4, 4
-        kind = MalformedFrame if size_bytes <= 0 else FrameTooLarge
-        raise kind(f"a frame of {size_bytes} bytes is not between 1 and {size_bytes_max}")
+        try:
+            return frame_size(view, pos, self._size_bytes_max if first_max is None else first_max)
+        except MalformedFrame:
+            self._chunks, self._received, self._wanted = [bytes(view[pos : pos + 4])], 4, 4
+            raise
+
+
+def frame_size(view: memoryview, pos: int, size_bytes_max: int) -> int:
+    """The size that stands at `pos`. Raises MalformedFrame, FrameTooLarge."""
+    (size_bytes,) = _SIZE.unpack_from(view, pos)
+    if 0 < size_bytes <= size_bytes_max:
+        return int(size_bytes)
+    kind = MalformedFrame if size_bytes <= 0 else FrameTooLarge
+    raise kind(f"a frame of {size_bytes} bytes is not between 1 and {size_bytes_max}")
 
 
 class RequestHeader(NamedTuple):
