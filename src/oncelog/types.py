@@ -51,9 +51,21 @@ class AbortedTransaction:
     last_stable_offset: int
 
 
+class WindowBatch(NamedTuple):
+    """One batch of a producer's duplicate window (`offset_delta`: last offset minus base offset)."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+
 @dataclass(frozen=True, slots=True)
 class ProducerSnapshotEntry:
-    """What a `.snapshot` file keeps of one producer: its last batch and its open transaction (-1: none)."""
+    """What a `.snapshot` file keeps of one producer: its last batch and its open transaction (-1: none).
+
+    `earlier` is not in that file: the batches before the last one, oldest first, where something else kept them.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -63,6 +75,7 @@ class ProducerSnapshotEntry:
     timestamp: int
     coordinator_epoch: int
     current_txn_first_offset: int
+    earlier: tuple[WindowBatch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

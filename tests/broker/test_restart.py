@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from oncelog.broker import partitions
 from oncelog.broker.broker import Broker
 from oncelog.broker.config import ConfigInvalid
 from oncelog.core.transaction_coordinator import coordinator_partition
@@ -97,6 +98,95 @@ def test_duplicates_are_recognised_after_a_kill(tmp_path):
             again = await client.produce("t", "b", producer=producer, sequence=1)
             assert (again.error_code, again.base_offset) == (E.NONE, last.base_offset)
             assert await client.read("t") == ["a", "b"]
+
+    run(work())
+
+
+def test_what_one_start_recovered_the_next_does_not_read_again(tmp_path, monkeypatch):
+    """A broker that is killed before its first checkpoint, again and again, does not need longer each time."""
+    replayed = []
+    recover = partitions.recover
+
+    def noting(files, directory, *more, **how):
+        report = recover(files, directory, *more, **how)
+        if directory.endswith("/t-0"):
+            replayed.append(report.replayed_batch_count)
+        return report
+
+    monkeypatch.setattr(partitions, "recover", noting)
+
+    async def work():
+        async with broker_and_client(tmp_path / "0") as (_, client):
+            await client.create("t")
+            for n in range(20):
+                await client.produce("t", str(n))
+            killed(tmp_path / "0", tmp_path / "1")
+        for n in range(1, 6):
+            async with broker_and_client(tmp_path / str(n)) as (broker, client):
+                assert not broker.is_clean_start
+                await client.produce("t", f"after {n}")
+                killed(tmp_path / str(n), tmp_path / str(n + 1))
+        assert replayed == [0, 20, 1, 1, 1, 1]  # the first is the new one
+        assert len(list((tmp_path / "6" / "t-0").glob("*.snapshot"))) <= 2
+        async with broker_and_client(tmp_path / "6") as (_, client):
+            assert await client.read("t") == [*map(str, range(20)), *(f"after {n}" for n in range(1, 6))]
+
+    run(work())
+
+
+async def five_in_flight(client):
+    """Batches whose acknowledgements the producer may not have got: it sends them again, the first one first."""
+    producer = await client.init()
+    for n in range(5):
+        await client.produce("t", f"{n}", producer=producer, sequence=n)
+
+    async def retry(after):
+        again = [await after.produce("t", f"{n}", producer=producer, sequence=n) for n in range(5)]
+        assert [(each.error_code, each.base_offset) for each in again] == [(E.NONE, n) for n in range(5)]
+        assert (await after.produce("t", "5", producer=producer, sequence=5)).error_code == E.NONE
+
+    return retry
+
+
+def test_what_was_in_flight_over_two_kills_in_a_row_is_recognised(tmp_path):
+    """The second start does not read those batches again, and a snapshot knows only the last one."""
+
+    async def work():
+        async with broker_and_client(tmp_path / "a") as (_, client):
+            await client.create("t")
+            retry = await five_in_flight(client)
+            killed(tmp_path / "a", tmp_path / "b")
+        async with broker_and_client(tmp_path / "b"):
+            killed(tmp_path / "b", tmp_path / "c")
+        async with broker_and_client(tmp_path / "c") as (_, client):
+            await retry(client)
+            assert await client.read("t") == [str(n) for n in range(6)]
+
+    run(work())
+
+
+def test_what_was_in_flight_at_a_clean_stop_is_recognised(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            retry = await five_in_flight(client)
+        async with broker_and_client(tmp_path) as (broker, client):
+            assert broker.is_clean_start
+            await retry(client)
+
+    run(work())
+
+
+def test_a_damaged_windows_file_is_said_and_costs_nothing_else(tmp_path, caplog):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            await five_in_flight(client)
+        path = tmp_path / "producer-windows-checkpoint"
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        async with broker_and_client(tmp_path) as (_, client):
+            assert await client.read("t") == [str(n) for n in range(5)]
+        assert "not recognised when it is retried" in caplog.text
 
     run(work())
 

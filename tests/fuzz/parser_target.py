@@ -34,8 +34,9 @@ from oncelog.errors import (
 )
 from oncelog.log.checkpoint_files import offsets_from_bytes, offsets_to_bytes, partition_metadata_from_bytes
 from oncelog.log.producer_snapshot import snapshot_from_bytes, snapshot_to_bytes
+from oncelog.log.producer_windows import SnapshotKey, windows_from_bytes, windows_to_bytes
 from oncelog.log.transaction_index import aborted_from_bytes, aborted_to_bytes
-from oncelog.types import AbortedTransaction, PreparedTxnState, ProducerSnapshotEntry, TopicPartition
+from oncelog.types import AbortedTransaction, PreparedTxnState, ProducerSnapshotEntry, TopicPartition, WindowBatch
 from oncelog.wire import consumer_protocol
 from oncelog.wire.compression import Codec, compress, decompress
 from oncelog.wire.frame import FrameReader, decode_request_header, encode_request
@@ -141,6 +142,7 @@ def _byte_parsers() -> list[Parser]:
     snapshot = snapshot_to_bytes(
         [ProducerSnapshotEntry(5, 1, 7, 9, 2, NOW_MS, 3, 4), ProducerSnapshotEntry(6, 0, 1, 3, 0, 1, -1, -1)]
     )
+    windows = windows_to_bytes({SnapshotKey(bytes(16), 1, 10): {5: (1, (WindowBatch(6, 8, 1, NOW_MS),) * 2)}})
     request = b"".join(encode_request(18, 3, 1, "c", ApiVersionsRequest()))
     transaction = [transaction_state.record_to_key_value(each) for each in _transaction_records()]
     parsers = [
@@ -149,6 +151,7 @@ def _byte_parsers() -> list[Parser]:
             "request header", lambda data: decode_request_header(memoryview(data)), (MalformedMessage,), [request[4:]]
         ),
         Parser("producer snapshot", snapshot_from_bytes, (CorruptIndex,), [snapshot]),
+        Parser("producer windows", windows_from_bytes, (CorruptIndex,), [windows]),
         Parser(
             "transaction index",
             lambda data: aborted_from_bytes(data, 0),

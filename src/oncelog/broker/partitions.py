@@ -40,6 +40,7 @@ from oncelog.log.checkpoint_files import (
 from oncelog.log.config import LogConfig
 from oncelog.log.files import DirectoryNames, Files, Syncable
 from oncelog.log.open_files import OpenFiles
+from oncelog.log.producer_windows import ProducerWindowsFile, SnapshotKey, windows_of
 from oncelog.log.recovery import recover, remove_below_start
 from oncelog.types import TopicPartition
 
@@ -126,6 +127,7 @@ class Partitions:
             name: CheckpointFile(files.files, data_directory, name)
             for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS)
         }
+        self._windows = ProducerWindowsFile(files.files, data_directory)
         self._writing_aside = asyncio.Lock()  # housekeeping and the cleaner ask for it, each in its own time
         self._retention_due: dict[TopicPartition, tuple[int, int]] = {}  # log end when it was looked at, when again
         self.deleted = DeletedFiles(files.files, worker)
@@ -175,6 +177,10 @@ class Partitions:
         self._recovery_points = self._read_needed(RECOVERY_POINTS)
         self._log_starts = self._read_needed(LOG_START_OFFSETS)
         try:
+            self._windows.read()
+        except CorruptIndex as error:
+            _log.warning("%s; what was in flight over two crashes in a row is not recognised when it is retried", error)
+        try:
             self._cleaned = self._checkpoints[CLEANED_OFFSETS].read()
         except StorageError as error:
             _log.warning("%s; every compacted log is cleaned from its start again", error)
@@ -189,7 +195,31 @@ class Partitions:
                 await self._sync_opened(opened)
                 opened = []
         await self._sync_opened(opened)
+        if not is_clean:
+            self._store_recovery_points()
         self._files.close_idle()
+
+    def _store_recovery_points(self) -> None:
+        """What was recovered is not to be read again by the next start: a broker that is killed over and over before its
+        first checkpoint would need longer each time. Raises StorageError."""
+        self._with_windows(lambda: self._write_checkpoint(RECOVERY_POINTS, self._recovery_points_now()))
+        for each in self:
+            self._recovery_point_stored(each, each.log.recovery_point)
+
+    def _with_windows(self, store: Callable[[], None]) -> None:
+        """Store recovery points; what is known beyond the snapshots there is durable at any time."""
+        found = {
+            SnapshotKey(each.topic_id, each.name.partition, each.log.log_end_offset): windows_of(producers)
+            for each in self
+            if each.log.is_at_rest and (producers := each.rules.producer_windows())
+        }
+        try:
+            self._windows.add(found)
+            store()
+            self._windows.keep(found)
+        except StorageError as error:
+            self._new_names.failure = error  # it may have been the sync of the directory
+            raise
 
     def _named(self, directory: str) -> tuple[TopicPartition, Topic | None]:
         """Whose directory it is."""
@@ -299,6 +329,7 @@ class Partitions:
             log_start_offset=log_start_offset,
             is_clean=is_clean,
             sync=False,  # the caller's part: with many others, or with the first append
+            windows=self._windows.of(topic.topic_id, name.partition),
         )
         for note in report.notes:
             _log.warning("%s: %s", name, note)
@@ -519,7 +550,7 @@ class Partitions:
             for each in some:
                 each.log.close(clean=False)
                 is_clean = is_clean and not each.is_offline and each.log.failure is None and not each.log.is_syncing
-        self.checkpoint()
+        self._with_windows(self.checkpoint)
         return is_clean
 
 

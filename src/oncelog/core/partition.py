@@ -282,6 +282,11 @@ class Partition:
         """What a producer snapshot at the log end holds."""
         return [state.to_snapshot() for state in self._producers.values()]
 
+    def producer_windows(self) -> list[ProducerSnapshotEntry]:
+        """The producers whose duplicate window is more than the one batch of `snapshot_entries`."""
+        states = [state for state in self._producers.values() if len(state.batches) > 1]
+        return [replace(state.to_snapshot(), earlier=state.earlier_batches()) for state in states]
+
     # Reading
 
     @property

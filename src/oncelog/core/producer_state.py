@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from oncelog.core.verdict import Refuse
 from oncelog.core.verification import Guard
 from oncelog.errors import ErrorCode
-from oncelog.types import NO_OFFSET, NO_SEQUENCE, ProducerSnapshotEntry
+from oncelog.types import NO_OFFSET, NO_SEQUENCE, ProducerSnapshotEntry, WindowBatch
 from oncelog.wire.record_batch import RecordBatch, next_sequence
 
 WINDOW_BATCH_COUNT = 5  # max.in.flight.requests.per.connection of an idempotent producer
@@ -148,7 +148,7 @@ class ProducerState:
 
     @classmethod
     def from_snapshot(cls, entry: ProducerSnapshotEntry) -> ProducerState:
-        """As a `.snapshot` file keeps it: the duplicate window is one batch."""
+        """As a `.snapshot` file keeps it: the duplicate window is one batch, and what something else kept before it."""
         state = cls(
             entry.producer_id,
             entry.producer_epoch,
@@ -159,10 +159,17 @@ class ProducerState:
         )
         if entry.last_sequence >= 0:
             last = AppendedBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
-            state.batches = (last,)
+            state.batches = (*(AppendedBatch(*each) for each in entry.earlier), last)
         if state.has_open_transaction:
             state.opened_ms = entry.timestamp
         return state
+
+    def earlier_batches(self) -> tuple[WindowBatch, ...]:
+        """The duplicate window without its last batch, which `to_snapshot` has."""
+        return tuple(
+            WindowBatch(each.last_sequence, each.last_offset, each.offset_delta, each.timestamp)
+            for each in self.batches[:-1]
+        )
 
     def to_snapshot(self) -> ProducerSnapshotEntry:
         """What a `.snapshot` file keeps of it."""

@@ -8,7 +8,7 @@ Recovering twice gives identical bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
@@ -24,6 +24,7 @@ from oncelog.log.leader_epoch_file import LeaderEpochs
 from oncelog.log.leftovers import base_offset_of, put_right
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.partition_log import PartitionLog
+from oncelog.log.producer_windows import Windows, completed
 from oncelog.log.segment import Segment, timestamp_of
 from oncelog.log.torn_tail import SUFFIX as TORN_SUFFIX
 from oncelog.log.torn_tail import Cut, forget_oldest, keep_tail, valid_batches
@@ -71,11 +72,13 @@ def recover(
     log_start_offset: int = 0,
     is_clean: bool = False,
     sync: bool = True,
+    windows: Mapping[int, Windows] | None = None,
 ) -> RecoveryReport:
     """Open the log in `directory` (made by `checkpoint_files.create_partition_directory`, or empty).
 
     `recovery_point` and `log_start_offset` come from the checkpoints of the data directory (0 where they name none);
-    `is_clean` says that the clean shutdown marker was there: then nothing is torn, and what is bad is damage.
+    `is_clean` says that the clean shutdown marker was there: then nothing is torn, and what is bad is damage. `windows`, by
+    the offset of a snapshot, is what was known of its producers beyond it.
     With `sync` off the caller syncs `report.log.files_to_sync(checkpoint=True)` (many logs in one go) before anything is
     served. Pass the broker's `OpenFiles` to share its bound on open files. Raises DamagedLog and StorageError.
     """
@@ -88,6 +91,7 @@ def recover(
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
         is_clean=is_clean,
+        windows=windows,
     )
     try:
         report = opening.run()
@@ -127,7 +131,9 @@ class _Opening:
         recovery_point: int,
         log_start_offset: int,
         is_clean: bool,
+        windows: Mapping[int, Windows] | None,
     ) -> None:
+        self.windows = windows or {}
         self.open_files = open_files
         self.files = open_files.files
         self.directory = directory
@@ -218,6 +224,7 @@ class _Opening:
                 path = f"{self.directory}/{producer_snapshot.file_name(offset)}"
                 try:
                     entries = producer_snapshot.snapshot_from_bytes(self.files.read_whole(path))
+                    entries = completed(entries, self.windows.get(offset, {}))
                     return max(offset, segments[0].base_offset), entries, offsets
                 except CorruptIndex as error:
                     self.notes.append(f"{path}: {error}; removed, an older one is tried")
