@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from oncelog.wire.log_records.transaction_state import (
     TransactionRecord,
     TransactionState,
     TransactionTombstone,
+    newest_records,
     record_from_key_value,
     record_to_key_value,
     value_by_schema,
@@ -157,6 +159,51 @@ def test_what_is_not_known_is_skipped_and_what_is_wrong_refused() -> None:
     ):
         with pytest.raises(MalformedMessage):
             record_from_key_value(bad_key, bad_value)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[tuple[bytes, bytes | None]]:
+    """Keys and values of a few ids: records, tombstones, and what this oncelog does not know."""
+    pairs = []
+    for _ in range(draw(st.integers(0, 12))):
+        transactional_id = draw(st.sampled_from(("a", "b", "c")))
+        key, value = record_to_key_value(replace(draw(records()), transactional_id=transactional_id))
+        assert value is not None
+        kind = draw(st.sampled_from(("record", "record", "tombstone", "version", "key")))
+        pairs.append(
+            {
+                "record": (key, value),
+                "tombstone": (key, None),
+                "version": (key, b"\0\2" + value[2:]),
+                "key": (b"\0\1" + key[2:], value),
+            }[kind]
+        )
+    return pairs
+
+
+@given(logs())
+def test_the_newest_records_say_what_all_of_them_do(pairs: list[tuple[bytes, bytes | None]]) -> None:
+    def state_after(read: Iterable[TransactionRecord | TransactionTombstone | None]) -> dict[str, TransactionRecord]:
+        state: dict[str, TransactionRecord] = {}
+        for record in read:
+            if isinstance(record, TransactionTombstone):
+                state.pop(record.transactional_id, None)
+            elif record is not None:
+                state[record.transactional_id] = record
+        return state
+
+    newest = list(newest_records(pairs))
+    assert len({record.transactional_id for record in newest}) == len(newest)
+    assert state_after(newest) == state_after(record_from_key_value(*pair) for pair in pairs)
+
+
+def test_a_newest_record_that_cannot_be_read_is_refused() -> None:
+    key, value = record_to_key_value(RECORD)
+    assert value is not None
+    assert list(newest_records([(key, b"\0\1"), (key, value)])) == [RECORD]
+    for bad in ((key, b"\0"), (key, value + b"\0"), (None, value)):
+        with pytest.raises(MalformedMessage):
+            list(newest_records([(key, value), bad]))
 
 
 def test_the_proposal_s_timeout_of_a_two_phase_transaction_is_accepted() -> None:

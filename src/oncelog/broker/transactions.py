@@ -39,7 +39,7 @@ from oncelog.core.transaction_coordinator import (
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.types import ProducerIdAndEpoch, TopicPartition
-from oncelog.wire.log_records.transaction_state import record_from_key_value, record_to_key_value
+from oncelog.wire.log_records.transaction_state import newest_records, record_to_key_value
 from oncelog.wire.messages.init_producer_id import InitProducerIdResponse
 
 _log = logging.getLogger("oncelog.transactions")
@@ -197,13 +197,14 @@ class Transactions:
             self._blocks.ids,
             lambda: level_of(self._metadata.features, TRANSACTION_VERSION),
         )
-        for batch in all_batches(partition.log):
-            if batch.is_control:
-                continue  # observed C25: an operator's marker in this topic must not stop the load
-            for stored in batch.records():
-                record = record_from_key_value(stored.key, stored.value)
-                if record is not None:
-                    machine.apply(record)
+        stored = (
+            (each.key, each.value)
+            for batch in all_batches(partition.log)
+            if not batch.is_control  # observed C25: an operator's marker in this topic must not stop the load
+            for each in batch.records()
+        )
+        for record in newest_records(stored):
+            machine.apply(record)
         holder = TransactionShell(machine)
         holder.shell = CoordinatorShell(
             partition,

@@ -6,7 +6,7 @@ ours and is skipped by Kafka: `last_producer_epoch`, which KIP-360 wants persist
 timeout 2147483647 on disk, as Apache Kafka writes it; KIP-939's -1 is accepted when read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -200,6 +200,25 @@ def record_from_key_value(
     if not 0 <= version <= VALUE_VERSION_MAX:
         return None
     return _from_value(transactional_id, decode_message(TransactionLogValue, version, value[_VERSION.size :]), version)
+
+
+def newest_records(
+    pairs: Iterable[tuple[bytes | None, bytes | None]],
+) -> Iterator[TransactionLogRecord]:
+    """The last record of each transactional id, which says all of it: what came before is not even decoded.
+
+    `pairs` are the keys and values of a log in its order. Values of unknown versions count as not there, as above.
+    Raises MalformedMessage.
+    """
+    newest = {key: value for key, value in pairs if value is None or _may_be_known(value)}
+    for key, value in newest.items():
+        record = record_from_key_value(key, value)
+        if record is not None:
+            yield record
+
+
+def _may_be_known(value: bytes) -> bool:
+    return len(value) < _VERSION.size or 0 <= _VERSION.unpack_from(value)[0] <= VALUE_VERSION_MAX
 
 
 def _from_value(transactional_id: str, value: TransactionLogValue, version: int) -> TransactionRecord:
