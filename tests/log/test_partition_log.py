@@ -303,6 +303,22 @@ def test_data_of_an_earlier_run_is_checked_when_it_is_read() -> None:
     assert world.log.read(6, 10, 8) is not None
 
 
+def test_data_of_an_earlier_run_is_checked_in_one_pass() -> None:
+    world = World()
+    for _ in range(8):
+        world.append(value_bytes=600)
+    world.close()
+    world.open(is_clean=True)
+    assert [batch.base_offset for batch in world.log.all_batches()] == list(range(8))
+    assert [segment.unchecked_end_position for segment in world.log.segments] == [0] * len(world.log.segments)
+    world.close()
+    world.files.flip_bit(f"{DIRECTORY}/{0:020d}.log", 8 * 300)
+    world.open(is_clean=True)
+    with pytest.raises(DamagedLog, match="checksum"):
+        list(world.log.all_batches())
+    assert world.log.failure is not None
+
+
 def test_the_recovery_point_follows_within_its_bounds() -> None:
     world = World(config=replace(SMALL, segment_bytes=100_000, recovery_bytes_max=3000))
     size = 0

@@ -177,6 +177,7 @@ class World:
         expected = naive_read(self.model, self.log_start_offset, end_offset)
         assert [b.base_offset for b in batches(read)] == [b.base_offset for b in expected]
         assert read == b"".join(batch.data for batch in expected)
+        assert read == b"".join(batch.data for batch in log.all_batches())
         naive = NaiveProducers()
         for batch in self.model:
             naive.replay(only(batch.data))

@@ -17,7 +17,6 @@ from oncelog.broker.coordinator_load import loading
 from oncelog.broker.coordinator_shell import CoordinatorFailed, CoordinatorShell
 from oncelog.broker.load_times import LoadTimes
 from oncelog.broker.local_partition import LocalPartition
-from oncelog.broker.metadata_store import all_batches
 from oncelog.broker.metrics import Metrics
 from oncelog.broker.partitions import Partitions
 from oncelog.broker.population import Population
@@ -195,7 +194,7 @@ class Groups:
             topics=self._metadata,
             overrides=lambda group_id: self._metadata.group_configs.get(group_id, {}),
         )
-        for batch in all_batches(partition.log):
+        for batch in partition.log.all_batches():
             marker = batch.end_txn_marker() if batch.is_control else None
             if marker is not None:
                 machine.apply_marker(batch.producer_id, batch.producer_epoch, marker.commit)

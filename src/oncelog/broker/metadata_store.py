@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import takewhile
 
@@ -34,7 +34,6 @@ from oncelog.wire.record_batch import RecordBatch, batches, build_batch
 _log = logging.getLogger("oncelog.metadata")
 
 DIRECTORY = "__cluster_metadata-0"
-READ_SIZE_BYTES = 1_048_576
 SIZE_BYTES_MAX = 20_971_520
 SNAPSHOT_BATCH_COUNT = 1_000
 
@@ -77,7 +76,7 @@ class MetadataStore:
         if report.cut is not None:
             _log.warning("cluster metadata: %s", report.cut)
         self._log = report.log
-        for batch in all_batches(report.log):
+        for batch in report.log.all_batches():
             for record in batch.records():
                 assert record.value is not None, "cluster metadata has no tombstones"
                 self.metadata.apply(record_from_value(record.value))
@@ -207,11 +206,3 @@ def whole_size_bytes(data: bytes) -> int:
     except CorruptBatch:
         pass
     return position
-
-
-def all_batches(log: PartitionLog) -> Iterator[RecordBatch]:
-    """Every batch of a log, in order. Raises DamagedLog."""
-    offset = log.log_start_offset
-    while (read := log.read(offset, READ_SIZE_BYTES, log.log_end_offset)) is not None:
-        yield from batches(read.data)
-        offset = read.end_offset

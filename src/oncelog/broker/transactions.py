@@ -20,7 +20,6 @@ from oncelog.broker.held_request import HeldRequest
 from oncelog.broker.load_times import LoadTimes
 from oncelog.broker.local_partition import LocalPartition
 from oncelog.broker.marker_sender import MarkerSender
-from oncelog.broker.metadata_store import all_batches
 from oncelog.broker.metrics import Metrics
 from oncelog.broker.partitions import Partitions
 from oncelog.broker.producer_id_blocks import ProducerIdBlocks
@@ -199,7 +198,7 @@ class Transactions:
         )
         stored = (
             (each.key, each.value)
-            for batch in all_batches(partition.log)
+            for batch in partition.log.all_batches()
             if not batch.is_control  # observed C25: an operator's marker in this topic must not stop the load
             for each in batch.records()
         )

@@ -9,7 +9,7 @@ after a failed write or sync nothing is appended until recovery has opened the l
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
@@ -26,6 +26,7 @@ from oncelog.log.segment import Segment
 from oncelog.log.time_lookup import TimestampAndOffset, first_at_or_after, of_max_timestamp
 from oncelog.log.transaction_index import collect_aborted
 from oncelog.types import AbortedTransaction, ProducerSnapshotEntry
+from oncelog.wire.record_batch import RecordBatch
 
 SNAPSHOTS_KEPT = 2  # at or below the recovery point: should the newest be unreadable, the one before it serves
 SECTOR_SIZE_BYTES = 512
@@ -376,6 +377,21 @@ class PartitionLog:
             self.fail(error)
             raise
         return None
+
+    def all_batches(self) -> Iterator[RecordBatch]:
+        """Every batch from the log start on, in order, each checked; nothing may be appended or removed meanwhile.
+
+        Raises DamagedLog (the log is failed from then on) when what lies there is not what was written.
+        """
+        try:
+            for segment in self.segments:
+                if segment.base_offset >= self.log_start_offset:
+                    yield from segment.checked()
+                elif segment.end_offset > self.log_start_offset:
+                    yield from (batch for batch in segment.checked() if batch.end_offset > self.log_start_offset)
+        except DamagedLog as error:
+            self.fail(error)
+            raise
 
     def aborted_between(self, fetch_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions that overlap [fetch_offset, upper_bound_offset), in the order of their markers.

@@ -6,6 +6,7 @@ their file is missing or broken, so an index can cost time but never data. Offse
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from oncelog.errors import CorruptIndex, DamagedLog
@@ -404,6 +405,20 @@ class Segment:
     def scan(self, position: int, *, check_crc: bool = True) -> Scan:
         """The batches from `position` to the end of the file."""
         return Scan(self._log(), position, self.size_bytes, check_crc=check_crc)
+
+    def checked(self) -> Iterator[RecordBatch]:
+        """All batches, each checked as it is given: one pass, where reads of a whole segment take three. Raises DamagedLog."""
+        due_offset, scan = self.base_offset, self.scan(0)
+        for batch in scan:
+            if batch.base_offset < due_offset:
+                raise DamagedLog(f"{self.log_path}: offset {batch.base_offset} at {scan.position}, {due_offset} is due")
+            due_offset = batch.end_offset
+            yield batch
+        if scan.problem is not None:
+            raise DamagedLog(f"{self.log_path}: position {scan.position}, offset {due_offset}: {scan.problem}")
+        if due_offset > self.end_offset:
+            raise DamagedLog(f"{self.log_path}: offsets up to {due_offset} where {self.end_offset} follows")
+        self.unchecked_end_position = 0
 
     @property
     def paths(self) -> tuple[str, str, str, str]:
