@@ -26,9 +26,13 @@ def dependency_cycles(versions: Versions) -> Iterator[Anomaly]:
     spans = [*_backward_reads(versions, rank), *_backward_processes(versions.operations, rank)]
     if any(o.completed_ns < o.invoked_ns for o in versions.operations):
         spans = [(0, len(in_time))]  # times that cannot be: nothing is known of the order
+    polls: dict[int, list[KeyPoll]] = {}  # by operation: a reader that is quick makes thousands of small stretches
+    for poll in versions.polls:
+        polls.setdefault(id(poll.operation), []).append(poll)
+    place = {id(operation): position for position, operation in enumerate(versions.operations)}
     for first, last in _merged(spans):
-        suspects = in_time[first : last + 1]
-        yield from _read_cycles(versions, suspects)
+        suspects = sorted(in_time[first : last + 1], key=lambda operation: place[id(operation)])
+        yield from _read_cycles(versions, suspects, polls)
     yield from _write_cycles(versions, in_time, rank)
 
 
@@ -73,19 +77,20 @@ def _merged(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _read_cycles(versions: Versions, suspects: list[Operation]) -> Iterator[Anomaly]:
+def _read_cycles(versions: Versions, suspects: list[Operation], polls: dict[int, list[KeyPoll]]) -> Iterator[Anomaly]:
     members = {id(operation) for operation in suspects}
     wr: Graph[Any] = {}
-    for poll in versions.polls:
-        if poll.operation.type == "ok" and id(poll.operation) in members:
+    for operation in suspects:
+        if operation.type != "ok":
+            continue
+        for poll in polls.get(id(operation), ()):
             for writer in _writers(versions, poll):
-                if writer is not poll.operation and id(writer) in members:
-                    wr.setdefault(writer.index, set()).add(poll.operation.index)
-    in_order = [operation for operation in versions.operations if id(operation) in members]
+                if writer is not operation and id(writer) in members:
+                    wr.setdefault(writer.index, set()).add(operation.index)
     yield from _cycles("G1c", wr)
-    session = _with_edges(wr, _process_edges(in_order))
+    session = _with_edges(wr, _process_edges(suspects))
     yield from _cycles("G1c-process", session, unlike=wr)
-    yield from _cycles("G1c-realtime", _with_edges(wr, _realtime_edges(in_order)), unlike=session)
+    yield from _cycles("G1c-realtime", _with_edges(wr, _realtime_edges(suspects)), unlike=session)
 
 
 def _writers(versions: Versions, poll: KeyPoll) -> Iterator[Operation]:
