@@ -202,6 +202,32 @@ def test_a_member_that_was_thrown_out_loses_its_partitions_and_joins_again(code)
     run(work)
 
 
+@pytest.mark.parametrize("api", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP])
+@pytest.mark.parametrize("code", [E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION])
+def test_who_hears_while_joining_that_it_was_thrown_out_loses_what_it_kept(api, code):
+    """KIP-429: it kept its partitions over the join; meanwhile others may have read on. Seed 872 of groups."""
+
+    async def work():
+        broker = Coordinator()
+        listener = Listener()
+        async with member(broker, partition_assignment_strategy="cooperative-sticky") as c:
+            c.subscribe(["t"], listener=listener)
+            await c.poll(1000)
+            c.seek(ONE, 7)
+            listener.heard.clear()
+            broker.script(ApiKey.HEARTBEAT, E.REBALANCE_IN_PROGRESS)
+            await asyncio.sleep(2)
+            broker.script(api, code)
+            await c.poll(1000)
+            assert listener.heard == [("lost", [ZERO, ONE]), ("assigned", [ZERO, ONE])]
+            last = broker.requests(ApiKey.JOIN_GROUP)[-1]
+            assert subscription_from_bytes(last.protocols[0].metadata).owned_partitions == ()
+            await c.poll(100)
+            assert await c.position(ONE) == 0, "asked for anew"
+
+    run(work)
+
+
 def test_a_fenced_instance_is_over():
     async def work():
         broker = Coordinator()

@@ -168,6 +168,8 @@ class GroupPart:
                 topics = await self._subscribed_topics()
                 membership.start_join(topics, sorted(self._positions.by_partition))
             joined = await membership.joined(ends - loop.time())
+            if joined is None and membership.lost:
+                continue
             if joined is None:
                 return
             await self._adopt(membership, joined.partitions)

@@ -22,9 +22,11 @@ from oncelog.errors import (
     ConfigurationError,
     ErrorCode,
     FencedInstanceId,
+    IllegalGeneration,
     InconsistentGroupProtocol,
     KafkaError,
     MalformedMessage,
+    UnknownMemberId,
 )
 from oncelog.types import TopicPartition
 from oncelog.wire.consumer_protocol import (
@@ -131,7 +133,8 @@ class GroupMembership:
         self._join.add_done_callback(lambda _: self._wake())
 
     async def joined(self, timeout_s: float) -> Joined | None:
-        """The finished join, if it ends within the time; adopt it. Raises what cannot be retried."""
+        """The finished join, if it ends within the time; adopt it. None, too, where it ends with this member `lost`. Raises
+        what cannot be retried."""
         assert self._join is not None
         await asyncio.wait([self._join], timeout=max(timeout_s, 0))
         if not self._join.done():
@@ -139,6 +142,9 @@ class GroupMembership:
         join, self._join = self._join, None
         try:
             self.adopted = join.result()
+        except (UnknownMemberId, IllegalGeneration):
+            self.needs_join = self.lost = True
+            return None
         except KafkaError:
             self.needs_join = True
             raise
@@ -176,16 +182,17 @@ class GroupMembership:
             except MalformedMessage as error:
                 raise InconsistentGroupProtocol(f"a member of {self.group_id!r} tells nonsense: {error}") from error
             except KafkaError as error:
-                if not self._may_join_again(error):
+                if not self._may_join_again(error, subscription):
                     raise
                 log.debug("joining group %r: %s", self.group_id, error)
                 if error.code not in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS):
                     await asyncio.sleep(backoff.next_ms() / 1000)
 
-    def _may_join_again(self, error: KafkaError) -> bool:
+    def _may_join_again(self, error: KafkaError, subscription: Subscription) -> bool:
         if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             self._member_id, self._generation_id = "", -1
-            return True
+            # What it owns is lost: others may have read on. Kept, with its places, it would be read again.
+            return not subscription.owned_partitions
         return error.retriable or error.code in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS)
 
     async def _join_group(self, subscription: Subscription) -> JoinGroupResponse:

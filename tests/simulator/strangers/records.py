@@ -100,7 +100,7 @@ def wrong_records() -> tuple[Wrong, ...]:
         wrong("no transactional id", produce("a", transactional(7, 0)), 9, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         wrong(
             "two producers at once",
-            produce("a", transactional(7, 0), transactional(8, 0), transactional_id=TRANSACTIONAL_ID),
+            produce("a", transactional(NOBODY, 0), transactional(NOBODY + 1, 0), transactional_id=TRANSACTIONAL_ID),
             9,
             E.INVALID_PRODUCER_ID_MAPPING,
         ),
