@@ -9,6 +9,7 @@ from oncelog.broker.broker import Broker
 from oncelog.broker.config import ConfigInvalid
 from oncelog.core.transaction_coordinator import coordinator_partition
 from oncelog.errors import DamagedLog, ErrorCode, StorageError
+from oncelog.log import partition_log
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
@@ -130,6 +131,33 @@ def test_what_one_start_recovered_the_next_does_not_read_again(tmp_path, monkeyp
         assert len(list((tmp_path / "6" / "t-0").glob("*.snapshot"))) <= 2
         async with broker_and_client(tmp_path / "6") as (_, client):
             assert await client.read("t") == [*map(str, range(20)), *(f"after {n}" for n in range(1, 6))]
+
+    run(work())
+
+
+def test_a_start_whose_sync_fails_is_known_to_the_next_one(tmp_path, monkeypatch):
+    """A disk that refuses the sync may refuse every mark of it: it is made before. Seed 4046 of old-clients."""
+
+    async def work():
+        async with broker_and_client(tmp_path / "a") as (_, client):
+            await client.create("t")
+            await client.produce("t", "whole")
+            killed(tmp_path / "a", tmp_path / "b")
+        marker = tmp_path / "b" / "t-0" / "sync-failed"
+        with monkeypatch.context() as refusing:
+            refusing.setattr(partition_log, "note_failed_sync", lambda *_: None)
+
+            async def fail(self, files):
+                raise StorageError("the disk refuses")
+
+            refusing.setattr(partitions.Partitions, "_sync_together", fail)
+            with pytest.raises(StorageError, match="the disk refuses"):
+                async with Broker(tmp_path / "b"):
+                    pass
+        assert marker.exists()
+        async with broker_and_client(tmp_path / "b") as (_, client):
+            assert not marker.exists()
+            assert await client.read("t") == ["whole"]
 
     run(work())
 

@@ -269,6 +269,62 @@ def test_corruption_is_told_and_can_be_switched_off():
     run(work)
 
 
+def damaged_second(message):
+    """Two batches, the second damaged, and what is behind them."""
+    first, second = (bytearray(build_batch([(5, None, b"x", ())], base_offset=n)) for n in range(2))
+    second[-2] ^= 1
+    offset = message.topics[0].partitions[0].fetch_offset
+    data = bytes(first + second) if offset == 0 else b""
+    partition = PartitionData(partition_index=0, high_watermark=2, last_stable_offset=2, records=data)
+    return FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])])
+
+
+@pytest.mark.parametrize("call", [Consumer.poll, Consumer.poll_arrow])
+@pytest.mark.parametrize("order", ["offset", "transaction"])
+def test_what_is_damaged_is_never_stepped_over(call, order):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.FETCH, *[damaged_second] * 20)
+        async with consumer(broker, order=order, isolation_level="read_committed") as c:
+            c.assign([ZERO])
+            found = 0
+            with pytest.raises(errors.CorruptRecord, match="t-0 at offset 1"):
+                while True:
+                    found += len(await call(c, timeout_ms=100))
+            assert found == 1
+            with pytest.raises(errors.CorruptRecord):
+                await call(c, timeout_ms=100)
+
+    run(work)
+
+
+def damaged_marker(message):
+    """A marker whose last offset cannot be true: nobody decodes it, and it says how far to go."""
+    data = bytearray(
+        build_batch(
+            [(5, b"\0\0\0\1", b"\0" * 6, ())], is_control=True, producer_id=1, producer_epoch=0, is_transactional=True
+        )
+    )
+    data[23] ^= 2  # of the last offset delta
+    partition = PartitionData(partition_index=0, high_watermark=9, last_stable_offset=9, records=bytes(data))
+    return FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])])
+
+
+def test_a_hidden_batch_is_checked_before_it_says_how_far_to_go():
+    """Seed 3285 of default: a reader was sent 33 million offsets ahead, and began anew."""
+
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.FETCH, damaged_marker)
+        async with consumer(broker) as c:
+            c.assign([ZERO])
+            with pytest.raises(errors.CorruptRecord, match="t-0 at offset 0"):
+                await c.poll(1000)
+            assert await c.position(ZERO) == 0
+
+    run(work)
+
+
 def test_paused_partitions_are_neither_fetched_nor_handed_out():
     async def work():
         broker = ScriptedBroker()

@@ -257,7 +257,7 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (forgets_group_positions_at_a_join, "groups", "groups"),
         (lets_everybody_in, "default", "refusals"),
         (keeps_what_it_refuses, "default", "refusals"),
-        (believes_the_disk, "default", "log"),
+        (believes_the_disk, "compaction", "log"),
         (cleans_as_if_aborts_were_commits, "compaction", "cleaning"),
         (cleans_markers_before_their_data, "compaction", "cleaning"),
     )

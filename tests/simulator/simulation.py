@@ -243,13 +243,17 @@ class _Simulation:
 
     async def _quiet(self) -> None:
         """L2: within timeout and sweep every transaction is decided, and nothing holds readers back."""
+        await self._decided()
+        await asyncio.sleep(LEFTOVER_SECONDS)
+        await self._decided()  # what a client had sent before it died may have come late, and begun a transaction
+
+    async def _decided(self) -> None:
         waited = self.options.transaction_timeout_ms / 1000 + SWEEP_MS / 1000 + QUIET_SECONDS
         ends = self.loop.time() + waited
         while self.loop.time() < ends and self._open():  # noqa: ASYNC110
             await asyncio.sleep(0.25)
         for text in self._open():
             self.cluster.found("hanging", f"{text} after {waited:g} quiet seconds")
-        await asyncio.sleep(LEFTOVER_SECONDS)
 
     def _open(self) -> list[str]:
         broker = self.cluster.broker

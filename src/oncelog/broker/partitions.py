@@ -38,6 +38,7 @@ from oncelog.log.checkpoint_files import (
     partition_metadata_to_bytes,
 )
 from oncelog.log.config import LogConfig
+from oncelog.log.failed_sync import expect_failed_sync, forget_failed_sync
 from oncelog.log.files import DirectoryNames, Files, Syncable
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.producer_windows import ProducerWindowsFile, SnapshotKey, windows_of
@@ -271,7 +272,12 @@ class Partitions:
 
     async def _sync_opened(self, opened: Sequence[LocalPartition]) -> None:
         """Make durable what recovery wrote, then remove what lies below the log starts. Raises StorageError."""
-        await self._sync_together([each for each in opened if each.log.has_unsynced])
+        unsynced = [each for each in opened if each.log.has_unsynced]
+        for each in unsynced:
+            expect_failed_sync(self._files.files, each.log.directory)
+        await self._sync_together(unsynced)
+        for each in unsynced:
+            forget_failed_sync(self._files.files, each.log.directory)
         for each in opened:
             if remove_below_start(each.log):
                 self._flusher.appended(each)

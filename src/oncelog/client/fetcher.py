@@ -21,7 +21,7 @@ from oncelog.client.positions import RESET_TIMESTAMPS, Chunk, Position, Position
 from oncelog.client.read_replica import named_by, node_to_ask
 from oncelog.client.records import ConsumerRecord
 from oncelog.client.transaction_buffer import Spill, bound
-from oncelog.client.transaction_reader import take_ranges, take_records
+from oncelog.client.transaction_reader import is_whole, take_ranges, take_records
 from oncelog.core.aborted_filter import AbortedFilter
 from oncelog.core.client_fetch_session import ClientFetchSession, SessionPartition, Wanted
 from oncelog.core.transaction_requests import Node
@@ -355,6 +355,10 @@ class Fetcher:
                 (batch, aborted.is_visible(batch) if aborted is not None else not batch.is_control)
                 for batch in batches(data.records)
             ]
+            if self._config.check_crcs:  # who is stepped over says how far, and nobody decodes it
+                for batch, is_visible in found:
+                    if not is_visible:
+                        batch.check_crc()
         except CorruptBatch as error:
             if not self._put_off(position):
                 self.error = _corrupt(topic_partition, position.offset, error)
@@ -430,12 +434,13 @@ class Fetcher:
     def take(self, count_max: int) -> tuple[list[ConsumerRecord], bool]:
         """Up to `count_max` records; and whether any position moved (also past what is hidden).
 
-        A record that cannot be deserialized ends it; where it is the first, raises RecordDeserialization.
+        A record that is damaged or cannot be deserialized ends it; where it is the first, raises CorruptRecord or
+        RecordDeserialization.
         """
         taken: list[ConsumerRecord] = []
         try:
             moved = self._take_into(taken, count_max)
-        except RecordDeserialization:
+        except (CorruptRecord, RecordDeserialization):
             if not taken:
                 raise
             moved = True
@@ -465,6 +470,13 @@ class Fetcher:
             self._skip_hidden(position)
             self._give_way(topic_partition, position)
         return moved
+
+    @staticmethod
+    def _is_whole(where: TopicPartition, position: Position, batch: RecordBatch, taken: list[Any]) -> bool:
+        try:
+            return is_whole(batch, taken)
+        except CorruptBatch as error:
+            raise _corrupt(where, position.offset, error) from error
 
     def _give_way(self, topic_partition: TopicPartition, position: Position) -> None:
         """A partition that was emptied goes behind the others."""
@@ -549,6 +561,8 @@ class Fetcher:
                 moved = True
                 if is_visible:
                     assert position.offset is not None
+                    if self._config.check_crcs and not self._is_whole(topic_partition, position, batch, taken):
+                        break
                     start = max(position.offset, batch.base_offset)
                     end = min(batch.end_offset, start + left)
                     taken.append((topic_partition, batch, start, end))

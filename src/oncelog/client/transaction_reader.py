@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.transaction_order import TransactionOrder, Unit
+from oncelog.errors import CorruptBatch
 from oncelog.types import TopicPartition
 from oncelog.wire.record_batch import RecordBatch
 
@@ -48,16 +49,21 @@ def take_ranges(
     taken: list[tuple[TopicPartition, RecordBatch, int, int]],
     count_max: int,
     *,
-    check_crcs: bool,  # noqa: ARG001 - left to who decodes them
+    check_crcs: bool,
     decode: object = None,  # noqa: ARG001 - columns stay bytes
 ) -> bool:
-    """Add (partition, batch, start offset, end offset) of together about `count_max` records; whether anything moved."""
+    """Add (partition, batch, start offset, end offset) of together about `count_max` records; whether anything moved.
+
+    Raises CorruptBatch where nothing was taken before it.
+    """
     moved, left = False, count_max - sum(max(end - start, 0) for _, _, start, end in taken)
 
     def has_room() -> bool:
         return left > 0
 
     for unit, batch in _parts(order, has_room):
+        if check_crcs and not is_whole(batch, taken):
+            break
         moved = True
         start = max(unit.from_offset, batch.base_offset)
         end = min(batch.end_offset, start + left)
@@ -66,6 +72,18 @@ def take_ranges(
             left -= end - start
         unit.from_offset, unit.decoded = max(end, unit.from_offset), None
     return moved
+
+
+def is_whole(batch: RecordBatch, taken: Sequence[object]) -> bool:
+    """Whether it is what was written, asked before it counts as handed out. Raises CorruptBatch where nothing was `taken`
+    before it; else that comes first."""
+    try:
+        batch.check_crc()
+    except CorruptBatch:
+        if taken:
+            return False
+        raise
+    return True
 
 
 def _parts(order: TransactionOrder, has_room: Callable[[], bool]) -> Iterator[tuple[Unit, RecordBatch]]:

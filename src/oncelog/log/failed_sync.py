@@ -23,6 +23,17 @@ def note_failed_sync(files: Files, directory: str) -> None:
         files.open(f"{directory}/{MARKER}").close()
 
 
+def expect_failed_sync(files: Files, directory: str) -> None:
+    """Leave the marker before a sync that must not fail unnoticed: a disk that refuses the sync may refuse the marker then.
+    Raises StorageError."""
+    files.open(f"{directory}/{MARKER}").close()
+
+
+def forget_failed_sync(files: Files, directory: str) -> None:
+    """The sync went well. Raises StorageError; then the next recovery writes anew what need not be."""
+    files.remove(f"{directory}/{MARKER}")
+
+
 def rewrite_after_failed_sync(files: Files, directory: str, known_synced_offset: int) -> bool:
     """Where the marker is: write every file anew that may hold unsynced bytes. True when that was needed.
 
