@@ -198,6 +198,9 @@ class Partitions:
         await self._sync_opened(opened)
         if not is_clean:
             self._store_recovery_points()
+            for each in self:  # the marks of a failed sync are gone, durably with the next sync
+                each.log.names_changed()
+                self._flusher.appended(each)
         self._files.close_idle()
 
     def _store_recovery_points(self) -> None:

@@ -297,6 +297,10 @@ class PartitionLog:
             self._files.replace_whole(path, data)
         self._leader_epochs_changed = False
 
+    def names_changed(self) -> None:
+        """A file that is no part of the log came or went: the next sync makes that durable too."""
+        self._names_are_unsynced = True
+
     def sync_now(self, *, checkpoint: bool = False) -> None:
         """Sync in this thread: recovery and clean shutdown have nobody to overlap with. Raises StorageError."""
         end_offset = self.log_end_offset
