@@ -185,7 +185,7 @@ class Partitions:
             self._cleaned = self._checkpoints[CLEANED_OFFSETS].read()
         except StorageError as error:
             _log.warning("%s; every compacted log is cleaned from its start again", error)
-        opened, marked = list[LocalPartition](), list[LocalPartition]()
+        opened: list[LocalPartition] = []
         for name, topic in self._directories():
             try:
                 opened.append(self._open(name, topic, is_clean=is_clean))
@@ -193,14 +193,14 @@ class Partitions:
                 self._damaged[name] = str(error)
                 _log.critical("partition %s is damaged and stays offline: %s", name, error)
             if len(opened) >= TOGETHER_MAX:
-                marked += await self._sync_opened(opened)
+                await self._sync_opened(opened)
                 opened = []
-        marked += await self._sync_opened(opened)
+        await self._sync_opened(opened)
         if not is_clean:
             self._store_recovery_points()
-        for each in marked:  # that the mark of a failed sync is gone is durable with the next sync
-            each.log.names_changed()
-            self._flusher.appended(each)
+            for each in self:  # the marks of a failed sync are gone, durably with the next sync
+                each.log.names_changed()
+                self._flusher.appended(each)
         self._files.close_idle()
 
     def _store_recovery_points(self) -> None:
@@ -273,9 +273,8 @@ class Partitions:
         _log.warning("%s belongs to no topic; moved aside as %s", path, moved)
         files.rename(path, moved)
 
-    async def _sync_opened(self, opened: Sequence[LocalPartition]) -> list[LocalPartition]:
-        """Make durable what recovery wrote (those logs are returned), then remove what lies below the log starts.
-        Raises StorageError."""
+    async def _sync_opened(self, opened: Sequence[LocalPartition]) -> None:
+        """Make durable what recovery wrote, then remove what lies below the log starts. Raises StorageError."""
         unsynced = [each for each in opened if each.log.has_unsynced]
         for each in unsynced:
             expect_failed_sync(self._files.files, each.log.directory)
@@ -285,7 +284,6 @@ class Partitions:
         for each in opened:
             if remove_below_start(each.log):
                 self._flusher.appended(each)
-        return unsynced
 
     async def _sync_together(self, partitions: Sequence[LocalPartition]) -> None:
         """Checkpoint and sync these logs in one call. Raises StorageError, after which none of them is trusted."""

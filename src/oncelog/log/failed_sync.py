@@ -20,7 +20,7 @@ CHUNK_SIZE_BYTES = 1_048_576
 def note_failed_sync(files: Files, directory: str) -> None:
     """Leave the marker; a disk that refuses even this says so at the next start."""
     with contextlib.suppress(StorageError):
-        expect_failed_sync(files, directory)
+        files.open(f"{directory}/{MARKER}").close()
 
 
 def expect_failed_sync(files: Files, directory: str) -> None:

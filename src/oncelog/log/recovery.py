@@ -162,6 +162,9 @@ class _Opening:
         leader_epochs, epochs_on_disk = self._leader_epochs(segments, names, from_offset)
         self.observer.load_snapshot(entries)
         segments = self._replay(segments, from_offset, leader_epochs)
+        # What wrote these batches may have been killed before it synced the names of their files; once the recovery point
+        # is behind them nobody makes those files again.
+        self.names_are_unsynced |= self.batch_count > 0
         end_offset = segments[-1].end_offset
         known_end_offset = max(self.known_synced_offset, from_offset)
         if end_offset < known_end_offset:

@@ -369,23 +369,17 @@ class Segment:
 
     def _check(self, data: bytes, position: int) -> None:
         due_offset, end_position = self.base_offset, position + len(data)
-        for batch in self._in_order(Scan(self._log(), position, end_position)):
-            due_offset = batch.end_offset
-        behind = batch_at(self._log().read_at(end_position, WALK_SIZE_BYTES), 0, end_position)
-        end_offset = behind.base_offset if behind is not None and end_position < self.size_bytes else self.end_offset
-        if due_offset > end_offset:
-            raise DamagedLog(f"{self.log_path}: offsets up to {due_offset} where {end_offset} follows")
-
-    def _in_order(self, scan: Scan) -> Iterator[RecordBatch]:
-        """The batches of a scan that has to reach its end. Raises DamagedLog."""
-        due_offset = self.base_offset
+        scan = Scan(self._log(), position, end_position)
         for batch in scan:
             if batch.base_offset < due_offset:
                 raise DamagedLog(f"{self.log_path}: offset {batch.base_offset} at {scan.position}, {due_offset} is due")
             due_offset = batch.end_offset
-            yield batch
         if scan.problem is not None:
             raise DamagedLog(f"{self.log_path}: position {scan.position}, offset {due_offset}: {scan.problem}")
+        behind = batch_at(self._log().read_at(end_position, WALK_SIZE_BYTES), 0, end_position)
+        end_offset = behind.base_offset if behind is not None and end_position < self.size_bytes else self.end_offset
+        if due_offset > end_offset:
+            raise DamagedLog(f"{self.log_path}: offsets up to {due_offset} where {end_offset} follows")
 
     def upper_bound_offset(self, end_position: int) -> int | None:
         """Kafka's bound for what was read up to `end_position`: the next index entry's offset, None without one."""
@@ -414,10 +408,14 @@ class Segment:
 
     def checked(self) -> Iterator[RecordBatch]:
         """All batches, each checked as it is given: one pass, where reads of a whole segment take three. Raises DamagedLog."""
-        due_offset = self.base_offset
-        for batch in self._in_order(self.scan(0)):
+        due_offset, scan = self.base_offset, self.scan(0)
+        for batch in scan:
+            if batch.base_offset < due_offset:
+                raise DamagedLog(f"{self.log_path}: offset {batch.base_offset} at {scan.position}, {due_offset} is due")
             due_offset = batch.end_offset
             yield batch
+        if scan.problem is not None:
+            raise DamagedLog(f"{self.log_path}: position {scan.position}, offset {due_offset}: {scan.problem}")
         if due_offset > self.end_offset:
             raise DamagedLog(f"{self.log_path}: offsets up to {due_offset} where {self.end_offset} follows")
         self.unchecked_end_position = 0
