@@ -15,7 +15,7 @@ SECONDS ?= 60
 ONLY ?=
 SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
-RECORD = $(BIN)/python -m tests.proof record
+RECORD = $(BIN)/python -m evidence.proof record
 
 .PHONY: proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
@@ -31,8 +31,8 @@ test: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -q
 
 lint: $(STAMP)
-	@$(BIN)/ruff check -q src tests bench examples tools setup.py
-	@$(BIN)/ruff format -q --check src tests bench examples tools setup.py
+	@$(BIN)/ruff check -q src tests evidence bench examples tools setup.py conftest.py
+	@$(BIN)/ruff format -q --check src tests evidence bench examples tools setup.py conftest.py
 	@$(BIN)/mypy
 	@$(BIN)/mypy --strict examples/order_service.py examples/consume_to_database.py examples/event_sourcing.py tests/recipes/user_side.py tests/client/user_side.py
 	@$(BIN)/pyright
@@ -40,14 +40,14 @@ lint: $(STAMP)
 	@echo "lint: clean"
 
 fix: $(STAMP)
-	@$(BIN)/ruff check -q --fix src tests bench examples tools setup.py; $(BIN)/ruff format -q src tests bench examples tools setup.py
+	@$(BIN)/ruff check -q --fix src tests evidence bench examples tools setup.py conftest.py; $(BIN)/ruff format -q src tests evidence bench examples tools setup.py
 	@echo "fix: done"
 
 demo: $(STAMP)
 	@$(BIN)/python -m oncelog.demo $(if $(ROWS),--rows $(ROWS))
 
 sim: $(STAMP)
-	@$(if $(SEED),$(BIN)/python,$(RECORD) sim --) -m tests.simulator $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --json {json}) $(if $(PROFILE),--profile $(PROFILE)) $(if $(WITH),--with "$(WITH)")
+	@$(if $(SEED),$(BIN)/python,$(RECORD) sim --) -m evidence.simulator $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --json {json}) $(if $(PROFILE),--profile $(PROFILE)) $(if $(WITH),--with "$(WITH)")
 
 lock:
 	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/dev.txt requirements/dev.in
@@ -60,63 +60,63 @@ bench: $(STAMP)
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 fuzz: $(STAMP)
-	@$(if $(findstring :,$(SEED)),$(BIN)/python,$(RECORD) fuzz --) -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(findstring :,$(SEED)),,--json {json})
+	@$(if $(findstring :,$(SEED)),$(BIN)/python,$(RECORD) fuzz --) -m evidence.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(findstring :,$(SEED)),,--json {json})
 
 # A small tmpfs that can be filled needs root; without it the full disks are left out, and it says so.
 chaos: $(STAMP)
-	@$(RECORD) chaos -- -m tests.chaos $(if $(SEED),--seed $(SEED)) --json {json}
+	@$(RECORD) chaos -- -m evidence.chaos $(if $(SEED),--seed $(SEED)) --json {json}
 
 scale: $(STAMP)
-	@$(BIN)/python -m tests.scale $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m evidence.scale $(if $(ONLY),--only $(ONLY))
 
 compaction: $(STAMP)
-	@$(RECORD) compaction -- -m tests.compaction --cleanings $(CLEANINGS) --json {json}
+	@$(RECORD) compaction -- -m evidence.compaction --cleanings $(CLEANINGS) --json {json}
 
 model: $(STAMP)
-	@$(RECORD) model -- -m tests.model $(if $(ONLY),--only "$(ONLY)") --json {json}
+	@$(RECORD) model -- -m evidence.model $(if $(ONLY),--only "$(ONLY)") --json {json}
 
 mutants: $(STAMP)
-	@$(RECORD) mutants -- -m tests.mutants $(if $(ONLY),--only "$(ONLY)") --json {json}
+	@$(RECORD) mutants -- -m evidence.mutants $(if $(ONLY),--only "$(ONLY)") --json {json}
 
 crash: $(STAMP)
-	@$(RECORD) crash -- -m tests.crash --kills $(KILLS) --json {json}
+	@$(RECORD) crash -- -m evidence.crash --kills $(KILLS) --json {json}
 
 # Crash points: every operation of every file, before, in the middle and after it; then the n-th operation fails, for every n.
 power: $(STAMP)
-	@$(RECORD) power -- -m tests.crash.points --points $(POINTS) $(if $(SEED),--seed $(SEED)) --json {json}
+	@$(RECORD) power -- -m evidence.crash.points --points $(POINTS) $(if $(SEED),--seed $(SEED)) --json {json}
 
 spark-kills: $(STAMP)
-	@$(BIN)/python -m tests.spark.kills --kills $(if $(filter-out 20,$(KILLS)),$(KILLS),20) --fail-tasks --zombie
-	@$(BIN)/python -m tests.spark.kills --kills 10 --against kafka
+	@$(BIN)/python -m evidence.spark_kills.kills --kills $(if $(filter-out 20,$(KILLS)),$(KILLS),20) --fail-tasks --zombie
+	@$(BIN)/python -m evidence.spark_kills.kills --kills 10 --against kafka
 
 conformance: $(STAMP)
-	@$(RECORD) conformance -- -m tests.compat.conformance
+	@$(RECORD) conformance -- -m evidence.compat.conformance
 
 # docs/tutorials followed to the letter, Spark and Apache Kafka too.
 tutorials: $(STAMP)
-	@ONCELOG_TUTORIALS=all $(BIN)/python -m pytest -q -ra tests/tutorials
+	@ONCELOG_TUTORIALS=all $(BIN)/python -m pytest -q -ra evidence/tutorials
 
 # Foreign clients and the drills in full; writes docs/compatibility.md. ONLY: clients, by name.
 compatibility: $(STAMP)
-	@$(BIN)/python -m tests.compat.clients --save $(if $(ONLY),--only "$(ONLY)")
-	@$(BIN)/python -m tests.compat.drills --full --save
+	@$(BIN)/python -m evidence.compat.clients --save $(if $(ONLY),--only "$(ONLY)")
+	@$(BIN)/python -m evidence.compat.drills --full --save
 
 upgrade-drill: $(STAMP)
-	@$(BIN)/python -m tests.upgrade --seconds $(SECONDS_PER_LEVEL)
+	@$(BIN)/python -m evidence.upgrade --seconds $(SECONDS_PER_LEVEL)
 
 sim-dual-writes: $(STAMP)
-	@$(if $(SEED),$(BIN)/python,$(RECORD) sim-dual-writes --) -m tests.recipes.simulate $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --json {json})
+	@$(if $(SEED),$(BIN)/python,$(RECORD) sim-dual-writes --) -m evidence.dual_writes.simulate $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --json {json})
 
 dual-writes: $(STAMP)
-	@$(BIN)/python -m tests.recipes.crash --kills $(KILLS) $(if $(MINUTES),--minutes $(MINUTES))
+	@$(BIN)/python -m evidence.dual_writes.crash --kills $(KILLS) $(if $(MINUTES),--minutes $(MINUTES))
 
 # Every evidence tool in turn, then build/proof/report.html. PROFILE: short (ten minutes) or full (hours). ONLY: parts, by comma.
 proof: $(STAMP)
-	@$(BIN)/python -m tests.proof run --profile $(or $(PROFILE),short) $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m evidence.proof run --profile $(or $(PROFILE),short) $(if $(ONLY),--only $(ONLY))
 
 report: $(STAMP)
-	@$(BIN)/python -m tests.proof report
+	@$(BIN)/python -m evidence.proof report
 
 # An hour of new seeds; Ctrl-C ends it with the report. SEED: where an earlier one began.
 soak: $(STAMP)
-	@$(BIN)/python -m tests.proof soak --seconds $(if $(filter file,$(origin SECONDS)),3600,$(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m evidence.proof soak --seconds $(if $(filter file,$(origin SECONDS)),3600,$(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 import psycopg
-from tests.recipes import postgresql
+from evidence.world import postgresql
 
 from bench.servers import Server, oncelog
 from bench.table import Row

@@ -10,10 +10,10 @@ import sqlite3
 from types import ModuleType
 
 import pytest
+from evidence.world.committed import committed_values
 
 from oncelog import sync
 from oncelog.testing import TestBroker
-from tests.committed import committed_values
 
 ROOT = pathlib.Path(__file__).parent.parent
 

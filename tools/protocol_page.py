@@ -9,7 +9,7 @@ from __future__ import annotations
 import pathlib
 
 from oncelog.broker.handlers import MODULES
-from oncelog.core.features import SUPPORTED
+from oncelog.core.metadata.features import SUPPORTED
 from oncelog.wire.api import APIS, Api, ApiKey
 from oncelog.wire.wire_types import FOREVER
 

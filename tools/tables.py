@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from oncelog.broker import limits, metric_catalog
+from oncelog.broker.metrics import limits, metric_catalog
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs"
 

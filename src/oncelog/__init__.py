@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from oncelog import errors as errors
     from oncelog import sync as sync
     from oncelog.broker.broker import Broker as Broker
-    from oncelog.client.admin import Admin as Admin
-    from oncelog.client.consumer import Consumer as Consumer
-    from oncelog.client.consumer_group import RebalanceListener as RebalanceListener
+    from oncelog.client.admin.admin import Admin as Admin
+    from oncelog.client.consumer.consumer import Consumer as Consumer
+    from oncelog.client.consumer.group import RebalanceListener as RebalanceListener
     from oncelog.client.interceptors import ConsumerInterceptor as ConsumerInterceptor
     from oncelog.client.interceptors import ProducerInterceptor as ProducerInterceptor
     from oncelog.client.interceptors import ProducerRecord as ProducerRecord
     from oncelog.client.metrics import ConsumerMetrics as ConsumerMetrics
     from oncelog.client.metrics import ProducerMetrics as ProducerMetrics
-    from oncelog.client.producer import Producer as Producer
+    from oncelog.client.producer.producer import Producer as Producer
     from oncelog.client.records import ConsumerRecord as ConsumerRecord
     from oncelog.client.records import Delivery as Delivery
     from oncelog.client.records import RecordMetadata as RecordMetadata
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "Admin": "oncelog.client.admin",
+    "Admin": "oncelog.client.admin.admin",
     "Broker": "oncelog.broker.broker",
-    "Consumer": "oncelog.client.consumer",
+    "Consumer": "oncelog.client.consumer.consumer",
     "ConsumerInterceptor": "oncelog.client.interceptors",
     "ConsumerMetrics": "oncelog.client.metrics",
     "ConsumerRecord": "oncelog.client.records",
     "Delivery": "oncelog.client.records",
     "OffsetAndMetadata": "oncelog.types",
     "PreparedTxnState": "oncelog.types",
-    "Producer": "oncelog.client.producer",
+    "Producer": "oncelog.client.producer.producer",
     "ProducerInterceptor": "oncelog.client.interceptors",
     "ProducerMetrics": "oncelog.client.metrics",
     "ProducerRecord": "oncelog.client.interceptors",
-    "RebalanceListener": "oncelog.client.consumer_group",
+    "RebalanceListener": "oncelog.client.consumer.group",
     "RecordMetadata": "oncelog.client.records",
     "TopicPartition": "oncelog.types",
 }

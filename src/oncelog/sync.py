@@ -15,11 +15,11 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from oncelog.client.admin import Admin as AsyncAdmin
-from oncelog.client.consumer import Consumer as AsyncConsumer
-from oncelog.client.consumer_group import RebalanceListener
-from oncelog.client.producer import Headers
-from oncelog.client.producer import Producer as AsyncProducer
+from oncelog.client.admin.admin import Admin as AsyncAdmin
+from oncelog.client.consumer.consumer import Consumer as AsyncConsumer
+from oncelog.client.consumer.group import RebalanceListener
+from oncelog.client.producer.producer import Headers
+from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.client.records import ConsumerRecord, Delivery, RecordMetadata
 from oncelog.errors import IllegalState
 from oncelog.types import PreparedTxnState

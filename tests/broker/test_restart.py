@@ -3,18 +3,18 @@
 import shutil
 
 import pytest
+from evidence.world.broker import Client, broker_and_client, eventually, run
 
-from oncelog.broker import partitions
 from oncelog.broker.broker import Broker
-from oncelog.broker.config import ConfigInvalid
-from oncelog.core.transaction_coordinator import coordinator_partition
+from oncelog.broker.config.config import ConfigInvalid
+from oncelog.broker.partitions import partitions
+from oncelog.core.transactions.coordinator import coordinator_partition
 from oncelog.errors import DamagedLog, ErrorCode, StorageError
 from oncelog.log import partition_log
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
-from tests.broker.test_transactions import is_complete, stop_markers
-from tests.broker.world import Client, broker_and_client, eventually, run
+from tests.broker.coordinators.test_transactions import is_complete, stop_markers
 
 E = ErrorCode
 

@@ -12,7 +12,7 @@ TIMEOUT_S = 120  # for a hang
 
 def serve(*arguments):
     return subprocess.Popen(
-        [sys.executable, "-m", "oncelog.cli.serve", *map(str, arguments)],
+        [sys.executable, "-m", "oncelog.cli.commands.serve", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,10 +1,10 @@
 """Waits grow, are bounded and end with the deadline, which says what was waited for."""
 
 import pytest
+from evidence.world.client import run
 
 from oncelog.client.backoff import Backoff, Deadline
 from oncelog.errors import LeaderNotAvailable, RequestTimedOut
-from tests.client.world import run
 
 
 class Draw:

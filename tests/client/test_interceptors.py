@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from evidence.world.client import BOOTSTRAP, ScriptedBroker, run
 
 from oncelog import Consumer, Producer, TopicPartition, errors
 from oncelog.client.interceptors import ConsumerInterceptor, ProducerInterceptor
@@ -17,7 +18,6 @@ from oncelog.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from oncelog.wire.record_batch import build_batch
-from tests.client.world import BOOTSTRAP, ScriptedBroker, run
 
 WHERE = TopicPartition("t", 0)
 

@@ -6,14 +6,14 @@ import asyncio
 import json
 
 import pytest
+from evidence.world.client import BOOTSTRAP, CUT, ScriptedBroker, run
 
 from oncelog import Consumer, Producer, TopicPartition, errors
 from oncelog.client.traffic import BROKERS_MAX, TrafficByBroker
-from oncelog.core.transaction_requests import Node
+from oncelog.core.producer.requests import Node
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import ApiKey
 from oncelog.wire.record_batch import build_batch
-from tests.client.world import BOOTSTRAP, CUT, ScriptedBroker, run
 
 WHERE = TopicPartition("t", 0)
 

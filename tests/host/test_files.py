@@ -7,13 +7,13 @@ import os
 import pathlib
 
 import pytest
+from evidence.world.naive_log import NaiveProducers, data_batch
 
 from oncelog.errors import StorageError
 from oncelog.host.files import RealFiles
 from oncelog.log.config import LogConfig
 from oncelog.log.files import DirectoryNames
 from oncelog.log.recovery import recover
-from tests.log.naive import NaiveProducers, data_batch
 
 
 def test_a_file_is_written_read_and_cut(tmp_path: pathlib.Path) -> None:

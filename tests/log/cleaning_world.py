@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oncelog.core.partition import Partition
+from evidence.world.files import Keep, SimFiles
+from evidence.world.requests import visible_records
+
+from oncelog.core.leader.partition import Partition
 from oncelog.errors import StorageError
 from oncelog.log.checkpoint_files import (
     RECOVERY_POINTS,
@@ -25,8 +28,6 @@ from oncelog.log.recovery import RecoveryReport, recover
 from oncelog.log.segment_swap import SegmentSwap
 from oncelog.types import TopicPartition
 from oncelog.wire.record_batch import Codec, RecordBatch, batches, build_batch, build_end_txn_marker
-from tests.crash.requests import visible_records
-from tests.simulator.files import Keep, SimFiles
 
 DATA = "data"
 PARTITION = TopicPartition("t", 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+from evidence.world.files import Keep, SimFiles
 
 from oncelog.errors import CorruptIndex
 from oncelog.log.checkpoint_files import (
@@ -20,7 +21,6 @@ from oncelog.log.checkpoint_files import (
     write_offsets,
 )
 from oncelog.types import TopicPartition
-from tests.simulator.files import Keep, SimFiles
 
 KAFKA = pathlib.Path(__file__).parent.parent / "data" / "kafka_log"
 

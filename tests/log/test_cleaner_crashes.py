@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from evidence.world.files import Fault, Keep, PowerCut
 
 from oncelog.errors import StorageError
 from oncelog.log import leftovers
 from oncelog.log.segment_swap import SegmentSwap
 from tests.log.cleaning_world import CONFIG, DIRECTORY, CleaningWorld
-from tests.simulator.files import Fault, Keep, PowerCut
 
 LONG = int(os.environ.get("ONCELOG_LONG", "0"))
 SEEDS = range(1 + 30 * LONG)

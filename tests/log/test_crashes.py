@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 
 import pytest
+from evidence.world.files import Fault, Keep, PowerCut
+from evidence.world.partition_log import World
 
 from oncelog.errors import StorageError
-from tests.log.world import World
-from tests.simulator.files import Fault, Keep, PowerCut
 
 LONG = int(os.environ.get("ONCELOG_LONG", "0"))
 SEEDS = range(2 + 20 * LONG)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from evidence.world.files import SimFile, SimFiles
+
 from oncelog.log.open_files import OpenFiles
-from tests.simulator.files import SimFile, SimFiles
 
 
 def opened(files_max: int) -> OpenFiles:

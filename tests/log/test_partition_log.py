@@ -6,6 +6,9 @@ import os
 from dataclasses import replace
 
 import pytest
+from evidence.world.files import Fault, Keep, SimFiles
+from evidence.world.naive_log import NOW_MS, NaiveProducers, data_batch, naive_read, only
+from evidence.world.partition_log import DIRECTORY, SMALL, World
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -14,9 +17,6 @@ from oncelog.log.config import LogConfig
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.recovery import recover
 from oncelog.wire.record_batch import batches
-from tests.log.naive import NOW_MS, NaiveProducers, data_batch, naive_read, only
-from tests.log.world import DIRECTORY, SMALL, World
-from tests.simulator.files import Fault, Keep, SimFiles
 
 LONG = int(os.environ.get("ONCELOG_LONG", "0"))
 

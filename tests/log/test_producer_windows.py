@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from evidence.world.files import Keep, SimFiles
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +19,6 @@ from oncelog.log.producer_windows import (
     windows_to_bytes,
 )
 from oncelog.types import ProducerSnapshotEntry, WindowBatch
-from tests.simulator.files import Keep, SimFiles
 
 int32, int64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 batches = st.lists(st.builds(WindowBatch, int32, int64, int32, int64), min_size=1, max_size=4).map(tuple)

@@ -8,6 +8,9 @@ import random
 from dataclasses import replace
 
 import pytest
+from evidence.world.files import Keep, SimFiles
+from evidence.world.naive_log import NOW_MS, NaiveProducers, data_batch
+from evidence.world.partition_log import DATA, DIRECTORY, SMALL, World
 
 from oncelog.errors import DamagedLog
 from oncelog.log import producer_snapshot
@@ -16,9 +19,6 @@ from oncelog.log.config import LogConfig
 from oncelog.log.recovery import recover
 from oncelog.log.torn_tail import valid_batches
 from oncelog.log.transaction_index import aborted_from_bytes
-from tests.log.naive import NOW_MS, NaiveProducers, data_batch
-from tests.log.world import DATA, DIRECTORY, SMALL, World
-from tests.simulator.files import Keep, SimFiles
 
 LONG = int(os.environ.get("ONCELOG_LONG", "0"))
 KAFKA = pathlib.Path(__file__).parent.parent / "data" / "kafka_log"

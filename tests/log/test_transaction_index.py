@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from evidence.world.naive_log import naive_aborted
 
 from oncelog.errors import CorruptIndex
 from oncelog.log.partition_log import PartitionLog
 from oncelog.log.transaction_index import aborted_from_bytes, aborted_to_bytes, collect_aborted
 from oncelog.types import AbortedTransaction
-from tests.log.naive import naive_aborted
 
 LENGTH = 7 + int(os.environ.get("ONCELOG_LONG", "0") != "0")
 PRODUCERS = 3

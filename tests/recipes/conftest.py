@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from evidence.world import mariadb, postgresql
+from evidence.world.mariadb import MariaDb
+from evidence.world.postgresql import PostgreSql
+from evidence.world.stores import Store, alchemy_store, make_written, psycopg_store, rocks_store, sqlite_store
 
 from oncelog.testing import TestBroker
-from tests.recipes import mariadb, postgresql
-from tests.recipes.mariadb import MariaDb
-from tests.recipes.postgresql import PostgreSql
-from tests.recipes.stores import Store, alchemy_store, make_written, psycopg_store, rocks_store, sqlite_store
 
 _numbers = itertools.count(1)
 

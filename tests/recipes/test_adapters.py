@@ -10,6 +10,8 @@ import sys
 
 import pytest
 import sqlalchemy as sa
+from evidence.world.postgresql import PostgreSql
+from evidence.world.stores import Store, rocks_store
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.orm import sessionmaker
 from sqlalchemy.schema import CreateTable
@@ -31,8 +33,6 @@ from oncelog.recipes import (
 from oncelog.recipes.janitor import InDoubt, Verdict
 from oncelog.recipes.sqlalchemy import states
 from oncelog.types import PreparedTxnState
-from tests.recipes.postgresql import PostgreSql
-from tests.recipes.stores import Store, rocks_store
 
 ONE = PreparedTxnState("7:1")
 

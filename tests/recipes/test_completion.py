@@ -13,15 +13,15 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from evidence.world.postgresql import PostgreSql
+from evidence.world.stores import INSERT, Store, sqlite_store
+from evidence.world.topics import open_transaction, values_of, wait_for_markers
 
 from oncelog import Producer, TopicPartition, sync
 from oncelog.errors import IllegalState, ProducerFenced, RequestTimedOut
 from oncelog.recipes import AsyncPsycopgDatabase, DualWriter, Outcome, dual_writer
 from oncelog.recipes import sync as blocking
 from oncelog.types import PreparedTxnState
-from tests.recipes.postgresql import PostgreSql
-from tests.recipes.stores import INSERT, Store, sqlite_store
-from tests.recipes.topics import open_transaction, values_of, wait_for_markers
 
 HANGS_S = 60
 

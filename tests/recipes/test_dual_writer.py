@@ -10,13 +10,13 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
+from evidence.world.postgresql import PostgreSql
+from evidence.world.stores import INSERT, ROWS, written
+from evidence.world.topics import values_of
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced
 from oncelog.recipes import AsyncDatabase, AsyncPsycopgDatabase, AsyncSqlAlchemyDatabase, DualWriter, Outcome
-from tests.recipes.postgresql import PostgreSql
-from tests.recipes.stores import INSERT, ROWS, written
-from tests.recipes.topics import values_of
 
 
 @asynccontextmanager

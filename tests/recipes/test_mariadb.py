@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from evidence.world import mariadb
+from evidence.world.mariadb import MariaDb
+from evidence.world.stores import alchemy_store
+from evidence.world.topics import values_of
 from sqlalchemy.orm import sessionmaker
 
 from oncelog import sync
@@ -26,10 +30,6 @@ from oncelog.recipes.janitor import Verdict
 from oncelog.recipes.sqlalchemy import _check_durable_mysql
 from oncelog.recipes.sync import DualWriter
 from oncelog.types import PreparedTxnState
-from tests.recipes import mariadb
-from tests.recipes.mariadb import MariaDb
-from tests.recipes.stores import alchemy_store
-from tests.recipes.topics import values_of
 
 ONE = PreparedTxnState("7:1")
 

@@ -7,14 +7,14 @@ import threading
 from typing import Any
 
 import pytest
+from evidence.world.stores import Store, sqlite_store
+from evidence.world.topics import open_transaction, values_of, wait_for_markers
 
 from oncelog import TopicPartition, sync
 from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced, KafkaError, OutcomeUnknown
 from oncelog.recipes import Database, NotCommitted, Outcome
 from oncelog.recipes.sync import DualWriter
 from oncelog.types import PreparedTxnState
-from tests.recipes.stores import Store, sqlite_store
-from tests.recipes.topics import open_transaction, values_of, wait_for_markers
 
 
 def put(writer: DualWriter[Any], store: Store, name: str, value: int) -> None:

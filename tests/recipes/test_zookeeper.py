@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
+from evidence.world import zookeeper_server
+from evidence.world.topics import values_of
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
@@ -14,8 +16,6 @@ from oncelog.recipes import NotCommitted, StoredState, ZooKeeperDatabase, open_d
 from oncelog.recipes.sync import DualWriter
 from oncelog.recipes.zookeeper import path_of
 from oncelog.types import PreparedTxnState
-from tests.recipes import zookeeper_server
-from tests.recipes.topics import values_of
 
 pytestmark = pytest.mark.compat
 

@@ -27,7 +27,7 @@ from oncelog.wire.log_records.consumer_groups import (
     Tombstone,
 )
 from oncelog.wire.log_records.consumer_offsets import GroupMetadata
-from tests.core.group_shell import NO_DELAY, GroupShell
+from tests.core.groups.performed_groups import NO_DELAY, GroupShell
 from tests.scenarios.group_world import GroupWorld
 
 

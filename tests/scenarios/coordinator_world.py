@@ -17,10 +17,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from oncelog.core.decision import Decision, MarkersToWrite
-from oncelog.core.init_producer_id import new_producer_id
-from oncelog.core.producer_ids import ProducerIds
-from oncelog.core.transaction import NAMES
-from oncelog.core.transaction_coordinator import MarkerResult, TransactionConfig, TransactionCoordinator
+from oncelog.core.transactions.coordinator import MarkerResult, TransactionConfig, TransactionCoordinator
+from oncelog.core.transactions.init_producer_id import new_producer_id
+from oncelog.core.transactions.producer_ids import ProducerIds
+from oncelog.core.transactions.transaction import NAMES
 from oncelog.errors import ErrorCode
 from oncelog.types import ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.log_records.transaction_state import (

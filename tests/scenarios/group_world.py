@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oncelog.core.group_config import GroupConfig
+from oncelog.core.groups.config import GroupConfig
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.consumer_offsets import GroupDeleted, GroupMetadata, OffsetCommit, OffsetDeleted
 from oncelog.wire.messages.delete_groups import DeleteGroupsRequest
@@ -26,7 +26,7 @@ from oncelog.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tests.core.group_shell import GroupShell
+from tests.core.groups.performed_groups import GroupShell
 
 
 class GroupWorld:

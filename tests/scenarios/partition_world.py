@@ -17,14 +17,15 @@ from __future__ import annotations
 import pathlib
 import sys
 
-from oncelog.core.aborted_filter import visible_batches
-from oncelog.core.delete_records import DeleteTo, check_delete_records
-from oncelog.core.partition import IsolationLevel, Partition, PartitionConfig
-from oncelog.core.verdict import Append, AskCoordinator, Duplicate, Refuse
-from oncelog.core.verification import Guard
+from evidence.world.partition_leader import NEW_PROTOCOL, Leader, data_batch
+
+from oncelog.core.consumer.aborted_filter import visible_batches
+from oncelog.core.leader.delete_records import DeleteTo, check_delete_records
+from oncelog.core.leader.guards import Guard
+from oncelog.core.leader.partition import IsolationLevel, Partition, PartitionConfig
+from oncelog.core.leader.verdict import Append, AskCoordinator, Duplicate, Refuse
 from oncelog.types import AbortedTransaction
 from oncelog.wire.record_batch import RecordBatch
-from tests.core.leader import NEW_PROTOCOL, Leader, data_batch
 from tests.scenarios import scenario
 
 TRANSCRIPTS = pathlib.Path(__file__).parent / "partition"

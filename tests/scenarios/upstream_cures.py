@@ -14,14 +14,15 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from oncelog.core import end_transaction, marker_rules
-from oncelog.core.gate import Gate, Question
-from oncelog.core.gate_errors import ClientVersion, GuardedApi
-from oncelog.core.producer_state import ProducerState
-from oncelog.core.transaction import own
-from oncelog.core.transaction_table import TransactionTable
-from oncelog.core.verdict import APPEND
-from oncelog.core.verification import Verifications
+from oncelog.core.leader import markers as marker_rules
+from oncelog.core.leader.gate import Gate, Question
+from oncelog.core.leader.gate_errors import ClientVersion, GuardedApi
+from oncelog.core.leader.guards import Verifications
+from oncelog.core.leader.producer_state import ProducerState
+from oncelog.core.leader.verdict import APPEND
+from oncelog.core.transactions import end_txn as end_transaction
+from oncelog.core.transactions.table import TransactionTable
+from oncelog.core.transactions.transaction import own
 from oncelog.errors import ErrorCode
 from oncelog.log import cleaner
 from oncelog.log.cleaned_transactions import CleanedTransactions
@@ -171,7 +172,7 @@ def _fences_bump_twice(table: TransactionTable, transaction: Any, requester: Any
 
 @contextlib.contextmanager
 def _fences_bump_as_well() -> Iterator[None]:
-    from oncelog.core import init_producer_id
+    from oncelog.core.transactions import init_producer_id
 
     with (
         mock.patch.object(end_transaction, "fence", _fences_bump_twice),

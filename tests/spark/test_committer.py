@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from evidence.world.committed import committed_values
 
 from oncelog import errors, sync
-from oncelog.core import exactly_once_sink as sink
+from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.spark import recovery
 from oncelog.spark.backend import Backend, LostTransaction, choose_backend
 from oncelog.spark.committer import CommitRefused, Committer
@@ -19,7 +20,6 @@ from oncelog.spark.options import SinkOptions, sink_options
 from oncelog.spark.recovery import RecoveryReport
 from oncelog.spark.writer import write_attempt
 from oncelog.testing import TestBroker
-from tests.committed import committed_values
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import sqlalchemy as sa
 
-from oncelog.core import exactly_once_sink as sink
+from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.spark.database_decisions import DatabaseDecisionStore
 
 pytestmark = pytest.mark.compat

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from evidence.world.committed import committed_values, wait_for_markers
 
 from oncelog import TopicPartition, sync
 from oncelog.spark.java import NoJava, prepare_java
 from oncelog.testing import TestBroker
-from tests.committed import committed_values, wait_for_markers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

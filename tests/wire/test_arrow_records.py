@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncelog.core.partitioner import partition_for_key
+from oncelog.core.producer.partitioner import partition_for_key
 from oncelog.errors import CorruptBatch
 from oncelog.wire.compression import Codec
 from oncelog.wire.record_batch import (

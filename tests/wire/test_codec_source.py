@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from evidence.world.message_values import MESSAGE_VERSIONS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +11,6 @@ from oncelog.errors import MalformedMessage
 from oncelog.wire.api import APIS
 from oncelog.wire.codec_source import put_uvarint, read_uvarint, skip_tags, wire_size_bytes_min
 from oncelog.wire.schema import Sized, Struct, encode_message
-from tests.wire.message_values import MESSAGE_VERSIONS
 
 
 @pytest.mark.parametrize(

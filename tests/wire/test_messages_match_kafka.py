@@ -9,11 +9,11 @@ import re
 from typing import Any
 
 import pytest
+from evidence.world.message_values import MESSAGES
 
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.schema import EMPTY, FOREVER, ZERO_UUID, Field, Fixed, Sized, Struct
 from tests.data.make_kafka_messages import DIGEST, digest, to_text
-from tests.wire.message_values import MESSAGES
 
 KAFKA: dict[str, Any] = json.loads(DIGEST.read_text())
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()

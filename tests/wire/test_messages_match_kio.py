@@ -9,12 +9,12 @@ from random import Random
 from typing import Any
 
 import pytest
+from evidence.world.message_values import MESSAGE_VERSIONS, message_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oncelog.wire.api import APIS
 from oncelog.wire.schema import Struct, decode_message, encode_message
-from tests.wire.message_values import MESSAGE_VERSIONS, message_of
 
 kio_index = pytest.importorskip("kio.index")
 kio_serial = pytest.importorskip("kio.serial")

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from evidence.world.message_values import MESSAGE_VERSIONS, message_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,7 +57,6 @@ from oncelog.wire.schema import (
     encode_source,
     field,
 )
-from tests.wire.message_values import MESSAGE_VERSIONS, message_of
 
 
 class Inner(Struct):

@@ -9,7 +9,7 @@ def test_the_plain_modules_are_source_files_and_use_one_another():
     assert PLAIN.arrow_codec.__file__.endswith(".py")
     assert PLAIN.record_codec.read_varint is PLAIN.varint.read_varint
     assert PLAIN.record_batch.parse_records is PLAIN.record_codec.parse_records
-    assert PLAIN.produce_validation.RecordBatch is PLAIN.record_batch.RecordBatch
+    assert PLAIN.batch_checks.RecordBatch is PLAIN.record_batch.RecordBatch
 
 
 def test_compiled_says_what_is_compiled():

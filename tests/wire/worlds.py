@@ -7,21 +7,27 @@ import pathlib
 import sys
 from types import ModuleType, SimpleNamespace
 
-import oncelog.wire
+import oncelog
 
-_HOME = pathlib.Path(oncelog.wire.__file__).parent
+_HOME = pathlib.Path(oncelog.__file__).parent.parent
 # In the order of their imports: each finds the plain ones before it.
-_MODULES = ("varint", "record_codec", "arrow_codec", "record_batch", "produce_validation", "arrow_records")
+_MODULES = {
+    "varint": "oncelog.wire.varint",
+    "record_codec": "oncelog.wire.record_codec",
+    "arrow_codec": "oncelog.wire.arrow_codec",
+    "record_batch": "oncelog.wire.record_batch",
+    "batch_checks": "oncelog.core.leader.batch_checks",
+    "arrow_records": "oncelog.wire.arrow_records",
+}
 
 
 def load_plain() -> SimpleNamespace:
     """Fresh copies of the modules from their `.py` files, importing one another and nothing compiled."""
-    names = [f"oncelog.wire.{name}" for name in _MODULES]
-    saved = {name: sys.modules.get(name) for name in names}
+    saved = {name: sys.modules.get(name) for name in _MODULES.values()}
     loaded: dict[str, ModuleType] = {}
     try:
-        for short, name in zip(_MODULES, names, strict=True):
-            spec = importlib.util.spec_from_file_location(name, _HOME / f"{short}.py")
+        for short, name in _MODULES.items():
+            spec = importlib.util.spec_from_file_location(name, _HOME / f"{name.replace('.', '/')}.py")
             assert spec is not None
             assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
@@ -39,7 +45,7 @@ def load_plain() -> SimpleNamespace:
 
 def load_installed() -> SimpleNamespace:
     """The modules as everybody imports them."""
-    modules = {name: importlib.import_module(f"oncelog.wire.{name}") for name in _MODULES}
+    modules = {short: importlib.import_module(name) for short, name in _MODULES.items()}
     return SimpleNamespace(name="installed", **modules)
 
 

@@ -12,34 +12,34 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from oncelog.broker import startup
-from oncelog.broker.addresses import Address, advertised_address, listen_addresses
-from oncelog.broker.config import BrokerConfig, config_from, rules, text_of
-from oncelog.broker.config_view import BrokerValues, broker_key_kind
-from oncelog.broker.dynamic_config import dynamic_fault
-from oncelog.broker.flusher import Flusher
+from oncelog.broker.config.addresses import Address, advertised_address, listen_addresses
+from oncelog.broker.config.config import BrokerConfig, config_from, rules, text_of
+from oncelog.broker.config.config_view import BrokerValues, broker_key_kind
+from oncelog.broker.config.dynamic_config import dynamic_fault
+from oncelog.broker.coordinators.groups import Groups
+from oncelog.broker.coordinators.marker_sender import MarkerSender
+from oncelog.broker.coordinators.marker_writer import MarkerWriter
+from oncelog.broker.coordinators.producer_id_blocks import ProducerIdBlocks
+from oncelog.broker.coordinators.transaction_gate import TransactionGate
+from oncelog.broker.coordinators.transactions import Transactions
 from oncelog.broker.gauges import register_gauges
-from oncelog.broker.groups import Groups
 from oncelog.broker.handlers import MODULES, handler_for
-from oncelog.broker.local_peer import LocalPeer
-from oncelog.broker.log_cleaner import LogCleaner
-from oncelog.broker.marker_sender import MarkerSender
-from oncelog.broker.marker_writer import MarkerWriter
-from oncelog.broker.measured_syncer import MeasuredSyncer
-from oncelog.broker.metadata_store import MetadataStore
-from oncelog.broker.metrics import Metrics
-from oncelog.broker.partitions import Partitions
-from oncelog.broker.peer import Peer
-from oncelog.broker.producer_id_blocks import ProducerIdBlocks
-from oncelog.broker.request import Request
-from oncelog.broker.server import Server
-from oncelog.broker.topics import Topics
-from oncelog.broker.transaction_gate import TransactionGate
-from oncelog.broker.transactions import Transactions
-from oncelog.core.cluster_metadata import ClusterMetadata, Topic
-from oncelog.core.config_admin import BrokerKeys
-from oncelog.core.features import api_version_max
-from oncelog.core.fetch_session import FetchSessions
-from oncelog.core.gate import GateConfig
+from oncelog.broker.metadata.metadata_store import MetadataStore
+from oncelog.broker.metadata.topics import Topics
+from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.network.peer import Peer
+from oncelog.broker.network.server import Server
+from oncelog.broker.partitions.flusher import Flusher
+from oncelog.broker.partitions.log_cleaner import LogCleaner
+from oncelog.broker.partitions.measured_syncer import MeasuredSyncer
+from oncelog.broker.partitions.partitions import Partitions
+from oncelog.broker.requests.local_peer import LocalPeer
+from oncelog.broker.requests.request import Request
+from oncelog.core.leader.fetch_session import FetchSessions
+from oncelog.core.leader.gate import GateConfig
+from oncelog.core.metadata.cluster import ClusterMetadata, Topic
+from oncelog.core.metadata.configs import BrokerKeys
+from oncelog.core.metadata.features import api_version_max
 from oncelog.host.host import Host, real_host
 from oncelog.host.network import Listener
 from oncelog.host.tasks import Tasks
@@ -49,8 +49,8 @@ from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.log_records.cluster_metadata import MetadataRecord
 
 if TYPE_CHECKING:
-    from oncelog.broker.authorization import Authorization
-    from oncelog.broker.quotas import Quotas
+    from oncelog.broker.admission.authorization import Authorization
+    from oncelog.broker.admission.quotas import Quotas
 
 _log = logging.getLogger("oncelog.broker")
 
@@ -160,7 +160,7 @@ class Broker:
     def _authorization(self) -> Authorization | None:
         if not self.config.authorizer_class_name:
             return None
-        from oncelog.broker.authorization import Authorization  # and with it the checks of all APIs
+        from oncelog.broker.admission.authorization import Authorization  # and with it the checks of all APIs
 
         return Authorization(self)
 
@@ -293,7 +293,7 @@ class Broker:
 
     def _quotas_in_use(self) -> Quotas:
         if self._quotas is None:
-            from oncelog.broker.quotas import Quotas
+            from oncelog.broker.admission.quotas import Quotas
 
             self._quotas = Quotas(self)
         return self._quotas

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 from typing import TYPE_CHECKING
 
-from oncelog.broker.metrics import Labels, Metrics
+from oncelog.broker.metrics.metrics import Labels, Metrics
 
 if TYPE_CHECKING:
     from oncelog.broker.broker import Broker

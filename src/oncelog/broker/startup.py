@@ -12,10 +12,10 @@ from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from oncelog.broker.addresses import address_from
-from oncelog.broker.config import ConfigInvalid, properties_from
+from oncelog.broker.config.addresses import address_from
+from oncelog.broker.config.config import ConfigInvalid, properties_from
 from oncelog.broker.gauges import watch_event_loop
-from oncelog.core.features import INITIAL
+from oncelog.core.metadata.features import INITIAL
 from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageError
 from oncelog.host.randomness import random_uuid
 from oncelog.log.checkpoint_files import take_clean_shutdown, write_clean_shutdown
@@ -147,7 +147,7 @@ async def apply_retention(broker: Broker) -> None:
 async def listen_for_metrics(broker: Broker) -> None:
     """Prometheus and health checks, where `metrics.listen` asks for them."""
     if broker.config.metrics_listen:
-        from oncelog.broker.metrics_endpoint import MetricsEndpoint
+        from oncelog.broker.metrics.metrics_endpoint import MetricsEndpoint
 
         address = address_from(broker.config.metrics_listen)
         endpoint = MetricsEndpoint(broker.metrics, lambda: broker.is_ready)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from oncelog.cli.command import Settings
 from oncelog.cli.output import Failed
-from oncelog.client.admin import Admin
+from oncelog.client.admin.admin import Admin
 from oncelog.client.config import (
     HAS_NO_MEANING,
     AdminConfig,
@@ -20,8 +20,8 @@ from oncelog.client.config import (
     check_known,
     snake_case,
 )
-from oncelog.client.consumer import Consumer
-from oncelog.client.producer import Producer
+from oncelog.client.consumer.consumer import Consumer
+from oncelog.client.producer.producer import Producer
 
 CONNECT_TIMEOUT_MS = 5000
 _KINDS = (AdminConfig, ConsumerConfig, ProducerConfig)

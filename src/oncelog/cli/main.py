@@ -16,22 +16,28 @@ from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE
 
 # name: (where it lives, what it does)
 COMMANDS = {
-    "serve": ("oncelog.cli.serve_command:serve", "Run a broker."),
-    "topics": ("oncelog.cli.topics:topics", "List, describe, create, delete topics."),
-    "produce": ("oncelog.cli.produce:produce", "Send records from stdin or files, in transactions if wanted."),
-    "consume": ("oncelog.cli.consume:consume", "Read records."),
-    "groups": ("oncelog.cli.groups:groups", "Consumer groups: positions, lag under transactions, reset, delete."),
-    "transactions": ("oncelog.cli.transactions:transactions", "See, explain and mend transactions."),
-    "features": ("oncelog.cli.features:features", "Feature levels such as transaction.version."),
-    "configs": ("oncelog.cli.configs:configs", "Settings of topics and brokers."),
-    "acls": ("oncelog.cli.acls:acls", "Access rules: who may do what."),
-    "quotas": ("oncelog.cli.quotas:quotas", "How much clients may send, read and ask for."),
-    "credentials": ("oncelog.cli.credentials:credentials", "SCRAM credentials of users."),
-    "dump-log": ("oncelog.cli.dump_log:dump_log", "Decode segments, indexes, snapshots, internal topics on disk."),
-    "recover": ("oncelog.cli.recover:recover", "Finish a Spark query's transactions without Spark."),
-    "doctor": ("oncelog.cli.doctor:doctor", "Look at this machine: what is fast, what is missing."),
-    "check-history": ("oncelog.cli.check_history:check_history", "Check a workload's history for anomalies."),
-    "completion": ("oncelog.cli.completion:completion", "Print the completion script of a shell."),
+    "serve": ("oncelog.cli.commands.serve_command:serve", "Run a broker."),
+    "topics": ("oncelog.cli.commands.topics:topics", "List, describe, create, delete topics."),
+    "produce": ("oncelog.cli.commands.produce:produce", "Send records from stdin or files, in transactions if wanted."),
+    "consume": ("oncelog.cli.commands.consume:consume", "Read records."),
+    "groups": (
+        "oncelog.cli.commands.groups:groups",
+        "Consumer groups: positions, lag under transactions, reset, delete.",
+    ),
+    "transactions": ("oncelog.cli.transactions.show:transactions", "See, explain and mend transactions."),
+    "features": ("oncelog.cli.commands.features:features", "Feature levels such as transaction.version."),
+    "configs": ("oncelog.cli.commands.configs:configs", "Settings of topics and brokers."),
+    "acls": ("oncelog.cli.commands.acls:acls", "Access rules: who may do what."),
+    "quotas": ("oncelog.cli.commands.quotas:quotas", "How much clients may send, read and ask for."),
+    "credentials": ("oncelog.cli.commands.credentials:credentials", "SCRAM credentials of users."),
+    "dump-log": (
+        "oncelog.cli.dump_log.dump_log:dump_log",
+        "Decode segments, indexes, snapshots, internal topics on disk.",
+    ),
+    "recover": ("oncelog.cli.commands.recover:recover", "Finish a Spark query's transactions without Spark."),
+    "doctor": ("oncelog.cli.commands.doctor:doctor", "Look at this machine: what is fast, what is missing."),
+    "check-history": ("oncelog.cli.commands.check_history:check_history", "Check a workload's history for anomalies."),
+    "completion": ("oncelog.cli.commands.completion:completion", "Print the completion script of a shell."),
 }
 # Named in the frozen list of commands, and not there yet: said in one line instead of half a command.
 NOT_BUILT_YET = ("console",)

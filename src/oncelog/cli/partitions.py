@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import click
 
-from oncelog.client.admin import Admin
+from oncelog.client.admin.admin import Admin
 from oncelog.errors import ErrorCode, error_for
 from oncelog.types import TopicPartition
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from oncelog.core.partitioner import PARTITIONERS, Partitioner
+from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
 from oncelog.errors import ConfigurationError
 from oncelog.wire.compression import Codec
 

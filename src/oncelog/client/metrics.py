@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from oncelog.client.positions import Position
+from oncelog.client.consumer.positions import Position
 from oncelog.client.traffic import BrokerMetrics
-from oncelog.core.producer_batch import Acknowledged, ProducerBatch
+from oncelog.core.producer.batch import Acknowledged, ProducerBatch
 from oncelog.types import TopicPartition
 
 

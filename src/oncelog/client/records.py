@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from oncelog.core.producer_batch import Acknowledged, ProducerBatch
-from oncelog.core.transaction_manager import again
+from oncelog.core.producer.batch import Acknowledged, ProducerBatch
+from oncelog.core.producer.transaction_manager import again
 from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition
 

@@ -1,6 +1,6 @@
 """The door to the disk, as the log room sees it: two small protocols and no operating system.
 
-`host/files.py` puts the real disk behind them, `tests/simulator/files.py` one that loses power. The rules both obey:
+`host/files.py` puts the real disk behind them, `evidence/world/files.py` one that loses power. The rules both obey:
 written bytes are durable only after `sync`, a created, renamed or removed name only after `sync_directory` of its
 directory, and every failure is `StorageError`. Paths are strings joined with '/'.
 """

@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oncelog.core.dual_write import Outcome as Outcome
-    from oncelog.core.dual_write import StoredState as StoredState
+    from oncelog.core.two_phase.dual_write import Outcome as Outcome
+    from oncelog.core.two_phase.dual_write import StoredState as StoredState
     from oncelog.errors import InstanceFenced as InstanceFenced
     from oncelog.errors import OutcomeUnknown as OutcomeUnknown
     from oncelog.recipes import sync as sync
@@ -42,14 +42,14 @@ _HOME = {
     "InDoubt": "oncelog.recipes.janitor",
     "InstanceFenced": "oncelog.errors",
     "NotCommitted": "oncelog.recipes.database",
-    "Outcome": "oncelog.core.dual_write",
+    "Outcome": "oncelog.core.two_phase.dual_write",
     "OutcomeUnknown": "oncelog.errors",
     "PsycopgDatabase": "oncelog.recipes.psycopg",
     "RocksDatabase": "oncelog.recipes.rocksdb",
     "SqlAlchemyDatabase": "oncelog.recipes.sqlalchemy",
     "SqlAlchemySessions": "oncelog.recipes.sqlalchemy",
     "SqliteDatabase": "oncelog.recipes.sqlite",
-    "StoredState": "oncelog.core.dual_write",
+    "StoredState": "oncelog.core.two_phase.dual_write",
     "Transaction": "oncelog.recipes.dual_writer",
     "ZooKeeperDatabase": "oncelog.recipes.zookeeper",
     "find_in_doubt": "oncelog.recipes.janitor",

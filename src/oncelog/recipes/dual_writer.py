@@ -1,6 +1,6 @@
 """Rows in a database and records in topics, together or not at all (KIP-939), for asyncio.
 
-The steps and their order are decided in `core/dual_write.py`; here they are carried out. `recipes/sync.py` is the same
+The steps and their order are decided in `core/two_phase/dual_write.py`; here they are carried out. `recipes/sync.py` is the same
 without async.
 """
 
@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from oncelog.client.config import snake_case
-from oncelog.client.producer import Headers, Producer
+from oncelog.client.producer.producer import Headers, Producer
 from oncelog.client.records import Delivery
-from oncelog.core import dual_write as core
-from oncelog.core.dual_write import DualWrite, Outcome, Phase, StoredState
-from oncelog.core.transaction_requests import GroupMetadata
+from oncelog.core.producer.requests import GroupMetadata
+from oncelog.core.two_phase import dual_write as core
+from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase, StoredState
 from oncelog.errors import IllegalState, OutcomeUnknown
 from oncelog.host.host import Host
 from oncelog.host.tasks import Tasks

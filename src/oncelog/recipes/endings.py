@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from oncelog.core.dual_write import DualWrite, Outcome, Phase
+from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase
 from oncelog.errors import (
     ConfigurationError,
     IllegalState,

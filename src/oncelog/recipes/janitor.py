@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from oncelog.client.transaction_listing import NEVER_MS, TransactionDescription
-from oncelog.core.dual_write import StoredState
+from oncelog.client.admin.transaction_listing import NEVER_MS, TransactionDescription
+from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.recipes.database import Database
 from oncelog.recipes.sync import DualWriter
 from oncelog.sync import Admin

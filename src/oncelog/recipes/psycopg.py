@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self
 
-from oncelog.core.dual_write import StoredState
+from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.errors import ConfigurationError, IllegalState
 from oncelog.recipes import statements
 from oncelog.recipes.database import STALL_LIMIT_MS

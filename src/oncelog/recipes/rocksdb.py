@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from oncelog.core.dual_write import StoredState
+from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.errors import ConfigurationError, IllegalState
 from oncelog.recipes.database import TABLE, NotCommitted
 from oncelog.recipes.missing import missing

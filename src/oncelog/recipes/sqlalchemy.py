@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Self
 
-from oncelog.core.dual_write import StoredState
+from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.errors import ConfigurationError, IllegalState
 from oncelog.recipes.database import STALL_LIMIT_MS, TABLE
 from oncelog.recipes.missing import missing

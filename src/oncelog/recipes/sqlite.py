@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
-from oncelog.core.dual_write import StoredState
+from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.errors import IllegalState
 from oncelog.recipes import statements
 

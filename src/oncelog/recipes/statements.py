@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncelog.core.dual_write import StoredState
+from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.recipes.database import TABLE
 from oncelog.types import PreparedTxnState
 

@@ -1,7 +1,7 @@
 """Rows in a database and records in topics, together or not at all (KIP-939), without async.
 
-The steps and their order are decided in `core/dual_write.py`; here they are carried out. A writer may be used from several
-threads: one transaction at a time, the others wait.
+The steps and their order are decided in `core/two_phase/dual_write.py`; here they are carried out. A writer may
+be used from several threads: one transaction at a time, the others wait.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from oncelog.client.config import snake_case
-from oncelog.client.producer import Headers
-from oncelog.core import dual_write as core
-from oncelog.core.dual_write import DualWrite, Outcome, Phase, StoredState
-from oncelog.core.transaction_requests import GroupMetadata
+from oncelog.client.producer.producer import Headers
+from oncelog.core.producer.requests import GroupMetadata
+from oncelog.core.two_phase import dual_write as core
+from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase, StoredState
 from oncelog.errors import IllegalState, OutcomeUnknown
 from oncelog.recipes.database import Database, DatabaseTransaction, NotCommitted
 from oncelog.recipes.endings import (

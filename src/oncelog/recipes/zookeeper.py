@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 from urllib.parse import quote, unquote
 
-from oncelog.core.dual_write import StoredState
+from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.recipes.database import TABLE, NotCommitted
 from oncelog.recipes.missing import missing
 from oncelog.types import PreparedTxnState

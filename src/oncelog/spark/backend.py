@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from oncelog import errors, sync
-from oncelog.core.exactly_once_sink import Attempt, winners_at_risk
+from oncelog.core.two_phase.exactly_once_sink import Attempt, winners_at_risk
 from oncelog.spark.options import SinkOptions, client_arguments
 from oncelog.types import PreparedTxnState
 
@@ -61,7 +61,7 @@ def task_producer(client: Mapping[str, str], backend: Backend, transactional_id:
     else:
         more |= {"transaction.timeout.ms": backend.timeout_ms}
     # Kept: a delayed copy of this very request may arrive when the transaction is prepared; without keepPreparedTxn it
-    # would abort it (found by tests/model). With it the copy only moves the acting identity, and `complete` takes over.
+    # would abort it (found by evidence/model). With it the copy only moves the acting identity, and `complete` takes over.
     return sync.Producer.from_config(client_arguments(client, **more), keep_prepared_txn=backend.kind == PREPARED)
 
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 
 from oncelog import errors, sync
-from oncelog.core import exactly_once_sink as sink
+from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.spark.backend import Backend, complete, winners_in_danger
 from oncelog.spark.decision_store import DecisionStore
 from oncelog.spark.options import SinkOptions, client_arguments

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from oncelog.core import exactly_once_sink as sink
+from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.errors import ConfigurationError
 from oncelog.spark.backend import Backend, choose_backend
 from oncelog.spark.committer import CommitRefused, Committer

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from oncelog import errors, sync
-from oncelog.core import exactly_once_sink as sink
-from oncelog.core.partitioner import partition_for_key
+from oncelog.core.producer.partitioner import partition_for_key
+from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.spark.options import SinkOptions, client_arguments
 from oncelog.types import TopicPartition
 

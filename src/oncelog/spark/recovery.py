@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from oncelog.core import exactly_once_sink as sink
+from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.spark.backend import LostTransaction
 from oncelog.spark.committer import Committer
 from oncelog.spark.decision_store import decision_store, has_decisions

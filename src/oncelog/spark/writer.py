@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from oncelog import sync
-from oncelog.core import exactly_once_sink as sink
+from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.errors import ConfigurationError
 from oncelog.spark.backend import PREPARED, Backend, task_producer
 from oncelog.spark.committer import Committer

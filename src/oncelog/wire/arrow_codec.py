@@ -365,7 +365,7 @@ class RowEncoder:
 
 
 def key_hash(column: BytesColumn, row: int, size: int) -> int:
-    # Kafka's murmur2, as core/partitioner.py has it for single keys.
+    # Kafka's murmur2, as core/producer/partitioner.py has it for single keys.
     data = column.data
     at = column.offsets[column.start + row]
     value = HASH_SEED ^ size

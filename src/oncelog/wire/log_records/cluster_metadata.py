@@ -64,7 +64,7 @@ class ProducerIdsRecord(Struct, flexible=0):
 
 
 class AclRecord(Struct, flexible=0):
-    """One access rule, under an id of its own; the numbers are Kafka's (`core/acl.py`)."""
+    """One access rule, under an id of its own; the numbers are Kafka's (`core/metadata/acl.py`)."""
 
     acl_id: Uuid
     resource_type: Int8

@@ -1,0 +1,57 @@
+"""transaction.partition.verification.enable=false (P28, gap 8): old clients are believed, new ones are added all the same."""
+
+from __future__ import annotations
+
+from evidence.differential.conversation import READ_COMMITTED, Conversation
+from evidence.differential.scenario import family, scenario
+
+
+@family("unverified", (3, 9, 11, 12))
+def unverified_produce(x: Conversation, v: int) -> None:
+    t = x.topic("a")
+    pid, e = x.init("t", v=5 if v >= 12 else 4)
+    x.produce(t, 0, n=1, producer=(pid, e), sequence=0, transactional_id="t", v=v)
+    x.describe("t")
+    x.marks(t)
+
+
+@family("unverified", (0, 3, 4, 5))
+def unverified_txn_offsets(x: Conversation, v: int) -> None:
+    t = x.topic("a")
+    x.find_group("g")
+    pid, e = x.init("t", v=5 if v >= 5 else 4)
+    x.txn_offsets("t", "g", pid, e, [(t, 0, 5)], v=v)
+    x.describe("t")
+    x.offset_fetch("g", [(t, [0])], stable=True)
+
+
+@scenario("unverified")
+def unverified_hanging_transaction_is_ended_by_an_operator(x: Conversation) -> None:
+    """What nobody ends holds readers of committed data back, until an operator does."""
+    t = x.topic("a")
+    pid, e = x.init("t", v=4)
+    x.produce(t, 0, n=1, producer=(pid, e), sequence=0, transactional_id="t", v=11)
+    x.produce(t, 0, [b"plain"])
+    x.fetch(t, 0, 0, READ_COMMITTED)
+    x.producers(t)
+    x.markers([(pid, e, False, [(t, [0])], 0)])
+    x.fetch(t, 0, 0, READ_COMMITTED)
+
+
+@scenario("unverified")
+def unverified_first_sequence(x: Conversation) -> None:
+    t = x.topic("a")
+    x.init("t", v=4)
+    pid, e = x.init("t", v=4)
+    x.produce(t, 0, n=1, producer=(pid, e), sequence=7, transactional_id="t", v=11, label=" any sequence")
+    x.produce(t, 0, n=1, producer=(pid, e), sequence=9, transactional_id="t", v=11, label=" gap")
+    x.produce(t, 0, n=1, producer=(pid, e - 1), sequence=8, transactional_id="t", v=11, label=" older epoch")
+
+
+@scenario("unverified")
+def twopc_switched_off(x: Conversation) -> None:
+    """transaction.two.phase.commit.enable=false, which is the default: 53, whatever the rights are."""
+    x.init("t", v=6, enable_2pc=True)
+    x.init("t", v=6)
+    x.init("t", v=6, enable_2pc=True, label=" an id that is there")
+    x.describe("t")

@@ -1,0 +1,265 @@
+"""Planted defects: one for each promise that a checker watches. Each shows that the alarm of its checker works.
+
+A defect is a context manager that breaks the broker's or the client's code while it lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from evidence.world import disk
+from oncelog.broker.coordinators.coordinator import CoordinatorShell
+from oncelog.broker.coordinators.transactions import Transactions
+from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.client.cluster.offset_lookup import EARLIEST
+from oncelog.client.consumer.positions import Positions
+from oncelog.core.access.authorizer import Authorizer
+from oncelog.core.consumer.aborted_filter import AbortedFilter
+from oncelog.core.groups.committed_offsets import CommittedOffsets
+from oncelog.core.groups.offsets import OffsetRequests
+from oncelog.core.leader import partition
+from oncelog.core.leader.open_transactions import OpenTransactions
+from oncelog.core.leader.partition import Partition
+from oncelog.core.leader.producer_state import ProducerState
+from oncelog.core.transactions import end_txn as end_transaction
+from oncelog.core.transactions.table import TransactionTable
+from oncelog.core.transactions.transaction import completed
+from oncelog.errors import ErrorCode
+from oncelog.log.cleaned_transactions import CleanedTransactions
+from oncelog.log.partition_log import PartitionLog
+from oncelog.types import ProducerIdAndEpoch
+from oncelog.wire.record_batch import RecordBatch
+
+Defect = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    original = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def acknowledges_before_the_sync() -> AbstractContextManager[None]:
+    """A commit is acknowledged, and readable, as soon as it is in the page cache."""
+    original = LocalPartition.when_committed
+
+    def when_committed(self: LocalPartition, end_offset: int, then: Any) -> None:
+        if not self.is_offline:
+            self.rules.synced(self.rules.log_end_offset)
+            self.wake_watchers()
+        original(self, end_offset, then)
+
+    return _replaced(LocalPartition, "when_committed", when_committed)
+
+
+def forgets_to_bump_the_epoch() -> AbstractContextManager[None]:
+    """Every transaction goes on with the epoch of the one before it."""
+
+    def bumped(self: TransactionTable, identity: ProducerIdAndEpoch) -> ProducerIdAndEpoch:
+        return identity
+
+    return _replaced(TransactionTable, "bumped", bumped)
+
+
+def drops_the_transaction_index() -> AbstractContextManager[None]:
+    """Aborted transactions are not named to readers."""
+    return _replaced(PartitionLog, "add_aborted", lambda self, entry: None)
+
+
+def sends_markers_before_prepare_is_synced() -> AbstractContextManager[None]:
+    """A power cut can undo a decision of which a marker is already there."""
+    original = CoordinatorShell.begin
+
+    def begin(self: CoordinatorShell, decision: Any, ended: Any, **more: Any) -> None:
+        if decision.markers and decision.records:
+            more["waits"] = False
+        original(self, decision, ended, **more)
+
+    return _replaced(CoordinatorShell, "begin", begin)
+
+
+def forgets_a_partition() -> AbstractContextManager[None]:
+    """One partition of a transaction gets no marker."""
+    original = end_transaction.prepared
+
+    def prepared(transaction: Any, **more: Any) -> Any:
+        record = original(transaction, **more)
+        left = sorted(record.partitions)[1:] if len(record.partitions) > 2 else record.partitions
+        return type(record)(
+            **{name: getattr(record, name) for name in record.__slots__ if name != "partitions"},
+            partitions=frozenset(left),
+        )
+
+    return _replaced(end_transaction, "prepared", prepared)
+
+
+def lets_readers_see_one_too_many() -> AbstractContextManager[None]:
+    """The last stable offset is one too high."""
+    original = Partition.last_stable_offset
+
+    def last_stable_offset(self: Partition) -> int:
+        assert original.fget is not None
+        return min(int(original.fget(self)) + 1, self.high_watermark)
+
+    return _replaced(Partition, "last_stable_offset", property(last_stable_offset))
+
+
+def ignores_aborts_when_reading() -> AbstractContextManager[None]:
+    """The client shows every batch of data."""
+    return _replaced(AbortedFilter, "is_visible", lambda self, batch: not batch.is_control)
+
+
+def skips_markers_at_recovery() -> AbstractContextManager[None]:
+    """After a restart decided transactions are not carried out."""
+    return _replaced(Transactions, "resume", lambda self: None)
+
+
+def forgets_producers_at_recovery() -> AbstractContextManager[None]:
+    """The transactions that a restart finds open are not open any more."""
+    original = Partition.recovered
+
+    def recovered(self: Partition, **more: Any) -> None:
+        original(self, **more)
+        self._open = OpenTransactions()
+        self._producers.clear()
+
+    return _replaced(Partition, "recovered", recovered)
+
+
+def appends_duplicates() -> AbstractContextManager[None]:
+    """A batch that is sent again is stored again."""
+
+    @contextmanager
+    def both() -> Iterator[None]:
+        with (
+            _replaced(ProducerState, "duplicate_of", lambda self, batch: None),
+            _replaced(partition, "check_sequence", lambda *_, **__: None),
+        ):
+            yield
+
+    return both()
+
+
+def commits_offsets_of_aborts() -> AbstractContextManager[None]:
+    """The positions of an aborted transaction count."""
+    original = CommittedOffsets.apply_marker
+
+    def apply_marker(self: CommittedOffsets, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
+        del commit
+        original(self, producer_id, producer_epoch, commit=True)
+
+    return _replaced(CommittedOffsets, "apply_marker", apply_marker)
+
+
+def reads_an_abort_as_a_commit_at_recovery() -> AbstractContextManager[None]:
+    """What a restart reads of the coordinator's log is not what lived."""
+    original = Transactions._load
+
+    def load(self: Transactions, index: int) -> Any:
+        holder = original(self, index)
+        for name, transaction in holder.machine.table.transactions.items():
+            if transaction.state.name == "COMPLETE_COMMIT":
+                changed = completed(transaction, now_ms=0, value_version=1)
+                holder.machine.table.transactions[name] = changed
+        return holder
+
+    return _replaced(Transactions, "_load", load)
+
+
+def never_times_out() -> AbstractContextManager[None]:
+    """Transactions of clients that died stay open."""
+    return _replaced(Transactions, "abort_timed_out", lambda self: None)
+
+
+def syncs_nothing() -> AbstractContextManager[None]:
+    """The syncer says that all is durable, and does nothing."""
+
+    async def sync(self: disk.DelayedSyncer, files: Any) -> None:
+        del files
+
+    return _replaced(disk.DelayedSyncer, "sync", sync)
+
+
+def cleans_as_if_aborts_were_commits() -> AbstractContextManager[None]:
+    """A cleaning takes an aborted record for the last one of its key."""
+    return _replaced(CleanedTransactions, "may_discard", lambda self, batch: False)
+
+
+def cleans_markers_before_their_data() -> AbstractContextManager[None]:
+    """A marker's delete horizon is set although data of its transaction is still there."""
+    original = CleanedTransactions._may_discard_marker
+
+    def may_discard_marker(self: CleanedTransactions, batch: Any) -> bool:
+        original(self, batch)
+        return True
+
+    return _replaced(CleanedTransactions, "_may_discard_marker", may_discard_marker)
+
+
+def lets_former_members_commit() -> AbstractContextManager[None]:
+    """KIP-447 without its fence: positions of a former generation become part of a transaction."""
+    return _replaced(OffsetRequests, "_check_transactional", lambda self, group, request: ErrorCode.NONE)
+
+
+def forgets_group_positions_at_a_join() -> AbstractContextManager[None]:
+    """Who subscribes begins where the log begins, whatever was committed."""
+    original = Positions.assign
+
+    def assign(self: Positions, partitions: Any) -> None:
+        wanted = list(partitions)
+        added = [name for name in wanted if name not in self.by_partition]
+        original(self, wanted)
+        for name in added:
+            self.by_partition[name].jump(None, reset_to=EARLIEST)
+
+    return _replaced(Positions, "assign", assign)
+
+
+def lets_everybody_in() -> AbstractContextManager[None]:
+    """The authorizer allows what its rules deny."""
+    return _replaced(Authorizer, "allows", lambda self, *asked: True)
+
+
+def keeps_what_it_refuses() -> AbstractContextManager[None]:
+    """Metadata of a position that is too long is refused, and stored all the same."""
+    return _replaced(OffsetRequests, "_check_metadata", lambda self, error_code, metadata: error_code)
+
+
+def believes_the_disk() -> AbstractContextManager[None]:
+    """No checksum is looked at: not by readers, not by the broker."""
+    return _replaced(RecordBatch, "check_crc", lambda self: None)
+
+
+# name -> (defect, profile in which it shows, checker that must see it)
+DEFECTS: dict[str, tuple[Defect, str, str]] = {
+    defect.__name__: (defect, profile, checker)
+    for defect, profile, checker in (
+        (acknowledges_before_the_sync, "disk", "watermarks"),
+        (syncs_nothing, "disk", "exactly_once"),
+        (forgets_to_bump_the_epoch, "network", "log"),
+        (drops_the_transaction_index, "default", "exactly_once"),
+        (sends_markers_before_prepare_is_synced, "coordinator", "log"),
+        (forgets_a_partition, "default", "hanging"),
+        (lets_readers_see_one_too_many, "default", "watermarks"),
+        (ignores_aborts_when_reading, "default", "history"),
+        (skips_markers_at_recovery, "coordinator", "hanging"),
+        (forgets_producers_at_recovery, "coordinator", "recovery"),
+        (appends_duplicates, "network", "history"),
+        (commits_offsets_of_aborts, "default", "group_offsets"),
+        (reads_an_abort_as_a_commit_at_recovery, "coordinator", "recovery"),
+        (never_times_out, "default", "hanging"),
+        (lets_former_members_commit, "groups", "groups"),
+        (forgets_group_positions_at_a_join, "groups", "groups"),
+        (lets_everybody_in, "default", "refusals"),
+        (keeps_what_it_refuses, "default", "refusals"),
+        (believes_the_disk, "compaction", "log"),
+        (cleans_as_if_aborts_were_commits, "compaction", "cleaning"),
+        (cleans_markers_before_their_data, "compaction", "cleaning"),
+    )
+}

@@ -1,0 +1,64 @@
+"""A client that does not belong to the workload: it asks, and judges the answers by what it asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+from evidence.simulator.cluster import Cluster
+from evidence.simulator.strangers.wrong import TRANSIENT, Wrong
+from evidence.world.loop import Process
+from oncelog.client.cluster.connection import Connection
+from oncelog.errors import ErrorCode, KafkaError
+from oncelog.wire.error_counts import errors_of
+from oncelog.wire.schema import Struct
+
+TIMEOUT_MS = 2500
+
+
+class Stranger:
+    """One connection of one process. `is_new`: whether the cluster speaks the protocol of KIP-890."""
+
+    def __init__(self, cluster: Cluster, process: Process, client_id: str = "stranger") -> None:
+        self.cluster, self.process, self.client_id = cluster, process, client_id
+        self.random = random.Random(f"stranger {cluster.seed} {process.name} {client_id}")
+        self.is_new = cluster.options.transaction_version >= 2
+        self._connection: Connection | None = None
+
+    async def ask(self, message: Struct, version: int) -> Any:
+        """The answer. Raises KafkaError."""
+        connection = self._connection
+        if connection is None or connection.is_closed:
+            network = self.cluster.network.door(self.process)
+            connection = await Connection.open(network, "broker", 9092, self.client_id, TIMEOUT_MS)
+            self._connection = connection
+        answer, _ = await connection.request(message, version_min=version, version_max=version, timeout_ms=TIMEOUT_MS)
+        self.cluster.strange_request_count += 1
+        return answer
+
+    async def must_refuse(self, wrong: Wrong) -> None:
+        """Ask, and let the cluster know if it was not refused as it should be. Raises KafkaError."""
+        self.refused(wrong.name, await self.ask(wrong.message, wrong.version), *wrong.codes)
+
+    def refused(self, name: str, answer: Any, *codes: ErrorCode) -> None:
+        """Every error in the answer is one of `codes`, and there is one."""
+        given = [ErrorCode(code) for code in errors_of(type(answer))(answer)]
+        if not given or not set(given) <= {*codes, *TRANSIENT}:
+            names = ", ".join(code.name for code in given) or "no error"
+            self.cluster.found("refusals", f"{name!r} was answered {names}")
+
+    def accepted(self, answer: Any) -> bool:
+        """Whether there is no error in it."""
+        return not errors_of(type(answer))(answer)
+
+
+async def keep_asking(stranger: Stranger, asks: list[Callable[[Stranger], Any]], seconds_mean: float) -> None:
+    """For ever: one of them, then a pause."""
+    while True:
+        await asyncio.sleep(stranger.random.expovariate(1 / seconds_mean))
+        try:
+            await stranger.random.choice(asks)(stranger)
+        except (KafkaError, TimeoutError):
+            continue  # the cluster is down, or the network: nothing was promised

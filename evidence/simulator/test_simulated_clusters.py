@@ -1,0 +1,48 @@
+"""A few seeds of every profile, in every run of the tests; `make sim` runs thousands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from evidence.simulator.faults import PROFILES, calm
+from evidence.simulator.simulation import run_seed
+
+SEEDS = 6
+PRINT_HASHES = """
+from evidence.simulator.simulation import run_seed
+for seed, profile in ((0, "default"), (1, "coordinator"), (2, "two-phase"), (3, "old-clients"), (4, "compaction"), (5, "groups")):
+    print(run_seed(seed, profile).trace_hash)
+"""
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("profile", PROFILES)
+def test_nothing_goes_wrong_that_may_not(profile: str, seed: int) -> None:
+    verdict = run_seed(seed, profile)
+    assert not verdict.findings, f"{verdict.repeat}\n" + "\n".join([*verdict.trace, *map(str, verdict.findings)])
+
+
+def test_without_faults_every_operation_succeeds() -> None:
+    verdict = run_seed(1, options=calm())
+    assert not verdict.findings
+    assert set(verdict.outcomes) <= {"ok", "fail"}, "nothing is unknown"
+    assert verdict.outcomes["ok"] > verdict.outcomes.get("fail", 0)
+    assert not [line for line in verdict.trace if "#" in line], "no client met an error"
+
+
+def test_one_seed_is_one_run_whatever_the_hash_seed() -> None:
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT_HASHES],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(printed) == 1, printed

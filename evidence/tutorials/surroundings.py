@@ -1,0 +1,55 @@
+"""What a page may need beside oncelog: Apache Kafka and its tools, PostgreSQL, Polars. What is not there is left out."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import pathlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from evidence.compat.servers import apache_kafka
+from evidence.differential.brokers import kafka_launcher
+from evidence.tutorials.terminal import BROKER_SHOWN, KAFKA_SHOWN, quiet_port
+from evidence.world import postgresql
+
+KAFKA, POSTGRESQL, POLARS = "apache-kafka", "postgresql", "polars"
+POSTGRESQL_SHOWN = "postgresql://app@db/shop"
+TOOLS = {"kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand"}
+
+
+@dataclass
+class Surroundings:
+    """`found`: of what was wanted; `texts`: what a text on the page is here; `path`: where more programs are."""
+
+    found: set[str] = field(default_factory=set)
+    texts: dict[str, str] = field(default_factory=lambda: {BROKER_SHOWN: str(quiet_port())})
+    path: list[pathlib.Path] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def surroundings(wanted: Iterable[str], *, has_time: bool) -> Iterator[Surroundings]:
+    """What can be had of it; Apache Kafka only where there is time."""
+    around = Surroundings()
+    with contextlib.ExitStack() as stack:
+        if KAFKA in wanted and has_time and (launcher := kafka_launcher()) is not None:
+            around.texts[KAFKA_SHOWN] = str(stack.enter_context(apache_kafka(launcher)))
+            tools = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oncelog-tools-")))
+            for name, tool in TOOLS.items():
+                (tools / name).write_text(f'#!/bin/sh\nexec "{launcher}" tool {tool} "$@" 2> /dev/null\n')
+                (tools / name).chmod(0o755)
+            around.path.append(tools)
+            around.found.add(KAFKA)
+        if POSTGRESQL in wanted and postgresql.why_not() is None:
+            around.texts[POSTGRESQL_SHOWN] = stack.enter_context(_postgresql())
+            around.found.add(POSTGRESQL)
+        if POLARS in wanted and importlib.util.find_spec("polars") is not None:
+            around.found.add(POLARS)
+        yield around
+
+
+@contextlib.contextmanager
+def _postgresql() -> Iterator[str]:
+    with postgresql.running() as server:
+        yield f"postgresql://postgres@/postgres?host={server.folder}"

@@ -1,0 +1,80 @@
+"""Where requests meet the authorizer: what may not pass is taken out before the handler and answered after it.
+
+The broker's connections to itself pass: they ask on behalf of requests that were checked. They are known by the address of
+their other end, which is this broker's own socket; nobody else can have it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.requests.completion import finished
+from oncelog.broker.requests.request import NO_REPLY, CloseConnection, Handler, NoReply, Reply, Request
+from oncelog.core.access.authorizer import Authorizer, Identity, super_users_of
+from oncelog.core.access.checks import CHECKS
+from oncelog.core.access.passage import Caller, Passage
+from oncelog.wire.api import ApiKey
+from oncelog.wire.messages.produce import ProduceRequest
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+
+class Authorization:
+    """The authorizer of one broker. `super.users` was checked when it was read."""
+
+    def __init__(self, broker: Broker) -> None:
+        config = broker.config
+        self._broker = broker
+        self._authorizer = Authorizer(
+            broker.metadata.acls,
+            super_users=super_users_of(config.super_users),
+            allows_without_acl=config.allow_everyone_if_no_acl_found,
+            acls_version=lambda: broker.metadata.acls_version,
+        )
+
+    def caller_of(self, request: Request) -> Caller | None:
+        """Who is to be asked about; None for the broker itself, which may do everything."""
+        if request.connection.is_of_broker:
+            return None
+        who = Identity(host=request.connection.client_host)
+        broker = self._broker
+        return Caller(self._authorizer, who, broker.metadata, may_create=broker.config.auto_create_topics_enable)
+
+    def handle(self, request: Request, handler: Handler) -> Any:
+        """The handler's answer to what of the request may pass, with the refusals put in."""
+        caller = self.caller_of(request)
+        check = CHECKS.get(request.api_key)
+        if caller is None or check is None:
+            return handler(self._broker, request)
+        passage = check(caller, request.message, request.api_version)
+        if passage is None:
+            return handler(self._broker, request)
+        asked = request.message
+        if passage.reply is not None:
+            self._broker.metrics.add("authorization_failures")
+            return _without_acks(request.api_key, asked, passage.reply)
+        request.message = passage.message
+        outcome = handler(self._broker, request)
+        return outcome if passage.complete is None else _completed(request.api_key, asked, outcome, passage)
+
+
+def _without_acks(api_key: ApiKey, asked: Any, reply: Reply) -> Reply:
+    # A producer that wants no answer learns of a refusal by losing its connection, as in Kafka.
+    if api_key == ApiKey.PRODUCE and isinstance(asked, ProduceRequest) and asked.acks == 0:
+        return CloseConnection("a produce request with acks=0 is not allowed")
+    return reply
+
+
+def _completed(api_key: ApiKey, asked: Any, outcome: Any, passage: Passage) -> Any:
+    assert passage.complete is not None
+    complete = passage.complete
+
+    def finish(reply: Reply) -> Reply:
+        if isinstance(reply, CloseConnection):
+            return reply
+        if isinstance(reply, NoReply):
+            return _without_acks(api_key, asked, NO_REPLY)
+        return complete(reply)
+
+    return finished(outcome, finish)

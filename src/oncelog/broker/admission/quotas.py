@@ -1,0 +1,128 @@
+"""Requests under client quotas: over its bound a client is told for how long, and not read for that long.
+
+A Fetch reply that would be over the bound goes out empty, as Kafka's does; a Produce has been appended, and only its
+connection waits. Sizes are those of whole requests and replies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.admission.handling_time import HandlingTime
+from oncelog.broker.admission.mutation_quota import MUTATIONS, MutationQuota
+from oncelog.broker.requests.completion import finished
+from oncelog.broker.requests.request import CloseConnection, NoReply, Reply, Request
+from oncelog.core.access.authorizer import ANONYMOUS
+from oncelog.core.metadata.cluster import REQUEST_PERCENTAGE
+from oncelog.core.metadata.quota_rates import Bound, QuotaRates, bound_for, connection_bound
+from oncelog.core.metadata.quotas import (
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+)
+from oncelog.errors import ErrorCode
+from oncelog.wire.api import ApiKey
+from oncelog.wire.frame import encode_request, encode_response
+from oncelog.wire.messages.fetch import FetchResponse
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+_KEYS = {ApiKey.PRODUCE: PRODUCER_BYTE_RATE, ApiKey.FETCH: CONSUMER_BYTE_RATE} | dict.fromkeys(
+    MUTATIONS, CONTROLLER_MUTATION_RATE
+)
+SESSIONS_SINCE_VERSION = 7
+THROTTLE_MS_MAX = 1_000  # of handling times and connections: one window, as in Kafka
+_BETWEEN_BROKERS = frozenset((ApiKey.WRITE_TXN_MARKERS,))
+_USER = ANONYMOUS.partition(":")[2]
+
+
+class Quotas:
+    """What clients have used of their quotas."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._rates = QuotaRates(
+            clients_max=lambda: broker.config.oncelog_max_clients_under_quota,
+            on_forgotten=lambda: broker.metrics.limit_hit("oncelog.max.clients.under.quota"),
+        )
+
+    def handle(self, request: Request, answer: Callable[[Request], Any]) -> Any:
+        """`answer`'s outcome, throttled where a quota says so."""
+        if request.connection.is_of_broker:
+            return answer(request)
+        metadata = self._broker.metadata
+        if metadata.has_request_quotas and request.api_key not in _BETWEEN_BROKERS:
+            bound = bound_for(metadata.client_quotas, REQUEST_PERCENTAGE, _USER, request.client_id)
+            if bound is not None:
+                spent = HandlingTime(asyncio.get_running_loop().time)
+                outcome = spent.measured(request, partial(self._under_rates, answer=answer))
+                return finished(outcome, partial(self._handled, request, bound, spent))
+        return self._under_rates(request, answer)
+
+    def connection_wait_ms(self, host: str) -> int:
+        """For how long a new connection of an address has to wait before it is closed; 0 where it may stay (KIP-612)."""
+        bound = connection_bound(self._broker.metadata.client_quotas, host)
+        if bound is None:
+            return 0
+        throttle_ms = self._rates.record_unless_over(CONNECTION_CREATION_RATE, bound, 1, self._now_ms())
+        return min(throttle_ms, THROTTLE_MS_MAX)
+
+    def _handled(self, request: Request, bound: Bound, spent: HandlingTime, reply: Reply) -> Reply:
+        throttle_ms = self._rates.record(REQUEST_PERCENTAGE, bound, 100 * spent.used_s, self._now_ms())
+        if not throttle_ms or isinstance(reply, CloseConnection):
+            return reply
+        throttle_ms = min(throttle_ms, THROTTLE_MS_MAX)
+        request.connection.mute(throttle_ms / 1000)
+        told_ms = getattr(reply, "throttle_time_ms", None)
+        return reply if told_ms is None else reply.replace(throttle_time_ms=max(told_ms, throttle_ms))
+
+    def _under_rates(self, request: Request, answer: Callable[[Request], Any]) -> Any:
+        key = _KEYS.get(request.api_key)
+        if key is None:
+            return answer(request)
+        bound = bound_for(self._broker.metadata.client_quotas, key, _USER, request.client_id)
+        if bound is None:
+            return answer(request)
+        if request.api_key in MUTATIONS:
+            return MutationQuota(self._broker, self._rates, request, bound).handle(answer)
+        if request.api_key == ApiKey.FETCH:
+            return finished(answer(request), partial(self._fetched, request, bound))
+        # Counted before it is done, so that what was sent behind it already waits.
+        throttle_ms = self._rates.record(PRODUCER_BYTE_RATE, bound, _request_size_bytes(request), self._now_ms())
+        if not throttle_ms:
+            return answer(request)
+        request.connection.mute(throttle_ms / 1000)
+        return finished(answer(request), partial(_produced, throttle_ms))
+
+    def _fetched(self, request: Request, bound: Bound, reply: Reply) -> Reply:
+        if isinstance(reply, CloseConnection):
+            return reply
+        size_bytes = sum(map(len, encode_response(request.api_key, request.api_version, 0, reply)))
+        throttle_ms = self._rates.record_unless_over(CONSUMER_BYTE_RATE, bound, size_bytes, self._now_ms())
+        if not throttle_ms:
+            return reply
+        request.connection.mute(throttle_ms / 1000)
+        session_id = reply.session_id if request.message.session_id else 0
+        empty = FetchResponse(throttle_time_ms=throttle_ms)
+        if request.api_version >= SESSIONS_SINCE_VERSION:
+            empty = empty.replace(error_code=ErrorCode.NONE, session_id=session_id)
+        return empty
+
+    def _now_ms(self) -> int:
+        return self._broker.host.clock.now_ms()
+
+
+def _produced(throttle_ms: int, reply: Reply) -> Reply:
+    if not isinstance(reply, NoReply | CloseConnection):
+        reply.throttle_time_ms = throttle_ms
+    return reply
+
+
+def _request_size_bytes(request: Request) -> int:
+    parts = encode_request(request.api_key, request.api_version, 0, request.client_id, request.message)
+    return sum(map(len, parts))

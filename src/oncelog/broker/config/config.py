@@ -1,0 +1,325 @@
+"""The broker's configuration: Kafka's keys under their own names.
+
+A key `a.b.c` is the field `a_b_c`. A key is honoured here, or Kafka's but named in `unhonoured_keys` (a warning says so),
+or unknown (an error with a suggestion): a typing mistake must not pass silently.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import Any
+
+from oncelog.broker.config.unhonoured_keys import is_known_to_kafka
+from oncelog.core.access.authorizer import STANDARD_AUTHORIZER, super_users_of
+
+_LONG_MAX = 2**63 - 1
+_INT_MAX = 2**31 - 1
+_DOUBLE_MAX = 1.7976931348623157e308
+DAY_MS = 86_400_000
+
+
+class ConfigInvalid(Exception):
+    """A configuration that cannot be used; the message is one line for the person who wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a key accepts; `is_dynamic` keys can be altered while the broker runs."""
+
+    least: int = 0
+    most: int = _INT_MAX
+    choices: tuple[str, ...] = ()
+    is_dynamic: bool = False
+
+
+def _int(default: int, *, least: int = 1, most: int = _INT_MAX, dynamic: bool = False) -> Any:
+    return field(default=default, metadata={"rule": Rule(least, most, (), dynamic)})
+
+
+def _long(default: int, *, least: int = 0, dynamic: bool = False) -> Any:
+    return _int(default, least=least, most=_LONG_MAX, dynamic=dynamic)
+
+
+def _double(default: float, *, least: int = 0, most: int = int(_DOUBLE_MAX), dynamic: bool = False) -> Any:
+    return field(default=default, metadata={"rule": Rule(least, most, (), dynamic)})
+
+
+def _bool(default: bool, *, dynamic: bool = False) -> Any:
+    return field(default=default, metadata={"rule": Rule(is_dynamic=dynamic)})
+
+
+def _text(default: str, *choices: str, dynamic: bool = False) -> Any:
+    return field(default=default, metadata={"rule": Rule(choices=choices, is_dynamic=dynamic)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerConfig:
+    """Every key the broker honours, with its default (Kafka's, where Kafka has the key and a single node allows it)."""
+
+    # the node and its listeners
+    node_id: int = _int(1, least=0)
+    broker_id: int = _int(1, least=-1)
+    log_dirs: str = _text("")
+    log_dir: str = _text("")
+    listeners: str = _text("")
+    advertised_listeners: str = _text("")
+    # connections
+    max_connections: int = _int(_INT_MAX, least=0, dynamic=True)
+    max_connections_per_ip: int = _int(_INT_MAX, least=0, dynamic=True)
+    max_connections_per_ip_overrides: str = _text("", dynamic=True)
+    max_connection_creation_rate: int = _int(_INT_MAX, dynamic=True)
+    connections_max_idle_ms: int = _long(600_000, least=-1)
+    socket_request_max_bytes: int = _int(104_857_600)
+    queued_max_requests: int = _int(500)
+    request_timeout_ms: int = _int(30_000)
+    # who may do what
+    authorizer_class_name: str = _text("", "", STANDARD_AUTHORIZER)
+    super_users: str = _text("")
+    allow_everyone_if_no_acl_found: bool = _bool(False)
+    metadata_log_max_record_bytes_between_snapshots: int = _long(20_971_520, least=1)
+    # topics
+    auto_create_topics_enable: bool = _bool(True)
+    delete_topic_enable: bool = _bool(True)
+    num_partitions: int = _int(1)
+    min_insync_replicas: int = _int(1, dynamic=True)
+    compression_type: str = _text("producer", "uncompressed", "zstd", "lz4", "snappy", "gzip", "producer", dynamic=True)
+    message_max_bytes: int = _int(1_048_588, least=0, dynamic=True)
+    log_message_timestamp_type: str = _text("CreateTime", "CreateTime", "LogAppendTime", dynamic=True)
+    log_message_timestamp_before_max_ms: int = _long(_LONG_MAX, dynamic=True)
+    log_message_timestamp_after_max_ms: int = _long(3_600_000, dynamic=True)
+    # the log on disk
+    flush_policy: str = _text("fsync", "fsync", "interval", "os")
+    flush_interval_ms: int = _long(1_000, least=1)
+    log_segment_bytes: int = _int(1_073_741_824, least=1_048_576, dynamic=True)
+    log_roll_ms: int = _long(-1, least=-1, dynamic=True)
+    log_roll_hours: int = _int(168)
+    log_roll_jitter_ms: int = _long(-1, least=-1, dynamic=True)
+    log_roll_jitter_hours: int = _int(0, least=0)
+    log_index_interval_bytes: int = _int(4096, least=0, dynamic=True)
+    log_index_size_max_bytes: int = _int(10_485_760, least=4, dynamic=True)
+    log_retention_ms: int = _long(-2, least=-2, dynamic=True)
+    log_retention_minutes: int = _int(-2, least=-2)
+    log_retention_hours: int = _int(168, least=-1)
+    log_retention_bytes: int = _long(-1, least=-1, dynamic=True)
+    log_retention_check_interval_ms: int = _long(300_000, least=1)
+    log_segment_delete_delay_ms: int = _long(60_000, dynamic=True)
+    log_cleanup_policy: str = _text("delete", "delete", "compact", "compact,delete", "delete,compact", dynamic=True)
+    log_cleaner_enable: bool = _bool(True)
+    log_cleaner_backoff_ms: int = _long(15_000, dynamic=True)
+    log_cleaner_dedupe_buffer_size: int = _long(134_217_728, least=1_048_576, dynamic=True)
+    log_cleaner_io_buffer_load_factor: float = _double(0.9, dynamic=True)
+    log_cleaner_io_max_bytes_per_second: float = _double(_DOUBLE_MAX, least=1, dynamic=True)
+    log_cleaner_min_cleanable_ratio: float = _double(0.5, most=1, dynamic=True)
+    log_cleaner_delete_retention_ms: int = _long(DAY_MS, dynamic=True)
+    log_cleaner_min_compaction_lag_ms: int = _long(0, dynamic=True)
+    log_cleaner_max_compaction_lag_ms: int = _long(_LONG_MAX, least=1, dynamic=True)
+    log_flush_offset_checkpoint_interval_ms: int = _long(60_000, least=1)
+    # fetches
+    fetch_max_bytes: int = _int(57_671_680, least=1024)
+    max_incremental_fetch_session_cache_slots: int = _int(1_000, least=0)
+    max_request_partition_size_limit: int = _int(2_000)
+    # groups and their offsets
+    group_min_session_timeout_ms: int = _int(6_000)
+    group_max_session_timeout_ms: int = _int(1_800_000)
+    group_initial_rebalance_delay_ms: int = _int(0, least=0)
+    group_max_size: int = _int(_INT_MAX)
+    group_consumer_session_timeout_ms: int = _int(45_000)
+    group_consumer_min_session_timeout_ms: int = _int(45_000)
+    group_consumer_max_session_timeout_ms: int = _int(60_000)
+    group_consumer_heartbeat_interval_ms: int = _int(5_000)
+    group_consumer_min_heartbeat_interval_ms: int = _int(5_000)
+    group_consumer_max_heartbeat_interval_ms: int = _int(15_000)
+    group_consumer_assignment_interval_ms: int = _int(1_000, least=0)
+    group_consumer_min_assignment_interval_ms: int = _int(0, least=0)
+    group_consumer_max_assignment_interval_ms: int = _int(15_000, least=0)
+    group_consumer_max_size: int = _int(_INT_MAX)
+    group_consumer_assignors: str = _text("uniform,range", "uniform,range", "range,uniform", "uniform", "range")
+    group_consumer_migration_policy: str = _text("bidirectional", "bidirectional", "upgrade", "downgrade", "disabled")
+    group_consumer_regex_refresh_interval_ms: int = _int(600_000, least=10_000)
+    offset_metadata_max_bytes: int = _int(4_096, least=0)
+    offsets_retention_minutes: int = _int(10_080)
+    offsets_retention_check_interval_ms: int = _long(600_000, least=1)
+    offsets_topic_num_partitions: int = _int(50)
+    offsets_topic_segment_bytes: int = _int(104_857_600)
+    # transactions
+    transaction_max_timeout_ms: int = _int(900_000)
+    transactional_id_expiration_ms: int = _int(604_800_000)
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _int(10_000)
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = _int(3_600_000)
+    transaction_two_phase_commit_enable: bool = _bool(False)
+    transaction_partition_verification_enable: bool = _bool(True, dynamic=True)
+    transaction_state_log_num_partitions: int = _int(50)
+    transaction_state_log_min_isr: int = _int(1)
+    transaction_state_log_segment_bytes: int = _int(104_857_600)
+    add_partitions_to_txn_retry_backoff_ms: int = _int(20)
+    add_partitions_to_txn_retry_backoff_max_ms: int = _int(100, least=0)
+    producer_id_expiration_ms: int = _int(DAY_MS, dynamic=True)
+    producer_id_expiration_check_interval_ms: int = _int(600_000)
+    # oncelog's own: limits (docs/limits.md), metrics, console
+    oncelog_first_request_max_bytes: int = _int(2_097_152)
+    oncelog_request_max_items: int = _int(100_000, dynamic=True)
+    oncelog_request_receive_timeout_ms: int = _int(30_000, dynamic=True)
+    oncelog_connection_max_in_flight: int = _int(100)
+    oncelog_connection_max_unsent_bytes: int = _int(1_048_576)
+    oncelog_replies_max_unsent_bytes: int = _int(268_435_456, dynamic=True)
+    oncelog_message_max_decompressed_bytes: int = _int(67_108_864, dynamic=True)
+    oncelog_max_topics: int = _int(20_000, dynamic=True)
+    oncelog_max_partitions: int = _int(100_000, dynamic=True)
+    oncelog_max_transactional_ids: int = _int(100_000, dynamic=True)
+    oncelog_max_groups: int = _int(100_000, dynamic=True)
+    oncelog_max_producer_ids_per_partition: int = _int(100_000, dynamic=True)
+    oncelog_max_group_members: int = _int(100_000, dynamic=True)
+    oncelog_max_committed_offsets: int = _int(1_000_000, dynamic=True)
+    oncelog_max_fetch_session_partitions: int = _int(1_000_000, dynamic=True)
+    oncelog_max_acls: int = _int(10_000, dynamic=True)
+    oncelog_max_scram_credentials: int = _int(10_000, dynamic=True)
+    oncelog_max_client_quotas: int = _int(10_000, dynamic=True)
+    oncelog_max_config_resources: int = _int(10_000, dynamic=True)
+    oncelog_max_clients_under_quota: int = _int(10_000, dynamic=True)
+    oncelog_log_max_lines_per_minute: int = _int(600, dynamic=True)
+    metrics_listen: str = _text("")
+    console_listen: str = _text("")
+
+    def topic_default(self, key: str) -> str | None:
+        """The broker's default for a topic configuration that is a synonym of `key`, or None where it has none."""
+        if key == "log.retention.ms":
+            return str(self.retention_ms)
+        if key == "log.roll.ms":
+            return str(self.log_roll_ms if self.log_roll_ms > 0 else self.log_roll_hours * 3_600_000)
+        if key == "log.roll.jitter.ms":
+            return str(
+                self.log_roll_jitter_ms if self.log_roll_jitter_ms >= 0 else self.log_roll_jitter_hours * 3_600_000
+            )
+        name = key.replace(".", "_")
+        return text_of(getattr(self, name)) if name in _rules() else None
+
+    @property
+    def retention_ms(self) -> int:
+        """The most precise of log.retention.ms, .minutes and .hours that is set; -1 keeps for ever."""
+        for value, unit_ms in ((self.log_retention_ms, 1), (self.log_retention_minutes, 60_000)):
+            if value != -2:
+                return value * unit_ms if value >= 0 else -1
+        return self.log_retention_hours * 3_600_000 if self.log_retention_hours >= 0 else -1
+
+
+def text_of(value: Any) -> str:
+    """A configuration value as Kafka writes it."""
+    if isinstance(value, float):
+        return repr(value).upper().replace("E+", "E")  # as Java writes a double
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@cache
+def _rules() -> dict[str, tuple[type, Rule]]:
+    return {f.name: (type(f.default), f.metadata["rule"]) for f in fields(BrokerConfig)}
+
+
+@cache
+def rules() -> dict[str, tuple[type, Rule]]:
+    """Key (dotted) -> (type, rule) for every honoured key. Not to be changed."""
+    return {name.replace("_", "."): rule for name, rule in _rules().items()}
+
+
+def config_from(values: Mapping[str, object], *, base: BrokerConfig | None = None) -> tuple[BrokerConfig, list[str]]:
+    """The configuration of these dotted keys, and warnings about keys that Kafka knows and oncelog does not honour.
+
+    Raises ConfigInvalid for unknown keys (with a suggestion) and values out of range.
+    """
+    changes: dict[str, Any] = {}
+    warnings: list[str] = []
+    for key, value in values.items():
+        name = key.replace(".", "_")
+        if name in _rules() and "_" not in key:
+            changes[name] = parse_value(key, value)
+        elif is_known_to_kafka(key):
+            warnings.append(f"config key {key} is Kafka's, but oncelog does not honour it")
+        else:
+            raise ConfigInvalid(f"unknown config key {key!r}{_suggestion(key)}")
+    config = replace(base or BrokerConfig(), **changes)
+    if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
+        raise ConfigInvalid("group.min.session.timeout.ms is larger than group.max.session.timeout.ms")
+    return config, warnings
+
+
+def _suggestion(key: str) -> str:
+    near = difflib.get_close_matches(key.replace("_", "."), rules(), n=1, cutoff=0.6)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def parse_value(key: str, value: object) -> Any:
+    """`value` as the type of `key`. Raises ConfigInvalid."""
+    kind, rule = _rules()[key.replace(".", "_")]
+    text = text_of(value).strip()
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise ConfigInvalid(f"{key}={text!r}: expected true or false")
+        return text.lower() == "true"
+    if kind is float:
+        return _double_value(key, text, rule)
+    if kind is int:
+        try:
+            number = int(text) if len(text) < 25 else rule.most + 1
+        except ValueError:
+            raise ConfigInvalid(f"{key}={text!r}: expected a whole number") from None
+        if not rule.least <= number <= rule.most:
+            raise ConfigInvalid(f"{key}={text[:30]}: expected {rule.least} to {rule.most}")
+        return number
+    if key == "max.connections.per.ip.overrides":
+        addresses_with_counts(text)
+    if key == "super.users":
+        _check_super_users(text)
+    if rule.choices and text not in rule.choices:
+        raise ConfigInvalid(f"{key}={text!r}: expected one of {', '.join(rule.choices)}")
+    return text
+
+
+def _double_value(key: str, text: str, rule: Rule) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise ConfigInvalid(f"{key}={text!r}: expected a number") from None
+    if not rule.least <= number <= rule.most:
+        raise ConfigInvalid(f"{key}={text[:30]}: expected {rule.least} to {rule.most}")
+    return number
+
+
+def _check_super_users(text: str) -> None:
+    try:
+        super_users_of(text)
+    except ValueError as error:
+        raise ConfigInvalid(f"super.users: {error}") from error
+
+
+def addresses_with_counts(text: str) -> dict[str, int]:
+    """`max.connections.per.ip.overrides`: "address:count,address:count". Raises ConfigInvalid."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        address, colon, count = part.strip().rpartition(":")
+        if not colon or not address or not count.isdecimal() or len(count) > 10:
+            raise ConfigInvalid(f"max.connections.per.ip.overrides={text[:60]!r}: expected address:count,...")
+        found[address.strip("[]")] = int(count)
+    return found
+
+
+def properties_from(text: str) -> dict[str, str]:
+    """The keys and values of a Java properties file (`server.properties`). Raises ConfigInvalid."""
+    values: dict[str, str] = {}
+    pending = ""
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = pending + raw.strip()
+        pending = ""
+        if not line or line[0] in "#!":
+            continue
+        if line.endswith("\\") and not line.endswith("\\\\"):
+            pending = line[:-1]
+            continue
+        at = next((index for index, letter in enumerate(line) if letter in "=:"), -1)
+        if at <= 0:
+            raise ConfigInvalid(f"line {number}: expected key=value, not {line[:60]!r}")
+        values[line[:at].strip()] = line[at + 1 :].strip()
+    return values

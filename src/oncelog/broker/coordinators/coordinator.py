@@ -1,0 +1,168 @@
+"""Performs a coordinator's Decisions on its partition: the only place that does, for transactions and groups alike.
+
+Append the records and tell the machine in the same step; wait for the commit; apply each record; then replies, then
+markers. All of it happens in callbacks of the commit, so a request whose client went away is still completed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.core.decision import Decision, MarkersToWrite
+from oncelog.errors import ErrorCode, StorageError
+from oncelog.host.clock import Clock
+from oncelog.types import ProducerIdAndEpoch
+from oncelog.wire.record_batch import RecordBatch, build_batch
+
+Ended = Callable[[ErrorCode], None]
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+class CoordinatorFailed(Exception):
+    """The coordinator's partition could not take the decision; `error_code` is what the client is told."""
+
+    def __init__(self, error_code: ErrorCode) -> None:
+        super().__init__(error_code.name)
+        self.error_code = error_code
+
+
+class Machine(Protocol):
+    """What the shell needs of a pure coordinator."""
+
+    def appended(self, records: Any) -> None:
+        """These are appended, not committed yet."""
+        ...
+
+    def apply(self, record: Any) -> None:
+        """Take over one committed record."""
+        ...
+
+    def failed(self, records: Any) -> None:
+        """These were decided and could not be appended or committed."""
+        ...
+
+
+class CoordinatorShell:
+    """One coordinator: a machine and the partition that remembers for it.
+
+    `replied(token, reply)` answers a request that waits (None: it failed); `performed()` is called after each decision.
+    """
+
+    def __init__(
+        self,
+        partition: LocalPartition,
+        machine: Machine,
+        clock: Clock,
+        *,
+        to_key_value: Callable[[Any], tuple[bytes, bytes | None]],
+        markers: Callable[[MarkersToWrite], None] = _nothing,
+        replied: Callable[[int, Any], None] = _nothing,
+        performed: Callable[[], None] = _nothing,
+    ) -> None:
+        self.partition = partition
+        self.machine = machine
+        self._clock = clock
+        self._to_key_value = to_key_value
+        self._markers = markers
+        self._replied = replied
+        self._performed = performed
+
+    def perform(
+        self,
+        decision: Decision,
+        *,
+        producer: ProducerIdAndEpoch | None = None,
+        guard: Any = None,
+        waits: bool = True,
+    ) -> asyncio.Future[Any]:
+        """As `begin`, with a future of the decision's reply that fails with CoordinatorFailed."""
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def ended(code: ErrorCode) -> None:
+            if done.done():
+                return
+            if code is ErrorCode.NONE:
+                done.set_result(decision.reply)
+            else:
+                done.set_exception(CoordinatorFailed(code))
+                done.exception()  # a client that went away does not make this an unhandled error
+
+        self.begin(decision, ended, producer=producer, guard=guard, waits=waits)
+        return done
+
+    def begin(
+        self,
+        decision: Decision,
+        ended: Ended,
+        *,
+        producer: ProducerIdAndEpoch | None = None,
+        guard: Any = None,
+        waits: bool = True,
+    ) -> None:
+        """Do what was decided, then call `ended` with NONE or what the client is told instead of the reply.
+
+        `producer` makes the batch a part of that producer's transaction (TxnOffsetCommit), with the partition's
+        `guard`. `waits=False` applies at once: for records that may be lost in a crash (Complete: its markers are
+        synced, and Prepare would have them sent again).
+        """
+        if not decision.records:
+            self._conclude(decision, ended)
+            return
+        if self.partition.is_offline:
+            self._fail(decision, ended, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        now_ms = self._clock.now_ms()
+        batch = self._batch(decision.records, producer, now_ms)
+        try:
+            end_offset = self.partition.append(batch, now_ms=now_ms, guard=guard)
+        except StorageError:
+            self._fail(decision, ended, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        self.machine.appended(decision.records)
+        if waits:
+            self.partition.when_committed(end_offset, lambda code: self._committed(decision, ended, code))
+        else:
+            self._committed(decision, ended, ErrorCode.NONE)
+
+    def _batch(self, records: tuple[Any, ...], producer: ProducerIdAndEpoch | None, now_ms: int) -> RecordBatch:
+        rows = [(now_ms, *self._to_key_value(record), ()) for record in records]
+        if producer is None:
+            return RecordBatch(build_batch(rows))
+        return RecordBatch(
+            build_batch(
+                rows,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                is_transactional=True,
+            )
+        )
+
+    def _committed(self, decision: Decision, ended: Ended, code: ErrorCode) -> None:
+        if code is not ErrorCode.NONE:
+            self._fail(decision, ended, code)
+            return
+        for record in decision.records:
+            self.machine.apply(record)
+        self._conclude(decision, ended)
+
+    def _conclude(self, decision: Decision, ended: Ended) -> None:
+        ended(ErrorCode.NONE)
+        for token, reply in decision.replies:
+            self._replied(token, reply)
+        for markers in decision.markers:
+            self._markers(markers)
+        self._performed()
+
+    def _fail(self, decision: Decision, ended: Ended, code: ErrorCode) -> None:
+        self.machine.failed(decision.records)
+        # facts 4.2: a storage error of the coordinator's partition is NOT_COORDINATOR for its clients.
+        ended(ErrorCode.NOT_COORDINATOR if code is ErrorCode.KAFKA_STORAGE_ERROR else code)
+        for token, _ in decision.replies:
+            self._replied(token, None)
+        self._performed()

@@ -1,0 +1,1 @@
+"""Handlers of groups and their offsets."""

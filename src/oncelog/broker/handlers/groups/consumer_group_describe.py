@@ -1,0 +1,56 @@
+"""ConsumerGroupDescribe: each consumer group as its own coordinator knows it (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.coordinators.coordinator import CoordinatorFailed
+from oncelog.broker.handlers.groups.describe_groups import GROUP_OPERATIONS
+from oncelog.broker.requests.request import Request
+from oncelog.core.decision import Decision
+from oncelog.core.groups.coordinator import GroupCoordinator
+from oncelog.core.metadata.features import GROUP_VERSION, level_of
+from oncelog.errors import ErrorCode
+from oncelog.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, ConsumerGroupDescribeResponse]:
+    """One description per group asked for."""
+    return _handle(broker, request)
+
+
+async def _handle(broker: Broker, request: Request) -> ConsumerGroupDescribeResponse:
+    message: ConsumerGroupDescribeRequest = request.message
+    if level_of(broker.metadata.features, GROUP_VERSION) < 1:
+        refused = [
+            DescribedGroup(group_id=each, error_code=ErrorCode.UNSUPPORTED_VERSION) for each in message.group_ids
+        ]
+        return ConsumerGroupDescribeResponse(groups=refused)
+    response = ConsumerGroupDescribeResponse()
+    for group_id in message.group_ids:
+        described = await _describe(broker, group_id)
+        if message.include_authorized_operations:
+            described.authorized_operations = GROUP_OPERATIONS
+        response.groups.append(described)
+    return response
+
+
+async def _describe(broker: Broker, group_id: str) -> DescribedGroup:
+    asked = ConsumerGroupDescribeRequest(group_ids=[group_id])
+
+    def decide(machine: GroupCoordinator, _now_ms: int) -> Decision:
+        return machine.consumer_group_describe(asked)
+
+    try:
+        reply: ConsumerGroupDescribeResponse = await broker.groups.ask(group_id, decide)
+    except CoordinatorFailed as failed:
+        return DescribedGroup(group_id=group_id, error_code=failed.error_code)
+    return reply.groups[0]

@@ -1,0 +1,47 @@
+"""FindCoordinator: on one node always this one; the first question creates the coordinators' topic."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.requests.request import Request
+from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from oncelog.errors import ErrorCode, StorageError
+from oncelog.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+BATCHED_SINCE_VERSION = 4
+_TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC}
+
+
+def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, FindCoordinatorResponse]:
+    """Key type 0 is a group, 1 a transactional id; share groups (2) are not served."""
+    return _handle(broker, request)
+
+
+async def _handle(broker: Broker, request: Request) -> FindCoordinatorResponse:
+    message: FindCoordinatorRequest = request.message
+    code = ErrorCode.NONE
+    topic_name = _TOPICS.get(message.key_type)
+    if topic_name is None:
+        code = ErrorCode.INVALID_REQUEST
+    else:
+        try:
+            await broker.topics.internal(topic_name)
+        except StorageError:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    is_found = code is ErrorCode.NONE
+    host, port = broker.advertised_address if is_found else ("", -1)
+    node_id = broker.node_id if is_found else -1
+    if request.api_version >= BATCHED_SINCE_VERSION:
+        found = [
+            Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=code)
+            for key in message.coordinator_keys
+        ]
+        return FindCoordinatorResponse(coordinators=found)
+    return FindCoordinatorResponse(
+        error_code=code, error_message=None if is_found else code.name, node_id=node_id, host=host, port=port
+    )

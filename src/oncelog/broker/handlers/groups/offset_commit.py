@@ -1,0 +1,97 @@
+"""OffsetCommit: a group's positions. Version 10 names topics by id; the coordinator knows names only."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.coordinators.coordinator import CoordinatorFailed
+from oncelog.broker.requests.request import Request
+from oncelog.errors import ErrorCode
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+TOPIC_IDS_SINCE_VERSION = 10
+
+
+def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, OffsetCommitResponse]:
+    """Unknown partitions are refused one by one, the rest is the coordinator's to judge."""
+    return _handle(broker, request)
+
+
+async def _handle(broker: Broker, request: Request) -> OffsetCommitResponse:
+    message: OffsetCommitRequest = request.message
+    by_id = request.api_version >= TOPIC_IDS_SINCE_VERSION
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    known: list[OffsetCommitRequestTopic] = []
+    codes: dict[tuple[object, int], int] = {}
+    for asked in message.topics:
+        topic = broker.metadata.topic(asked.name, asked.topic_id)
+        count = topic.partition_count if topic else 0
+        there = [each for each in asked.partitions if 0 <= each.partition_index < count]
+        if topic is not None and there:
+            known.append(asked.replace(name=topic.name, topic_id=topic.topic_id, partitions=there))
+        for each in asked.partitions:
+            missing = unknown if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            codes[_key(asked, by_id=by_id), each.partition_index] = missing
+    if known:
+        await _commit(broker, request, known, codes)
+    return OffsetCommitResponse(topics=[_answered(asked, codes, by_id=by_id) for asked in message.topics])
+
+
+async def _commit(
+    broker: Broker,
+    request: Request,
+    known: list[OffsetCommitRequestTopic],
+    codes: dict[tuple[object, int], int],
+) -> None:
+    message: OffsetCommitRequest = request.message.replace(topics=known)
+    by_id = request.api_version >= TOPIC_IDS_SINCE_VERSION
+    try:
+        await broker.groups.admit(message.group_id)
+        await broker.groups.admit_offsets(
+            message.group_id, _partitions(known), sum(len(each.partitions) for each in known)
+        )
+        reply: OffsetCommitResponse = await broker.groups.ask(
+            message.group_id, lambda machine, now_ms: machine.commit_offsets(message, request.api_version, now_ms)
+        )
+    except CoordinatorFailed as failed:
+        for asked in known:
+            codes |= {(_key(asked, by_id=by_id), each.partition_index): failed.error_code for each in asked.partitions}
+        return
+    for topic in reply.topics:
+        key = topic.topic_id if by_id else topic.name
+        codes |= {(key, each.partition_index): each.error_code for each in topic.partitions}
+
+
+def _partitions(topics: list[OffsetCommitRequestTopic]) -> Iterator[TopicPartition]:
+    return (TopicPartition(topic.name, each.partition_index) for topic in topics for each in topic.partitions)
+
+
+def _key(topic: OffsetCommitRequestTopic, *, by_id: bool) -> object:
+    return topic.topic_id if by_id else topic.name
+
+
+def _answered(
+    asked: OffsetCommitRequestTopic, codes: dict[tuple[object, int], int], *, by_id: bool
+) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=asked.name,
+        topic_id=asked.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(
+                partition_index=each.partition_index,
+                error_code=codes[_key(asked, by_id=by_id), each.partition_index],
+            )
+            for each in asked.partitions
+        ],
+    )

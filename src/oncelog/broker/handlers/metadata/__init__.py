@@ -1,0 +1,1 @@
+"""Handlers of the cluster's metadata: topics, configs, features, quotas, access rules."""

@@ -1,0 +1,120 @@
+"""Metadata: the one broker, its topics, and the automatic creation of topics that are asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.requests.request import Request
+from oncelog.core.metadata.cluster import Topic
+from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, topic_name_fault
+from oncelog.errors import ErrorCode, StorageError
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from oncelog.wire.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+_log = logging.getLogger("oncelog.metadata")
+
+# All operations that Kafka grants on a topic or cluster where no authorizer is configured (bits of AclOperation).
+TOPIC_OPERATIONS = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
+NO_OPERATIONS = -(1 << 31)
+TOPIC_IDS_SINCE_VERSION = 12  # v10 and v11 have the field, but it never worked (KAFKA-14324)
+
+
+def handle(broker: Broker, request: Request) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+    """Describe the topics asked for, or all; create missing ones where that is allowed."""
+    message: MetadataRequest = request.message
+    asks_for_all = message.topics is None or (request.api_version == 0 and not message.topics)
+    if asks_for_all:
+        return _response(
+            broker, request, [_described(broker, topic, message) for topic in broker.metadata.topics.values()]
+        )
+    assert message.topics is not None
+    if request.api_version < TOPIC_IDS_SINCE_VERSION and any(
+        asked.topic_id != ZERO_UUID or asked.name is None for asked in message.topics
+    ):
+        return _no_topic_ids(message.topics)
+    wanted = {(asked.name, asked.topic_id): asked for asked in message.topics}  # one answer for a topic asked twice
+    missing = [name for name, _ in wanted if name and name not in broker.metadata.topics and not topic_name_fault(name)]
+    may_create = broker.config.auto_create_topics_enable and message.allow_auto_topic_creation
+    if missing and may_create:
+        return _created(broker, request, list(wanted.values()), missing)
+    return _response(broker, request, [_answer(broker, asked, request) for asked in wanted.values()])
+
+
+def _no_topic_ids(topics: list[MetadataRequestTopic]) -> MetadataResponse:
+    refused = [
+        MetadataResponseTopic(name=asked.name or "", topic_id=asked.topic_id, error_code=ErrorCode.INVALID_REQUEST)
+        for asked in topics
+    ]
+    return MetadataResponse(topics=refused)
+
+
+async def _created(
+    broker: Broker, request: Request, wanted: list[MetadataRequestTopic], missing: list[str]
+) -> MetadataResponse:
+    for name in missing:
+        try:
+            await broker.topics.create_automatically(name)
+        except StorageError as error:
+            _log.error("topic %s could not be created: %s", name, error)
+    return _response(broker, request, [_answer(broker, asked, request) for asked in wanted])
+
+
+def _answer(broker: Broker, asked: MetadataRequestTopic, request: Request) -> MetadataResponseTopic:
+    message: MetadataRequest = request.message
+    topic = broker.metadata.topic(asked.name, asked.topic_id)
+    if topic is not None:
+        return _described(broker, topic, message)
+    if asked.name is None:
+        return MetadataResponseTopic(name=None, topic_id=asked.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+    fault = topic_name_fault(asked.name)
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION if fault else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return MetadataResponseTopic(name=asked.name, error_code=code, is_internal=asked.name in INTERNAL_TOPICS)
+
+
+def _described(broker: Broker, topic: Topic, message: MetadataRequest) -> MetadataResponseTopic:
+    node_id = broker.node_id
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            MetadataResponsePartition(
+                partition_index=index,
+                leader_id=node_id,
+                leader_epoch=0,
+                replica_nodes=[node_id],
+                isr_nodes=[node_id],
+                offline_replicas=[node_id] if broker.partitions.is_offline(TopicPartition(topic.name, index)) else [],
+            )
+            for index in range(topic.partition_count)
+        ],
+        topic_authorized_operations=(
+            TOPIC_OPERATIONS if message.include_topic_authorized_operations else NO_OPERATIONS
+        ),
+    )
+
+
+def _response(broker: Broker, request: Request, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    host, port = broker.advertised_address
+    asks_operations = request.message.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port)],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        topics=topics,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asks_operations else NO_OPERATIONS,
+    )

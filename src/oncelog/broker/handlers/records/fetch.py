@@ -1,0 +1,231 @@
+"""Fetch: what the session asks for, read below each partition's bound; parked while there is too little.
+
+Record bytes go from the log to the socket as they are. The request's total bound may be exceeded by one batch, the first
+that there is, so a reader is never stuck before a large one (observed F5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.broker.partitions.purgatory import ParkedFetch
+from oncelog.broker.requests.request import Request
+from oncelog.core.leader.fetch_session import FetchContext, PartitionKey, PartitionToFetch
+from oncelog.core.leader.partition import IsolationLevel, Readable
+from oncelog.core.leader.verdict import Refuse
+from oncelog.core.metadata.acl import Operation
+from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+TOPIC_IDS_SINCE_VERSION = 13
+SESSIONS_SINCE_VERSION = 7
+E = ErrorCode
+
+
+class _Fetch:
+    """One Fetch request and the partitions of its session."""
+
+    def __init__(self, broker: Broker, request: Request, context: FetchContext) -> None:
+        self.broker = broker
+        self.version = request.api_version
+        self.message: FetchRequest = request.message
+        self.context = context
+        self.isolation_level = IsolationLevel(self.message.isolation_level)
+        self.uses_topic_ids = self.version >= TOPIC_IDS_SINCE_VERSION
+        # Asked for each partition and every time: a session outlives the rules it began under.
+        self.caller = broker.authorization.caller_of(request) if broker.authorization is not None else None
+
+    def find(self, wanted: PartitionToFetch) -> LocalPartition | ErrorCode:
+        key = wanted.key.topic
+        metadata = self.broker.metadata
+        topic = metadata.topics_by_id.get(key) if isinstance(key, bytes) else metadata.topics.get(str(key))
+        if topic is None:
+            return E.UNKNOWN_TOPIC_ID if self.uses_topic_ids else E.UNKNOWN_TOPIC_OR_PARTITION
+        if self.caller is not None and not self.caller.may_on_topic(Operation.READ, topic.name):
+            return E.TOPIC_AUTHORIZATION_FAILED
+        try:
+            partition = self.broker.partitions.get(TopicPartition(topic.name, wanted.key.partition))
+        except StorageError:
+            return E.KAFKA_STORAGE_ERROR
+        if partition is None:
+            return E.UNKNOWN_TOPIC_OR_PARTITION
+        return partition  # also when its disk refused a write: what was committed before is still to be read
+
+    def is_enough(self) -> bool:
+        """Whether an answer now would be worth it: min_bytes, or an error to tell."""
+        size_bytes = 0
+        for wanted in self.context.partitions:
+            partition = self.find(wanted)
+            if isinstance(partition, ErrorCode):
+                return True
+            bound = partition.rules.check_fetch(
+                wanted.fetch_offset, self.isolation_level, current_leader_epoch=wanted.current_leader_epoch
+            )
+            if isinstance(bound, Refuse):
+                return True
+            if wanted.fetch_offset < bound.end_offset:
+                size_bytes += self._available(partition, wanted, bound)
+                if size_bytes >= self.message.min_bytes:
+                    return True
+        return False
+
+    def _available(self, partition: LocalPartition, wanted: PartitionToFetch, bound: Readable) -> int:
+        if self.message.min_bytes <= 1:
+            return 1
+        try:
+            read = partition.log.read(wanted.fetch_offset, wanted.partition_bytes_max, bound.end_offset)
+        except (DamagedLog, StorageError):
+            return self.message.min_bytes
+        return len(read.data) if read is not None else 0
+
+    def partitions(self) -> list[LocalPartition]:
+        found = (self.find(wanted) for wanted in self.context.partitions)
+        return [partition for partition in found if isinstance(partition, LocalPartition)]
+
+    def response(self) -> FetchResponse:
+        """Read everything now."""
+        left = min(self.message.max_bytes, self.broker.server.fetch_bytes_max())
+        has_any = False
+        topics: dict[object, FetchableTopicResponse] = {}
+        for wanted in self.context.partitions:
+            data = self._read(wanted, left, at_least_one=not has_any)
+            size_bytes = len(data.records or b"")
+            has_any = has_any or size_bytes > 0
+            left = max(left - size_bytes, 0)
+            if self._must_answer(wanted, data):
+                self._topic(topics, wanted.key.topic).partitions.append(data)
+        return FetchResponse(session_id=self.context.session_id, responses=list(topics.values()))
+
+    def _must_answer(self, wanted: PartitionToFetch, data: PartitionData) -> bool:
+        return self.context.must_answer(
+            wanted.key,
+            error_code=ErrorCode(data.error_code),
+            high_watermark=data.high_watermark,
+            last_stable_offset=data.last_stable_offset,
+            log_start_offset=data.log_start_offset,
+            has_records=bool(data.records),
+        )
+
+    def _topic(self, topics: dict[object, FetchableTopicResponse], key: object) -> FetchableTopicResponse:
+        if key not in topics:
+            named = (
+                FetchableTopicResponse(topic_id=key)
+                if isinstance(key, bytes)
+                else FetchableTopicResponse(topic=str(key))
+            )
+            topics[key] = named
+        return topics[key]
+
+    def _read(self, wanted: PartitionToFetch, left: int, *, at_least_one: bool) -> PartitionData:
+        partition = self.find(wanted)
+        if isinstance(partition, ErrorCode):
+            return _refused(wanted, partition, aborted=[])
+        bound = partition.rules.check_fetch(
+            wanted.fetch_offset, self.isolation_level, current_leader_epoch=wanted.current_leader_epoch
+        )
+        if isinstance(bound, Refuse):
+            return _refused(wanted, bound.error_code, aborted=None)
+        is_committed = self.isolation_level is IsolationLevel.READ_COMMITTED
+        data = PartitionData(
+            partition_index=wanted.key.partition,
+            high_watermark=bound.high_watermark,
+            last_stable_offset=bound.last_stable_offset,
+            log_start_offset=bound.log_start_offset,
+            aborted_transactions=[] if is_committed else None,
+            records=b"",
+        )
+        if wanted.fetch_offset >= bound.end_offset or (left <= 0 and not at_least_one):
+            return data
+        try:
+            read = partition.log.read(
+                wanted.fetch_offset, min(wanted.partition_bytes_max, left), bound.end_offset, at_least_one=at_least_one
+            )
+        except (DamagedLog, CorruptBatch, StorageError) as error:
+            partition.go_offline(str(error))
+            return _refused(wanted, E.KAFKA_STORAGE_ERROR, aborted=None)
+        if read is not None:
+            data.records = read.data
+            self.broker.metrics.topic(partition.name.topic).bytes_out += len(read.data)
+            if is_committed:
+                data.aborted_transactions = [
+                    AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+                    for entry in partition.log.aborted_between(wanted.fetch_offset, read.upper_bound_offset)
+                ]
+        return data
+
+
+def handle(broker: Broker, request: Request) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
+    """Answer at once where there is enough, or nothing may be waited for; else park."""
+    message: FetchRequest = request.message
+    if message.isolation_level not in (0, 1):
+        return FetchResponse(error_code=E.INVALID_REQUEST)
+    context = _open_session(broker, request)
+    if isinstance(context, Refuse):
+        return FetchResponse(error_code=context.error_code, session_id=0)
+    fetch = _Fetch(broker, request, context)
+    if message.max_wait_ms <= 0 or message.min_bytes <= 0 or not context.partitions or fetch.is_enough():
+        return fetch.response()
+    return _parked(fetch, message.max_wait_ms / 1000)
+
+
+async def _parked(fetch: _Fetch, timeout_s: float) -> FetchResponse:
+    await ParkedFetch(fetch.partitions(), fetch.is_enough).wait(timeout_s)
+    return fetch.response()
+
+
+def _open_session(broker: Broker, request: Request) -> FetchContext | Refuse:
+    message: FetchRequest = request.message
+    by_id = request.api_version >= TOPIC_IDS_SINCE_VERSION
+    has_sessions = request.api_version >= SESSIONS_SINCE_VERSION
+    wanted = [
+        PartitionToFetch(
+            PartitionKey(topic.topic_id if by_id else topic.topic, each.partition),
+            each.fetch_offset,
+            each.partition_max_bytes,
+            each.current_leader_epoch,
+            each.last_fetched_epoch,
+            each.log_start_offset,
+        )
+        for topic in message.topics
+        for each in topic.partitions
+    ]
+    forgotten = [
+        PartitionKey(topic.topic_id if by_id else topic.topic, index)
+        for topic in message.forgotten_topics_data
+        for index in topic.partitions
+    ]
+    context = broker.fetch_sessions.open(
+        message.session_id if has_sessions else 0,
+        message.session_epoch if has_sessions else -1,
+        wanted,
+        forgotten,
+        uses_topic_ids=by_id,
+        now_ms=broker.host.clock.now_ms(),
+    )
+    if wanted and broker.fetch_sessions.limit_hit:
+        broker.metrics.limit_hit(broker.fetch_sessions.limit_hit)
+    return context
+
+
+def _refused(
+    wanted: PartitionToFetch, error_code: ErrorCode, *, aborted: list[AbortedTransaction] | None
+) -> PartitionData:
+    return PartitionData(
+        partition_index=wanted.key.partition,
+        error_code=error_code,
+        high_watermark=-1,
+        aborted_transactions=aborted,
+        records=b"",
+    )

@@ -1,0 +1,111 @@
+"""ListOffsets: the first, last or timed offset of partitions, as far as the isolation level may see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.broker.requests.request import Request
+from oncelog.core.leader.offset_lookup import FoundOffset, SearchTimestamp, below, look_up, named_twice
+from oncelog.core.leader.partition import IsolationLevel
+from oncelog.core.leader.verdict import Refuse
+from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+EMPTY_LOG_LEADER_EPOCH = 0
+LEADER_EPOCH_SINCE_VERSION = 4
+
+
+def handle(broker: Broker, request: Request) -> ListOffsetsResponse:
+    """One answer per partition; a partition named twice gets one error."""
+    message: ListOffsetsRequest = request.message
+    names = (TopicPartition(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions)
+    repeated = named_twice(names)
+    told: set[TopicPartition] = set()
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(name=topic.name, partitions=_answers(broker, request, topic, repeated, told))
+            for topic in message.topics
+        ]
+    )
+
+
+def _answers(
+    broker: Broker,
+    request: Request,
+    topic: ListOffsetsTopic,
+    repeated: set[TopicPartition],
+    told: set[TopicPartition],
+) -> list[ListOffsetsPartitionResponse]:
+    answers = []
+    for asked in topic.partitions:
+        name = TopicPartition(topic.name, asked.partition_index)
+        if name in told:
+            continue
+        answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+        if name in repeated:
+            told.add(name)
+            answer.error_code = ErrorCode.INVALID_REQUEST
+        else:
+            outcome = _find(broker, request, name, asked)
+            if isinstance(outcome, ErrorCode):
+                answer.error_code = outcome
+            else:
+                answer.offset, answer.timestamp = outcome.offset, outcome.timestamp
+                if request.api_version >= LEADER_EPOCH_SINCE_VERSION:
+                    answer.leader_epoch = outcome.leader_epoch
+        answers.append(answer)
+    return answers
+
+
+def _find(
+    broker: Broker, request: Request, name: TopicPartition, asked: ListOffsetsPartition
+) -> FoundOffset | ErrorCode:
+    try:
+        partition = broker.partitions.get(name)
+    except StorageError:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    rules = partition.rules
+    outcome = look_up(
+        rules,
+        asked.timestamp,
+        IsolationLevel(request.message.isolation_level == 1),
+        version=request.api_version,
+        current_leader_epoch=asked.current_leader_epoch,
+        earliest_leader_epoch=EMPTY_LOG_LEADER_EPOCH
+        if rules.log_end_offset == 0
+        else partition.log.leader_epochs.leader_epoch_of(rules.log_start_offset),
+    )
+    if isinstance(outcome, Refuse):
+        return outcome.error_code
+    if isinstance(outcome, SearchTimestamp):
+        try:
+            return below(_search(partition, outcome), outcome)
+        except (CorruptBatch, DamagedLog, StorageError) as error:
+            partition.go_offline(str(error))
+            return ErrorCode.KAFKA_STORAGE_ERROR
+    return outcome
+
+
+def _search(partition: LocalPartition, search: SearchTimestamp) -> FoundOffset | None:
+    log = partition.log
+    if search.timestamp is None:
+        found = log.offset_of_max_timestamp()
+    else:
+        found = log.offset_for_timestamp(search.timestamp)
+    if found is None:
+        return None
+    return FoundOffset(found.offset, found.timestamp, log.leader_epochs.leader_epoch_of(found.offset))

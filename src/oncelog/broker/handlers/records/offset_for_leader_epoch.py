@@ -1,0 +1,54 @@
+"""OffsetForLeaderEpoch: where a leader epoch ended (KIP-320)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.requests.request import Request
+from oncelog.core.leader.verdict import Refuse
+from oncelog.errors import ErrorCode, StorageError
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Request) -> OffsetForLeaderEpochResponse:
+    """One answer per partition."""
+    message: OffsetForLeaderEpochRequest = request.message
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[_find(broker, topic.topic, asked) for asked in topic.partitions]
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _find(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=asked.partition)
+    try:
+        partition = broker.partitions.get(TopicPartition(topic, asked.partition))
+    except StorageError:
+        partition = None
+        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return answer
+    if partition is None:
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return answer
+    refusal = partition.rules.check_leader_epoch(asked.current_leader_epoch)
+    if isinstance(refusal, Refuse):
+        answer.error_code = refusal.error_code
+        return answer
+    answer.leader_epoch, answer.end_offset = partition.log.leader_epochs.end_offset_for(
+        asked.leader_epoch, partition.rules.high_watermark
+    )
+    return answer

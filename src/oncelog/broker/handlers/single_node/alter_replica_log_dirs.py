@@ -1,0 +1,40 @@
+"""AlterReplicaLogDirs: there is one data directory, so a replica can only be asked to stay in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.requests.request import Request
+from oncelog.errors import ErrorCode
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Request) -> AlterReplicaLogDirsResponse:
+    """One result per partition; another directory is one that is not there."""
+    message: AlterReplicaLogDirsRequest = request.message
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for directory in message.dirs:
+        for topic in directory.topics:
+            result = results.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=[]))
+            for index in topic.partitions:
+                code = _outcome(broker, directory.path, TopicPartition(topic.name, index))
+                result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _outcome(broker: Broker, path: str, name: TopicPartition) -> ErrorCode:
+    if path.rstrip("/") != broker.data_directory.rstrip("/"):
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    topic = broker.metadata.topics.get(name.topic)
+    if topic is None or not 0 <= name.partition < topic.partition_count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.KAFKA_STORAGE_ERROR if broker.partitions.is_offline(name) else ErrorCode.NONE

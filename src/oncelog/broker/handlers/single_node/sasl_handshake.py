@@ -1,0 +1,17 @@
+"""SaslHandshake: 34 on a listener without authentication, as Kafka answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.requests.request import Request
+from oncelog.errors import ErrorCode
+from oncelog.wire.messages.sasl_handshake import SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+
+def handle(_broker: Broker, _request: Request) -> SaslHandshakeResponse:
+    """There is nothing to agree on."""
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -1,0 +1,48 @@
+"""AddOffsetsToTxn: adds the group's partition of `__consumer_offsets` to the transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.requests.request import Reply, Request, reply_of
+from oncelog.core.metadata.cluster import Topic
+from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC
+from oncelog.core.transactions.coordinator import coordinator_partition
+from oncelog.errors import ErrorCode, StorageError
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Request) -> Reply:
+    """Held while the previous transaction is being completed, at most for the bound."""
+    message: AddOffsetsToTxnRequest = request.message
+    if not message.transactional_id:
+        return _refused(ErrorCode.INVALID_REQUEST)
+    topic = broker.metadata.topics.get(CONSUMER_OFFSETS_TOPIC)
+    return _when_there(broker, request) if topic is None else _begin(broker, request, topic)
+
+
+async def _when_there(broker: Broker, request: Request) -> Reply:
+    try:
+        topic = await broker.topics.internal(CONSUMER_OFFSETS_TOPIC)
+    except StorageError:
+        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return await reply_of(_begin(broker, request, topic))
+
+
+def _begin(broker: Broker, request: Request, topic: Topic) -> Reply:
+    message: AddOffsetsToTxnRequest = request.message
+    name = TopicPartition(CONSUMER_OFFSETS_TOPIC, coordinator_partition(message.group_id, topic.partition_count))
+    return broker.transactions.begin(
+        message.transactional_id,
+        lambda machine, now_ms: machine.add_offsets_to_txn(message, request.api_version, now_ms, name),
+        _refused,
+        request=request,
+    )
+
+
+def _refused(code: ErrorCode) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(error_code=code)

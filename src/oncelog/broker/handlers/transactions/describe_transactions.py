@@ -1,0 +1,35 @@
+"""DescribeTransactions: each id as its own coordinator knows it (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.coordinators.coordinator import CoordinatorFailed
+from oncelog.broker.requests.request import Request
+from oncelog.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, DescribeTransactionsResponse]:
+    """One state per id, in the order of the request; an id asked twice is answered twice."""
+    return _handle(broker, request.message)
+
+
+async def _handle(broker: Broker, message: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    response = DescribeTransactionsResponse()
+    for transactional_id in message.transactional_ids:
+        try:
+            holder = await broker.transactions.coordinator_of(transactional_id)
+            response.transaction_states.append(holder.machine.describe_transaction(transactional_id))
+        except CoordinatorFailed as failed:
+            response.transaction_states.append(
+                TransactionState(transactional_id=transactional_id, error_code=failed.error_code)
+            )
+    return response

@@ -1,0 +1,1 @@
+"""The cluster's metadata on disk, and topics as they come and go."""

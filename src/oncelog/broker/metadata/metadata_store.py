@@ -1,0 +1,208 @@
+"""The MetadataStore: the cluster's metadata in one log of its own, `__cluster_metadata-0`.
+
+A change is appended as one batch, synced whatever the flush policy, then applied. Changes are made one at a time, so
+what was decided on the metadata still holds when it is written. A cluster of several brokers will put another store
+behind the same methods.
+
+The log does not grow for ever: when it is large, what holds now is written into a segment of its own, and the segments
+before it go. Records that say what holds already change nothing, so a crash on the way needs no cure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import takewhile
+
+from oncelog.core.leader.partition import Partition
+from oncelog.core.metadata.cluster import ClusterMetadata, snapshot_records
+from oncelog.core.metadata.topics import Refusal
+from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
+from oncelog.host.clock import Clock
+from oncelog.host.syncer import Syncer
+from oncelog.host.tasks import Tasks
+from oncelog.log.config import LogConfig
+from oncelog.log.open_files import OpenFiles
+from oncelog.log.partition_log import PartitionLog
+from oncelog.log.recovery import recover
+from oncelog.log.torn_tail import valid_batches
+from oncelog.wire.log_records.cluster_metadata import MetadataRecord, record_from_value, record_to_value
+from oncelog.wire.record_batch import RecordBatch, batches, build_batch
+
+_log = logging.getLogger("oncelog.metadata")
+
+DIRECTORY = "__cluster_metadata-0"
+SIZE_BYTES_MAX = 20_971_520
+SNAPSHOT_BATCH_COUNT = 1_000
+
+
+class MetadataStore:
+    """Keeps `metadata` in step with its log."""
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        data_directory: str,
+        syncer: Syncer,
+        clock: Clock,
+        tasks: Tasks,
+        size_bytes_max: Callable[[], int] = lambda: SIZE_BYTES_MAX,
+    ) -> None:
+        self._size_bytes_max = size_bytes_max
+        self._snapshot_size_bytes = 0  # of the last one; what holds may be larger than the limit
+        self.metadata = ClusterMetadata()
+        self.on_change: Callable[[Sequence[MetadataRecord]], None] | None = None
+        self._files = files
+        self._data_directory = data_directory
+        self._directory = f"{data_directory}/{DIRECTORY}"
+        self._syncer = syncer
+        self._clock = clock
+        self._tasks = tasks
+        self._lock = asyncio.Lock()
+        self._appending: asyncio.Task[StorageError | None] | None = None
+        self._log: PartitionLog | None = None
+
+    def open(self, *, is_clean: bool) -> None:
+        """Recover the log and apply all of it. Raises DamagedLog, StorageError, MalformedMessage, CorruptBatch."""
+        self._files.files.make_directory(self._directory)
+        # What is synced inside is lost with the directory's own name; the process that made it may have been killed here.
+        self._files.files.sync_directory(self._data_directory)
+        if not is_clean:
+            self._refuse_damage()
+        config = LogConfig(retention_ms=-1)
+        report = recover(self._files, self._directory, config, Partition(), is_clean=is_clean)
+        if report.cut is not None:
+            _log.warning("cluster metadata: %s", report.cut)
+        self._log = report.log
+        for batch in report.log.all_batches():
+            for record in batch.records():
+                assert record.value is not None, "cluster metadata has no tombstones"
+                self.metadata.apply(record_from_value(record.value))
+
+    def _refuse_damage(self) -> None:
+        # Every change is synced before the next one is appended, so a power cut can tear the last batch only, or leave it
+        # in another place. A bad batch with a later one behind it is damage, and cutting there would forget topics that exist.
+        for name in self._files.files.list(self._directory):
+            if name.endswith(".log"):
+                data = self._files.files.read_whole(f"{self._directory}/{name}")
+                position = whole_size_bytes(data)
+                due_offset = int(name.removesuffix(".log"))
+                for batch in batches(data[:position]):
+                    due_offset = batch.end_offset
+                if valid_batches(data[position + 1 :], due_offset + 1):
+                    raise DamagedLog(
+                        f"{self._directory}/{name}: bad batch at position {position}, whole ones behind it"
+                    )
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last change."""
+        return 0 if self._log is None else self._log.log_end_offset
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[ClusterMetadata]:
+        """Hold this from the decision to its `append`s: nobody else changes the metadata meanwhile."""
+        async with self._lock:
+            await self.settled()
+            yield self.metadata
+
+    async def settled(self) -> None:
+        """Until the last change is over: where its caller was cancelled, it goes on."""
+        if self._appending is not None:
+            await asyncio.wait((self._appending,))
+
+    async def append(self, records: Sequence[MetadataRecord]) -> None:
+        """Append, sync and apply one change; the caller holds `changing()`. Raises StorageError.
+
+        Runs to its end even when the caller is cancelled: written and not applied would be neither.
+        """
+        assert self._lock.locked(), "decide and append under changing()"
+        self._appending = self._tasks.start(self._append(records))
+        error = await asyncio.shield(self._appending)
+        if error is not None:
+            raise error
+
+    async def append_or_refuse(self, records: Sequence[MetadataRecord]) -> Refusal | None:
+        """`append`; where the disk refuses, what a client is told. No change is taken any more after that."""
+        try:
+            await self.append(records)
+        except StorageError as error:
+            _log.critical("the cluster's metadata takes no changes until a restart: %s", error)
+            return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "The change could not be stored.")
+        return None
+
+    async def _append(self, records: Sequence[MetadataRecord]) -> StorageError | None:
+        # The error is a result: this task's failure would be the broker's end.
+        log = self._log
+        assert log is not None
+        try:
+            self._write(log, records)
+            await self._sync(log)
+        except StorageError as error:
+            log.fail(error)
+            return error
+        for record in records:
+            self.metadata.apply(record)
+        if self.on_change is not None:
+            self.on_change(records)
+        if log.size_bytes > max(self._size_bytes_max(), 2 * self._snapshot_size_bytes):
+            try:
+                await self._begin_anew(log)
+            except StorageError as error:  # the change itself is stored
+                log.fail(error)
+                _log.critical("the cluster's metadata takes no changes until a restart: %s", error)
+        return None
+
+    def _write(self, log: PartitionLog, records: Sequence[MetadataRecord]) -> None:
+        now_ms = self._clock.now_ms()
+        batch = RecordBatch(build_batch([(now_ms, None, record_to_value(record), ()) for record in records]))
+        batch.set_offsets(log.log_end_offset, 0)
+        log.append(
+            batch.data,
+            base_offset=batch.base_offset,
+            last_offset=batch.last_offset,
+            max_timestamp=batch.max_timestamp,
+            now_ms=now_ms,
+        )
+
+    async def _sync(self, log: PartitionLog) -> None:
+        end_offset = log.log_end_offset
+        await self._syncer.sync(log.files_to_sync())
+        log.mark_synced(end_offset)
+
+    async def _begin_anew(self, log: PartitionLog) -> None:
+        """Write what holds now into a new segment, then give up those before it, the oldest first. Raises StorageError."""
+        log.roll()
+        first_offset = log.log_end_offset
+        records = snapshot_records(self.metadata)
+        for at in range(0, len(records), SNAPSHOT_BATCH_COUNT):
+            self._write(log, records[at : at + SNAPSHOT_BATCH_COUNT])
+        await self._sync(log)
+        log.recovery_point_stored(log.recovery_point)
+        for segment in log.segments[:-1]:
+            # One by one, each name's end durable before the next goes: a gap would be taken for a lost end.
+            log.delete_records_before(min(segment.end_offset, first_offset))
+            log.remove_deleted()
+            await self._sync(log)
+        self._snapshot_size_bytes = log.size_bytes
+        _log.info("the log of the cluster's metadata begins anew at offset %d, %d records", first_offset, len(records))
+
+    def close(self) -> bool:
+        """Close the log cleanly; whether that could be (a failed one may end in half a batch). Raises StorageError."""
+        if self._log is None:
+            return False
+        self._log.close()
+        return self._log.failure is None
+
+
+def whole_size_bytes(data: bytes) -> int:
+    """How far whole batches reach; a torn one may not even look like a batch."""
+    position = 0
+    try:
+        for batch in takewhile(lambda batch: batch.crc_is_valid, batches(data)):
+            position += batch.size_bytes
+    except CorruptBatch:
+        pass
+    return position

@@ -1,0 +1,92 @@
+"""Creating and deleting topics from inside: automatic ones, the coordinators' internal ones, and what a deletion drops."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.metadata.metadata_store import MetadataStore
+from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.partitions.partitions import Partitions, internal_topic_configs
+from oncelog.core.metadata.cluster import Topic
+from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
+from oncelog.core.metadata.topics import Defaults, Refusal, create_topic
+from oncelog.errors import StorageError
+from oncelog.host.randomness import Random, random_uuid
+from oncelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
+
+_log = logging.getLogger("oncelog.topics")
+
+
+class Topics:
+    """What the broker does to topics on its own account."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        partitions: Partitions,
+        config: Callable[[], BrokerConfig],
+        random: Random,
+        node_id: int,
+        on_deleted: Callable[[Topic], Awaitable[None]],
+        metrics: Metrics,
+    ) -> None:
+        self._metrics = metrics
+        self._store = store
+        self._partitions = partitions
+        self._config = config
+        self._random = random
+        self._node_id = node_id
+        self._on_deleted = on_deleted
+
+    def defaults(self, name: str) -> Defaults:
+        """What a new topic gets where the request does not say."""
+        config = self._config()
+        counts = {
+            TRANSACTION_STATE_TOPIC: config.transaction_state_log_num_partitions,
+            CONSUMER_OFFSETS_TOPIC: config.offsets_topic_num_partitions,
+        }
+        return Defaults(
+            counts.get(name, config.num_partitions),
+            self._node_id,
+            lambda: random_uuid(self._random),
+            config.oncelog_max_topics,
+            config.oncelog_max_partitions,
+        )
+
+    def count_limit(self, refusal: Refusal) -> None:
+        """Count the limit that a refusal names."""
+        if refusal.limit:
+            self._metrics.limit_hit(refusal.limit)
+
+    async def create_automatically(self, name: str) -> Topic | None:
+        """Create `name` with the defaults unless it exists; None where that is refused. Raises StorageError."""
+        topic = self._store.metadata.topics.get(name)
+        if topic is not None:
+            return topic
+        asked = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+        if name in INTERNAL_TOPICS:
+            configs = internal_topic_configs(name, self._config())
+            asked.configs = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
+        async with self._store.changing() as metadata:
+            outcome = create_topic(metadata, asked, self.defaults(name))
+            if isinstance(outcome, Refusal):
+                self.count_limit(outcome)
+                return metadata.topics.get(name)
+            await self._store.append(outcome.records)
+            return outcome.topic
+
+    async def internal(self, name: str) -> Topic:
+        """An internal topic, created on its first use. Raises StorageError."""
+        topic = await self.create_automatically(name)
+        assert topic is not None, f"{name} can always be created"
+        return topic
+
+    async def deleted(self, topic: Topic) -> None:
+        """The metadata has forgotten `topic`: its partitions and everything that refers to them go."""
+        try:
+            self._partitions.remove(topic)
+        except StorageError as error:
+            _log.error("the files of deleted topic %s could not be removed: %s", topic.name, error)
+        await self._on_deleted(topic)

@@ -1,0 +1,1 @@
+"""What is counted, what it is called, and how it is shown."""

@@ -1,0 +1,1 @@
+"""Listening, connections, and how many of them: bytes in, requests out, replies in order."""

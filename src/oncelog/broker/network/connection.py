@@ -1,0 +1,436 @@
+"""One client connection: frames in, requests in order, replies out in the same order.
+
+A request begins when the one before it has made its effects; only waiting for a sync overlaps. So much may be in flight:
+beyond it the socket is not read (back pressure), and while the client does not read, no further request begins. A
+malformed frame ends this connection with one line in the log, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, cast
+
+from oncelog.broker.handlers.metadata.api_versions import unsupported_api_versions
+from oncelog.broker.network.connection_limits import ConnectionLimits
+from oncelog.broker.requests.request import CloseConnection, Later, NoReply, Reply, Request
+from oncelog.errors import MalformedFrame, MalformedMessage
+from oncelog.wire.api import APIS, ApiKey
+from oncelog.wire.frame import FrameReader, FrameTooLarge, RequestHeader, decode_request_header, encode_response
+from oncelog.wire.schema import TooManyItems, decode_message
+
+if TYPE_CHECKING:
+    from oncelog.broker.network.server import Server
+
+_log = logging.getLogger("oncelog.connection")
+
+JOINED_SIZE_BYTES_MAX = 4096  # below it one buffer costs the loop less than a list of them
+_API_KEYS = {int(key): key for key in ApiKey}
+PARKED_APIS = frozenset((ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))  # nothing is lost when they end early
+
+
+class _Slot:
+    """A reply's place in the order of requests; `reply` is filled in when it is known. It listens to a `Later`."""
+
+    __slots__ = ("begun", "begun_at", "connection", "header", "is_done", "keeps_turn", "reply", "request")
+
+    def __init__(self, connection: Connection, header: RequestHeader, begun_at: float) -> None:
+        self.connection = connection
+        self.header = header
+        self.begun_at = begun_at
+        self.request: Request | None = None
+        self.reply: Reply = None
+        self.is_done = False
+        self.keeps_turn = False
+        self.begun: asyncio.Future[Any] | Later | None = None
+
+    def given(self, reply: Reply) -> None:
+        """The `Later` has its reply."""
+        self.reply = reply
+        self.is_done = True
+        self.connection.reply_given(self)
+
+    def turn_released(self) -> None:
+        """The `Later` only waits for its commit."""
+        self.connection.turn_released(self)
+
+
+class Connection(asyncio.Protocol):
+    """The server's end of a connection."""
+
+    def __init__(self, server: Server, connection_id: int, limits: ConnectionLimits) -> None:
+        self._server = server
+        self._limits = limits
+        self.connection_id = connection_id
+        self.client_host = ""
+        self._peer_name: object = None
+        self.last_active = 0.0
+        self.frame_begun: float | None = None
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader(limits.frame_bytes_max, first_size_bytes_max=limits.first_frame_bytes_max)
+        self.partial_size_bytes = 0
+        self._frames: deque[memoryview] = deque()
+        self._queued_count = 0  # of them, as the server knows it
+        self._slots: deque[_Slot] = deque()
+        self._running: list[Request] = []
+        self._is_sending_soon = False
+        self._may_write = True
+        self._unsent_bytes = 0  # at the last sweep, while the client does not read
+        self._stalled_since = 0.0
+        self._is_reading = True
+        self._is_delayed = False
+        self._muted_until = 0.0
+        self._is_advancing = False
+        self.is_draining = False
+
+    # what the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, or refuse it where there are too many."""
+        self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is one without saying so
+        transport.set_write_buffer_limits(high=self._limits.unsent_bytes_max)
+        peer = transport.get_extra_info("peername")
+        self.client_host = str(peer[0]) if isinstance(peer, tuple) else ""
+        self._peer_name = peer
+        self._loop = asyncio.get_running_loop()
+        self.last_active = self._loop.time()
+        admission = self._server.accepted(self)
+        if admission is None:
+            transport.abort()
+            self._transport = None
+        elif admission.delay_s > 0:
+            self._is_delayed = True
+            self._regulate()
+            until = self._loop.time() + admission.delay_s
+            if admission.is_refused:
+                self._loop.call_at(until, self.abort)
+            else:
+                self._loop.call_at(until, self._delay_is_over, until)
+
+    def _delay_is_over(self, until: float) -> None:
+        # Whether it is the last one is not asked of the clock: uvloop's timers may ring a little before their time.
+        if until >= self._muted_until:
+            self._is_delayed = False
+            self._advance()
+
+    def mute(self, delay_s: float) -> None:
+        """The client is over a quota: begin nothing more and read nothing for this long; replies still go out."""
+        if self._transport is not None:
+            self._is_delayed = True
+            self._muted_until = max(self._muted_until, self._loop.time() + delay_s)
+            self._regulate()
+            self._loop.call_at(self._muted_until, self._delay_is_over, self._muted_until)
+
+    def data_received(self, data: bytes) -> None:
+        """Cut what came into frames and begin what may begin."""
+        if self._transport is None:
+            return
+        now = self._loop.time()
+        self.last_active = now
+        try:
+            frames = self._reader.receive(data)
+        except MalformedFrame as error:
+            if isinstance(error, FrameTooLarge):
+                is_first = self._reader.is_first and self._limits.first_frame_bytes_max < self._limits.frame_bytes_max
+                limit = "oncelog.first.request.max.bytes" if is_first else "socket.request.max.bytes"
+                self._server.metrics.limit_hit(limit)
+            self.refuse(f"malformed frame: {error}")
+            return
+        self.partial_size_bytes += len(data) - sum(len(frame) + 4 for frame in frames)
+        if frames or not self.partial_size_bytes:
+            self.frame_begun = None
+        if self.partial_size_bytes and self.frame_begun is None:
+            self.frame_begun = now
+        if frames:
+            self._frames.extend(frames)
+            self._advance()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Drop what is held or parked for this client; effects under way are completed by the shells."""
+        self._transport = None
+        self._forget_frames()
+        for slot in self._slots:
+            if slot.begun is None or slot.is_done:
+                continue
+            if isinstance(slot.begun, Later):
+                slot.begun.drop()
+            else:
+                slot.begun.cancel()
+        self._slots.clear()
+        self._server.lost(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read: begin nothing more."""
+        self._may_write = False
+        self._server.metrics.limit_hit("oncelog.connection.max.unsent.bytes")
+        self._server.stalled[self] = None
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._may_write = True
+        self._unsent_bytes = 0
+        self._server.stalled.pop(self, None)
+        self._advance()
+
+    # what the server calls
+
+    @property
+    def is_idle(self) -> bool:
+        """True where nothing is in flight."""
+        return not self._slots and not self._frames
+
+    @property
+    def in_flight_count(self) -> int:
+        """Requests received and not answered."""
+        return len(self._slots) + len(self._frames)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of replies that the system has not taken yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def is_of_broker(self) -> bool:
+        """Whether the other end is one of this broker's own connections to itself."""
+        return self._server.is_own(self._peer_name)
+
+    def stalled_s(self, now: float) -> float:
+        """For how long the client has read nothing of what waits for it."""
+        if self._may_write:
+            return 0.0
+        unsent_bytes = self.unsent_bytes
+        if not self._unsent_bytes or unsent_bytes < self._unsent_bytes:
+            self._stalled_since = now
+        self._unsent_bytes = unsent_bytes
+        return now - self._stalled_since
+
+    def close(self) -> None:
+        """End the connection; replies already written are still delivered."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection now; what the client has not read is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def drain(self) -> None:
+        """Begin nothing more; close once what is in flight has been answered."""
+        self.is_draining = True
+        self._forget_frames()
+        waiting = [slot for slot in self._slots if not slot.is_done]
+        if all(slot.header.api_key in PARKED_APIS for slot in waiting):
+            self.close()
+
+    def refuse(self, reason: str) -> None:
+        """End the connection because of what the client sent."""
+        if self._transport is None:
+            return
+        self._server.metrics.add("malformed_requests")
+        note = self._server.note_for_log()
+        if note is not None:
+            _log.warning("closing connection %d from %s: %s%s", self.connection_id, self.client_host, reason, note)
+        self._forget_frames()
+        self._transport.abort()
+        self._transport = None
+
+    def _forget_frames(self) -> None:
+        self._frames.clear()
+        self._server.queued_count -= self._queued_count
+        self._queued_count = 0
+
+    # requests in order
+
+    def hold(self, request: Request) -> None:
+        """Called by a request that waits for a previous transaction: let an EndTxn behind it overtake it."""
+        assert request.is_held
+        asyncio.get_running_loop().call_soon(self._advance)
+
+    def _advance(self) -> None:
+        if self._is_advancing:
+            return
+        self._is_advancing = True
+        try:
+            while self._may_begin():
+                self._begin(self._frames.popleft())
+        except BaseException:
+            self._server.metrics.add("handler_failures")
+            if self._transport is not None:
+                self._transport.abort()
+            raise
+        finally:
+            self._is_advancing = False
+        self._regulate()
+
+    def _may_begin(self) -> bool:
+        if not self._frames or self._transport is None or not self._may_write or self._is_delayed:
+            return False
+        if len(self._slots) >= self._limits.in_flight_count_max:
+            return False
+        if not self._running:
+            return True
+        next_is_end_txn = bytes(self._frames[0][:2]) == ApiKey.END_TXN.to_bytes(2, "big")
+        return next_is_end_txn and all(request.is_held for request in self._running)
+
+    def _begin(self, frame: memoryview) -> None:
+        try:
+            header, position = decode_request_header(frame)
+        except MalformedMessage as error:
+            self.refuse(f"malformed request header: {error}")
+            return
+        slot = _Slot(self, header, self.last_active)
+        api = APIS.get(header.api_key)
+        if api is None or not self._server.serves(header.api_key, header.api_version):
+            if header.api_key == ApiKey.API_VERSIONS:
+                self._slots.append(slot)
+                self._answer(slot, unsupported_api_versions())
+            else:
+                self.refuse(f"request of API key {header.api_key} version {header.api_version} is not served")
+            return
+        try:
+            message = decode_message(
+                api.request,
+                header.api_version,
+                frame[position:],
+                trailing="ignore",
+                items_max=self._limits.items_max,
+            )
+        except MalformedMessage as error:
+            if isinstance(error, TooManyItems):
+                self._server.metrics.limit_hit("oncelog.request.max.items")
+            self.refuse(f"malformed {api.name} v{header.api_version} request: {error}")
+            return
+        key = _API_KEYS[header.api_key]
+        request = Request(key, header.api_version, header.correlation_id, header.client_id or "", message, self)
+        self._slots.append(slot)
+        self._follow(request, slot, self._server.handle(request))
+
+    def _follow(self, request: Request, slot: _Slot, outcome: Any) -> None:
+        if isinstance(outcome, Later):
+            if outcome.is_given:
+                self._answer(slot, outcome.reply)
+                return
+            slot.begun = outcome
+            if outcome.keeps_turn:
+                slot.keeps_turn = True
+                slot.request = request
+                self._running.append(request)
+            outcome.listen(slot)
+        elif isinstance(outcome, asyncio.Future):
+            slot.begun = outcome
+            outcome.add_done_callback(lambda done: self._ended(slot, done))
+        elif inspect.iscoroutine(outcome):
+            task = self._server.tasks.start(outcome)
+            slot.begun = task
+            self._running.append(request)
+            task.add_done_callback(lambda done: self._turn_over(request, slot, done))
+        else:
+            self._answer(slot, outcome)
+
+    def reply_given(self, slot: _Slot) -> None:
+        """Called by a slot, from whoever commits: answered in a step of the loop's own, with all that come until then."""
+        if slot.keeps_turn:
+            self.turn_released(slot)
+        if not self._is_sending_soon and self._transport is not None:
+            self._is_sending_soon = True
+            self._loop.call_soon(self._send_soon)
+
+    def _send_soon(self) -> None:
+        self._is_sending_soon = False
+        try:
+            self._send()
+        except BaseException:
+            self._server.metrics.add("handler_failures")
+            if self._transport is not None:
+                self._transport.abort()
+            raise
+        if self._frames or not self._is_reading:
+            self._advance()
+
+    def turn_released(self, slot: _Slot) -> None:
+        """Called by a slot whose effects are made: the next request may begin."""
+        assert slot.request is not None
+        slot.keeps_turn = False
+        self._running.remove(slot.request)
+        if self._frames:
+            self._loop.call_soon(self._advance)
+
+    def _turn_over(self, request: Request, slot: _Slot, done: asyncio.Future[Any]) -> None:
+        self._running.remove(request)
+        reply = None if done.cancelled() or done.exception() else done.result()
+        if isinstance(reply, asyncio.Future):
+            self._follow(request, slot, reply)
+        else:
+            self._ended(slot, done)
+        self._advance()
+
+    def _ended(self, slot: _Slot, done: asyncio.Future[Any]) -> None:
+        if self._transport is None:
+            return
+        if done.cancelled() or done.exception() is not None:
+            self._transport.abort()
+            return
+        self._answer(slot, done.result())
+        if self._frames:
+            self._advance()
+
+    def _answer(self, slot: _Slot, reply: Reply) -> None:
+        slot.reply = reply
+        slot.is_done = True
+        self._send()
+
+    def _send(self) -> None:
+        """Answer what is done, as far as nothing before it is still to be answered."""
+        parts: list[bytes | bytearray | memoryview] = []
+        metrics, now = self._server.metrics, self._loop.time()
+        while self._slots and self._slots[0].is_done and self._transport is not None:
+            slot = self._slots.popleft()
+            metrics.answered(slot.header.api_key, slot.header.api_version, slot.reply, now - slot.begun_at)
+            if isinstance(slot.reply, CloseConnection):
+                self._write(parts)
+                parts = []
+                self.refuse(slot.reply.reason)
+            elif not isinstance(slot.reply, NoReply):
+                header = slot.header
+                version = 0 if self._is_refused_api_versions(header) else header.api_version
+                parts += encode_response(header.api_key, version, header.correlation_id, slot.reply)
+        self._write(parts)
+        if self.is_draining and not self._slots:
+            self.close()
+
+    def _is_refused_api_versions(self, header: RequestHeader) -> bool:
+        return header.api_key == ApiKey.API_VERSIONS and not self._server.serves(header.api_key, header.api_version)
+
+    def _write(self, parts: list[bytes | bytearray | memoryview]) -> None:
+        if parts and self._transport is not None:
+            self.last_active = self._loop.time()
+            size_bytes = sum(map(len, parts))
+            if size_bytes <= JOINED_SIZE_BYTES_MAX:
+                self._transport.write(b"".join(parts))
+            else:
+                self._transport.writelines(parts)
+
+    def _regulate(self) -> None:
+        if self._transport is None:
+            return
+        queued_count = len(self._frames)
+        has_room = queued_count + len(self._slots) < self._limits.in_flight_count_max
+        wants_more = self._may_write and has_room and not self._is_delayed
+        if not has_room and self._is_reading:
+            self._server.metrics.limit_hit("oncelog.connection.max.in.flight")
+        if queued_count or self._queued_count:
+            server = self._server
+            server.queued_count += queued_count - self._queued_count
+            self._queued_count = queued_count
+            if queued_count and server.queued_count >= self._limits.queued_count_max and wants_more:
+                wants_more = False  # until its own have begun; each that begins comes here again
+                if self._is_reading:
+                    server.metrics.limit_hit("queued.max.requests")
+        if wants_more and not self._is_reading:
+            self._transport.resume_reading()
+        elif not wants_more and self._is_reading:
+            self._transport.pause_reading()
+        self._is_reading = wants_more

@@ -1,0 +1,192 @@
+"""The listening side: which connections there are, how many may be, and when a silent one ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.network.connection import Connection
+from oncelog.broker.network.connection_limits import Admission, ConnectionCounts, CreationRate, limits_of
+from oncelog.broker.network.log_budget import LogBudget
+from oncelog.broker.network.peer import Peer, socket_address
+from oncelog.broker.requests.local_peer import LocalPeer
+from oncelog.broker.requests.request import Request
+from oncelog.core.metadata.quotas import CONNECTION_CREATION_RATE
+from oncelog.host.network import Listener, Network
+from oncelog.host.tasks import Tasks
+
+_log = logging.getLogger("oncelog.server")
+
+SLOWEST_BYTES_PER_S = 1024  # a request that comes slower than this is cut off after its time
+SWEEP_INTERVAL_S = 5.0
+FETCH_BYTES_MIN = 65_536  # what a fetch may always have, however many replies slow clients leave unread
+
+
+class Server:
+    """Accepts connections and hands their requests to `handle`; owns every handler's task."""
+
+    def __init__(
+        self,
+        network: Network,
+        config: Callable[[], BrokerConfig],
+        metrics: Metrics,
+        *,
+        serves: Callable[[int, int], bool],
+        handle: Callable[[Request], Any],
+        wait_ms_of: Callable[[str], int] = lambda _host: 0,
+    ) -> None:
+        self._network = network
+        self._config = config
+        self.metrics = metrics
+        self.serves = serves
+        self.handle = handle
+        self._wait_ms_of = wait_ms_of  # for how long a new connection of an address must wait, by its quota
+        self.tasks = Tasks(self._handler_failed)
+        self.listeners: list[Listener] = []
+        self._connections: dict[Connection, None] = {}  # in the order of their arrival
+        self._counts = ConnectionCounts()
+        self._creation_rate = CreationRate()
+        self._log_budget = LogBudget(lambda: config().oncelog_log_max_lines_per_minute)
+        self.own_peers: tuple[Peer | LocalPeer, ...] = ()  # by which the broker asks itself
+        self.queued_count = 0  # requests that have come and are not begun
+        self.stalled: dict[Connection, None] = {}  # their clients do not read
+        self._next_connection_id = 0
+        self._is_draining = False
+        self._all_closed: asyncio.Event | None = None
+        metrics.gauge("connections", lambda: len(self._connections))
+        metrics.gauge("requests_in_flight", lambda: sum(each.in_flight_count for each in self._connections))
+        metrics.gauge("unsent_reply_bytes", lambda: sum(each.unsent_bytes for each in self._connections))
+
+    async def listen(self, host: str, port: int) -> Listener:
+        """Open a listening address. Raises NetworkFailed."""
+        listener = await self._network.listen(host, port, self._new_connection)
+        self.listeners.append(listener)
+        return listener
+
+    def _new_connection(self) -> Connection:
+        self._next_connection_id += 1
+        return Connection(self, self._next_connection_id, limits_of(self._config()))
+
+    def accepted(self, connection: Connection) -> Admission | None:
+        """Take a new connection and say from when on it is to be read; None where it must close."""
+        config = self._config()
+        limit = self._counts.refusal(config, connection.client_host, len(self._connections))
+        if limit is not None:
+            self.metrics.limit_hit(limit)
+        if limit is not None or self._is_draining:
+            self.metrics.add("connections_refused")
+            return None
+        self._connections[connection] = None
+        self._counts.opened(connection.client_host)
+        self.metrics.add("connections_accepted")
+        wait_ms = self._wait_ms_of(connection.client_host)
+        if wait_ms:
+            self.metrics.limit_hit(CONNECTION_CREATION_RATE)
+            self.metrics.add("connections_refused")
+            return Admission(wait_ms / 1000, is_refused=True)
+        delay_s = self._creation_rate.delay_s(config.max_connection_creation_rate, asyncio.get_running_loop().time())
+        if delay_s > 0:
+            self.metrics.limit_hit("max.connection.creation.rate")
+        return Admission(delay_s)
+
+    def is_own(self, peer_name: object) -> bool:
+        """Whether a connection comes from the broker itself: from the very address of one that it has open."""
+        address = socket_address(peer_name)
+        own = (peer.own_address for peer in self.own_peers if isinstance(peer, Peer))
+        return address is not None and address in own
+
+    def lost(self, connection: Connection) -> None:
+        """Forget a closed connection."""
+        self.stalled.pop(connection, None)
+        if connection in self._connections:
+            del self._connections[connection]
+            self._counts.closed(connection.client_host)
+        if not self._connections and self._all_closed is not None:
+            self._all_closed.set()
+
+    def fetch_bytes_max(self) -> int:
+        """How much a fetch may answer with: less where slow clients have left much unread."""
+        if not self.stalled:
+            return self._config().fetch_max_bytes
+        config = self._config()
+        left = config.oncelog_replies_max_unsent_bytes - sum(each.unsent_bytes for each in self.stalled)
+        if left >= config.fetch_max_bytes:
+            return config.fetch_max_bytes
+        self.metrics.limit_hit("oncelog.replies.max.unsent.bytes")
+        return max(left, FETCH_BYTES_MIN)
+
+    def _handler_failed(self, error: BaseException) -> None:
+        self.metrics.add("handler_failures")
+        note = self.note_for_log()
+        if note is not None:
+            _log.error("a request handler failed: %r%s", error, note, exc_info=error)
+
+    def note_for_log(self) -> str | None:
+        """What to put behind a line about a client; None where there are too many such lines to say another."""
+        left_out = self._log_budget.take(asyncio.get_running_loop().time())
+        if left_out is None:
+            self.metrics.limit_hit("oncelog.log.max.lines.per.minute")
+            return None
+        return f" ({left_out} lines were left out before)" if left_out else ""
+
+    async def sweep(self) -> None:
+        """For ever: close connections that have been silent too long, or never finish a frame."""
+        loop = asyncio.get_running_loop()
+        while True:
+            config = self._config()
+            idle_max_s = config.connections_max_idle_ms / 1000
+            receive_s = config.oncelog_request_receive_timeout_ms / 1000
+            shortest_s = min(idle_max_s if idle_max_s > 0 else receive_s, receive_s)
+            await asyncio.sleep(min(SWEEP_INTERVAL_S, max(shortest_s / 4, 0.05)))
+            now = loop.time()
+            for connection in tuple(self._connections):
+                self._judge(connection, now, idle_max_s, receive_s)
+
+    def _judge(self, connection: Connection, now: float, idle_max_s: float, receive_s: float) -> None:
+        begun = connection.frame_begun
+        if begun is not None and now - begun > receive_s + connection.partial_size_bytes / SLOWEST_BYTES_PER_S:
+            self.metrics.limit_hit("oncelog.request.receive.timeout.ms")
+            connection.refuse("a request was not sent completely in time")
+        elif idle_max_s <= 0:
+            return
+        elif connection.stalled_s(now) > idle_max_s:
+            self.metrics.limit_hit("connections.max.idle.ms")
+            connection.refuse("its client does not read")
+        elif connection.is_idle and now - connection.last_active > idle_max_s:
+            self.metrics.limit_hit("connections.max.idle.ms")
+            self.metrics.add("connections_closed_idle")
+            connection.close()
+
+    def stop_accepting(self) -> None:
+        """Close the listeners; what is connected stays."""
+        for listener in self.listeners:
+            listener.close()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Answer what is in flight for at most `timeout_s`, then end every connection and handler."""
+        self._is_draining = True
+        for connection in tuple(self.stalled):
+            connection.abort()  # its client does not read: nobody would hear the rest
+        for connection in tuple(self._connections):
+            connection.drain()
+        self._all_closed = asyncio.Event()
+        if self._connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_closed.wait(), timeout_s)
+        await self.close()
+
+    async def close(self) -> None:
+        """End everything now."""
+        self._is_draining = True
+        self.stop_accepting()
+        for connection in tuple(self._connections):
+            if connection.unsent_bytes:
+                connection.abort()
+            else:
+                connection.close()
+        await self.tasks.close()

@@ -1,0 +1,1 @@
+"""This node's partitions: logs, syncs, waiting fetches, checkpoints, cleaning."""

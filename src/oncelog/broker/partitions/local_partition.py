@@ -1,0 +1,183 @@
+"""One partition on this node: its log on disk, the leader's rules, and who waits for either.
+
+It keeps the two in step: `append` writes to the log and tells the rules in the same step; `committed` moves the high
+watermark and wakes, in this order, the waiting commits and then the waiting fetches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from oncelog.core.leader.guards import Guard
+from oncelog.core.leader.partition import Partition
+from oncelog.core.metadata.topic_configs import TopicSettings
+from oncelog.errors import ErrorCode, StorageError
+from oncelog.log.files import Syncable
+from oncelog.log.partition_log import PartitionLog
+from oncelog.types import TopicPartition
+from oncelog.wire.record_batch import RecordBatch
+
+if TYPE_CHECKING:
+    from oncelog.broker.partitions.flusher import Flusher
+
+_log = logging.getLogger("oncelog.partition")
+
+Committed = Callable[[ErrorCode], None]
+
+
+class Watcher(Protocol):
+    """Somebody who waits for more to read in a partition."""
+
+    def partition_changed(self, partition: LocalPartition) -> None:
+        """The high watermark, last stable offset or log start moved, or the partition went away."""
+        ...
+
+
+class LocalPartition:
+    """A partition this node leads. `leader_epoch` is 0 on a single node: it has never had another leader."""
+
+    def __init__(
+        self,
+        name: TopicPartition,
+        topic_id: bytes,
+        log: PartitionLog,
+        rules: Partition,
+        settings: TopicSettings,
+        flusher: Flusher,
+        *,
+        created: Sequence[Syncable] = (),
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.log = log
+        self.rules = rules
+        self.settings = settings
+        self._flusher = flusher
+        self._created = created  # the names and files of a new partition, to be synced with its first batch
+        self._commits: deque[tuple[int, Committed]] = deque()
+        self._watchers: dict[Watcher, None] = {}  # woken in the order they came
+        self.is_offline = False
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset the next record gets."""
+        return self.rules.log_end_offset
+
+    # appending
+
+    def append(
+        self, batch: RecordBatch, *, now_ms: int, guard: Guard | None = None, transaction_version: int = 2
+    ) -> int:
+        """Place `batch` at the log end, write it, and tell the rules; the offset after it. Raises StorageError."""
+        batch.set_offsets(self.rules.log_end_offset, self.rules.leader_epoch)
+        try:
+            self.log.append(
+                batch.data,
+                base_offset=batch.base_offset,
+                last_offset=batch.last_offset,
+                max_timestamp=batch.max_timestamp,
+                now_ms=now_ms,
+                leader_epoch=self.rules.leader_epoch,
+            )
+            aborted = self.rules.appended(batch, now_ms=now_ms, guard=guard, transaction_version=transaction_version)
+            if aborted is not None:
+                self.log.add_aborted(aborted)
+        except StorageError as error:
+            self.go_offline(str(error))
+            raise
+        self._flusher.appended(self)
+        return batch.end_offset
+
+    def when_committed(self, end_offset: int, then: Committed) -> None:
+        """Call `then` once everything below `end_offset` is committed, or with the error that prevents it."""
+        if self.is_offline:
+            asyncio.get_running_loop().call_soon(then, ErrorCode.KAFKA_STORAGE_ERROR)
+        elif end_offset <= self.rules.high_watermark:
+            asyncio.get_running_loop().call_soon(then, ErrorCode.NONE)
+        else:
+            self._commits.append((end_offset, then))
+            self._flusher.want(self)
+
+    async def commit(self, end_offset: int) -> ErrorCode:
+        """Wait until everything below `end_offset` is committed."""
+        done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self.when_committed(end_offset, lambda code: None if done.done() else done.set_result(code))
+        return await done
+
+    @property
+    def waiting_commit_count(self) -> int:
+        """How many appends wait for their commit."""
+        return len(self._commits)
+
+    def files_to_sync(self) -> Sequence[Syncable]:
+        """The files that make everything appended so far durable."""
+        created, self._created = self._created, ()
+        return [*created, *self.log.files_to_sync()]
+
+    def synced(self, end_offset: int) -> None:
+        """The files were synced when the log ended at `end_offset`."""
+        if not self.is_offline:
+            self.log.mark_synced(end_offset)
+            self.committed(end_offset)
+
+    def committed(self, end_offset: int) -> None:
+        """Move the high watermark to `end_offset` and wake who waited for it."""
+        if self.is_offline:
+            return
+        self.rules.synced(end_offset)
+        while self._commits and self._commits[0][0] <= self.rules.high_watermark:
+            self._commits.popleft()[1](ErrorCode.NONE)
+        if self._commits:
+            self._flusher.want(self)
+        self.wake_watchers()
+
+    def go_offline(self, reason: str) -> None:
+        """Take and commit nothing more until a restart has recovered the log; what was committed stays readable."""
+        if self.is_offline:
+            return
+        self.is_offline = True
+        self.log.fail(StorageError(reason))
+        _log.critical("partition %s takes nothing more: %s", self.name, reason)
+        self._give_up()
+
+    def go_away(self) -> None:
+        """The topic was deleted."""
+        self.is_offline = True
+        self._give_up()
+
+    def _give_up(self) -> None:
+        commits, self._commits = self._commits, deque()
+        for _, then in commits:
+            then(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.wake_watchers()
+
+    # waiting readers
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell `watcher` of every change until `unwatch`."""
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Tell it no more."""
+        self._watchers.pop(watcher, None)
+
+    def wake_watchers(self) -> None:
+        """Something that readers wait for has changed."""
+        for watcher in tuple(self._watchers):
+            watcher.partition_changed(self)
+
+    # changing
+
+    def delete_records_to(self, offset: int) -> None:
+        """Move the log start to `offset` (at most the high watermark); older segments go. Raises StorageError.
+
+        The new start must be in the log start checkpoint already: see `Partitions.delete_records`.
+        """
+        self.rules.delete_records_to(offset)
+        self.log.delete_records_before(self.rules.log_start_offset)
+        self._flusher.appended(self)
+        self.wake_watchers()

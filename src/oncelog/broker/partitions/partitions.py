@@ -1,0 +1,598 @@
+"""All partitions on this node: opened at start, made on first use, closed at the end.
+
+A partition that was never written has no directory and costs nothing. The checkpoint files of the data directory are
+written here, and a log start is in its checkpoint before any record below it is removed. Many partitions are opened and
+closed together: what they wrote is synced in one call, since a sync of each would take most of a start's time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.partitions.checkpoint_file import CheckpointFile
+from oncelog.broker.partitions.deleted_files import DeletedFiles
+from oncelog.broker.partitions.flusher import Flusher
+from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.core.leader.partition import Partition, PartitionConfig
+from oncelog.core.metadata.cluster import ClusterMetadata, Topic
+from oncelog.core.metadata.topic_configs import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicSettings,
+    settings,
+)
+from oncelog.errors import CorruptIndex, DamagedLog, StorageError
+from oncelog.host.syncer import Syncer
+from oncelog.host.worker import Worker
+from oncelog.log.checkpoint_files import (
+    CLEANED_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    partition_metadata_from_bytes,
+    partition_metadata_to_bytes,
+)
+from oncelog.log.config import LogConfig
+from oncelog.log.failed_sync import expect_failed_sync, forget_failed_sync
+from oncelog.log.files import DirectoryNames, Files, Syncable
+from oncelog.log.open_files import OpenFiles
+from oncelog.log.producer_windows import ProducerWindowsFile, SnapshotKey, windows_of
+from oncelog.log.recovery import recover, remove_below_start
+from oncelog.types import TopicPartition
+
+_log = logging.getLogger("oncelog.partitions")
+
+DELETED_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+# Partitions that are synced in one call at the start and the end: each has about five files open then, and with the idle
+# ones (OPEN_FILES_MAX) they must fit into the 1024 that a process gets by default.
+TOGETHER_MAX = 64
+STEP_PARTITIONS = 32  # how many partitions housekeeping looks at before others have their turn
+INT64_MAX = 2**63 - 1
+
+
+class _Unsynced:
+    """A file that was written and closed, to be synced by its name."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+
+    def sync(self) -> None:
+        """Open, sync, close; nothing where its topic was deleted meanwhile: others wait for the same call."""
+        try:
+            file = self._files.open(self._path, False)
+        except StorageError:
+            if self._files.exists(self._path):
+                raise
+            return
+        try:
+            file.sync()
+        finally:
+            file.close()
+
+
+class _NewNames:
+    """The data directory's names, for partitions that were just made; one object, so that many syncs of it become one.
+
+    A failed sync may have dropped any name that waited for it, and the next one would say all is well: so none of those
+    partitions is ever committed, whichever of them asked. Partitions made later get another object.
+    """
+
+    def __init__(self, names: DirectoryNames) -> None:
+        self._names = names
+        self.failure: StorageError | None = None
+
+    def sync(self) -> None:
+        """Sync, unless that failed before."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            self._names.sync()
+        except StorageError as error:
+            self.failure = error
+            raise
+
+
+class Partitions:
+    """The partitions of one node's data directory."""
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        data_directory: str,
+        metadata: ClusterMetadata,
+        config: Callable[[], BrokerConfig],
+        flusher: Flusher,
+        worker: Worker,
+        syncer: Syncer,
+    ) -> None:
+        self._files = files
+        self._directory = data_directory
+        self._metadata = metadata
+        self._config = config
+        self._flusher = flusher
+        self._partitions: dict[TopicPartition, LocalPartition] = {}
+        self._damaged: dict[TopicPartition, str] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._cleaned: dict[TopicPartition, int] = {}
+        self._worker = worker
+        self._syncer = syncer
+        self._checkpoints = {
+            name: CheckpointFile(files.files, data_directory, name)
+            for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS)
+        }
+        self._windows = ProducerWindowsFile(files.files, data_directory)
+        self._writing_aside = asyncio.Lock()  # housekeeping and the cleaner ask for it, each in its own time
+        self._retention_due: dict[TopicPartition, tuple[int, int]] = {}  # log end when it was looked at, when again
+        self.deleted = DeletedFiles(files.files, worker)
+        self._new_names = _NewNames(DirectoryNames(files.files, data_directory))
+
+    def __iter__(self) -> Iterator[LocalPartition]:
+        return iter(tuple(self._partitions.values()))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    # finding
+
+    def get(self, name: TopicPartition) -> LocalPartition | None:
+        """The partition, made now if its topic has it; None where there is no such partition.
+
+        Raises StorageError where it cannot be opened.
+        """
+        partition = self._partitions.get(name)
+        if partition is not None:
+            return partition
+        topic = self._metadata.topics.get(name.topic)
+        if topic is None or not 0 <= name.partition < topic.partition_count:
+            return None
+        if name in self._damaged:
+            raise StorageError(f"{name} is offline: {self._damaged[name]}")
+        try:
+            return self._open(name, topic, is_clean=False, created=self._create_directory(name, topic))
+        except StorageError as error:
+            # A name whose sync failed may be gone for good: trying again in this process would not bring it back.
+            self._damaged[name] = str(error)
+            raise
+
+    def existing(self, name: TopicPartition) -> LocalPartition | None:
+        """The partition if it has been written or read before."""
+        return self._partitions.get(name)
+
+    def is_offline(self, name: TopicPartition) -> bool:
+        """Whether the partition cannot be served."""
+        partition = self._partitions.get(name)
+        return name in self._damaged or (partition is not None and partition.is_offline)
+
+    # opening
+
+    async def open_all(self, *, is_clean: bool) -> None:
+        """Open every partition that has a directory; damaged ones stay offline and say so. Raises StorageError."""
+        self._recovery_points = self._read_needed(RECOVERY_POINTS)
+        self._log_starts = self._read_needed(LOG_START_OFFSETS)
+        try:
+            self._windows.read()
+        except CorruptIndex as error:
+            _log.warning("%s; what was in flight over two crashes in a row is not recognised when it is retried", error)
+        try:
+            self._cleaned = self._checkpoints[CLEANED_OFFSETS].read()
+        except StorageError as error:
+            _log.warning("%s; every compacted log is cleaned from its start again", error)
+        opened: list[LocalPartition] = []
+        for name, topic in self._directories():
+            try:
+                opened.append(self._open(name, topic, is_clean=is_clean))
+            except DamagedLog as error:
+                self._damaged[name] = str(error)
+                _log.critical("partition %s is damaged and stays offline: %s", name, error)
+            if len(opened) >= TOGETHER_MAX:
+                await self._sync_opened(opened)
+                opened = []
+        await self._sync_opened(opened)
+        if not is_clean:
+            self._store_recovery_points()
+            for each in self:  # the marks of a failed sync are gone, durably with the next sync
+                each.log.names_changed()
+                self._flusher.appended(each)
+        self._files.close_idle()
+
+    def _store_recovery_points(self) -> None:
+        """What was recovered is not to be read again by the next start: a broker that is killed over and over before its
+        first checkpoint would need longer each time. Raises StorageError."""
+        self._with_windows(lambda: self._write_checkpoint(RECOVERY_POINTS, self._recovery_points_now()))
+        for each in self:
+            self._recovery_point_stored(each, each.log.recovery_point)
+
+    def _with_windows(self, store: Callable[[], None]) -> None:
+        """Store recovery points; what is known beyond the snapshots there is durable at any time."""
+        found = {
+            SnapshotKey(each.topic_id, each.name.partition, each.log.log_end_offset): windows_of(producers)
+            for each in self
+            if each.log.is_at_rest and (producers := each.rules.producer_windows())
+        }
+        try:
+            self._windows.add(found)
+            store()
+            self._windows.keep(found)
+        except StorageError as error:
+            self._new_names.failure = error  # it may have been the sync of the directory
+            raise
+
+    def _named(self, directory: str) -> tuple[TopicPartition, Topic | None]:
+        """Whose directory it is."""
+        topic_name, dash, index = directory.rpartition("-")
+        if not dash or not index.isdigit() or topic_name == "__cluster_metadata":
+            return TopicPartition("", -1), None
+        name = TopicPartition(topic_name, int(index))
+        topic = self._metadata.topics.get(topic_name)
+        if topic is not None and name.partition < topic.partition_count and self._is_of(directory, topic):
+            return name, topic
+        return name, None
+
+    def _is_of(self, directory: str, topic: Topic) -> bool:
+        """False where it names another topic's id: one of the same name that was deleted."""
+        try:
+            data = self._files.files.read_whole(f"{self._directory}/{directory}/{PARTITION_METADATA}")
+            return partition_metadata_from_bytes(data) == topic.topic_id
+        except (CorruptIndex, StorageError):
+            return (
+                True  # it is written with the directory, and synced with the first batch: nothing was acknowledged yet
+            )
+
+    def _directories(self) -> list[tuple[TopicPartition, Topic]]:
+        """The partitions that have a directory. What was deleted is removed, what is no topic's is moved aside; its new
+        name is durable before a topic of the same name can be made."""
+        files, found, has_strays = self._files.files, [], False
+        for directory in files.list(self._directory):
+            path = f"{self._directory}/{directory}"
+            if directory.endswith(DELETED_SUFFIX):
+                files.remove_directory(path)
+                continue
+            name, topic = self._named(directory)
+            if topic is not None:
+                found.append((name, topic))
+            elif name.partition >= 0:
+                # A deletion that a crash cut short, or metadata that was lost: a person may still want the data.
+                self._move_aside(path)
+                has_strays = True
+        if has_strays:
+            self._sync_names()
+        return found
+
+    def _move_aside(self, path: str) -> None:
+        files = self._files.files
+        free = (f"{path}{f'.{count}' if count else ''}{STRAY_SUFFIX}" for count in itertools.count())
+        moved = next(each for each in free if not files.exists(each))
+        _log.warning("%s belongs to no topic; moved aside as %s", path, moved)
+        files.rename(path, moved)
+
+    async def _sync_opened(self, opened: Sequence[LocalPartition]) -> None:
+        """Make durable what recovery wrote, then remove what lies below the log starts. Raises StorageError."""
+        unsynced = [each for each in opened if each.log.has_unsynced]
+        for each in unsynced:
+            expect_failed_sync(self._files.files, each.log.directory)
+        await self._sync_together(unsynced)
+        for each in unsynced:
+            forget_failed_sync(self._files.files, each.log.directory)
+        for each in opened:
+            if remove_below_start(each.log):
+                self._flusher.appended(each)
+
+    async def _sync_together(self, partitions: Sequence[LocalPartition]) -> None:
+        """Checkpoint and sync these logs in one call. Raises StorageError, after which none of them is trusted."""
+        begun: list[tuple[LocalPartition, int]] = []
+        files: list[Syncable] = []
+        for each in partitions:
+            files += each.log.files_to_sync(checkpoint=True)
+            begun.append((each, each.log.log_end_offset))
+        try:
+            if files:
+                await self._syncer.sync(files)
+        except StorageError as error:
+            for each, _ in begun:
+                each.log.fail(error)
+            raise
+        for each, end_offset in begun:
+            each.log.mark_synced(end_offset)
+
+    def _read_needed(self, file_name: str) -> dict[TopicPartition, int]:
+        try:
+            return self._checkpoints[file_name].read()
+        except StorageError as error:
+            # Without recovery points, damage in old data would be taken for a torn tail and cut.
+            raise StorageError(f"{error}: restore it; without it, damage in old data would be cut") from error
+
+    def _create_directory(self, name: TopicPartition, topic: Topic) -> list[Syncable]:
+        # Made durable together with the first batch, by the flusher: thousands of new partitions must not stop the loop.
+        files, path = self._files.files, f"{self._directory}/{name}"
+        if files.exists(path):  # the files of a deleted topic of this name could not be removed
+            self._move_aside(path)
+        files.make_directory(path)
+        file = files.open(f"{path}/{PARTITION_METADATA}")
+        file.write_at(0, partition_metadata_to_bytes(topic.topic_id))
+        file.close()
+        if self._new_names.failure is not None:
+            self._new_names = _NewNames(DirectoryNames(files, self._directory))
+        return [_Unsynced(files, f"{path}/{PARTITION_METADATA}"), self._new_names]
+
+    def _open(
+        self, name: TopicPartition, topic: Topic, *, is_clean: bool, created: Sequence[Syncable] = ()
+    ) -> LocalPartition:
+        config = self._config()
+        chosen = self._settings(topic, config)
+        rules = Partition(self._rules_config(config))
+        log_start_offset = self._log_starts.get(name, 0)
+        report = recover(
+            self._files,
+            f"{self._directory}/{name}",
+            self._log_config(name, chosen),
+            rules,
+            recovery_point=self._recovery_points.get(name, 0),
+            log_start_offset=log_start_offset,
+            is_clean=is_clean,
+            sync=False,  # the caller's part: with many others, or with the first append
+            windows=self._windows.of(topic.topic_id, name.partition),
+        )
+        for note in report.notes:
+            _log.warning("%s: %s", name, note)
+        if report.cut is not None:
+            _log.warning("%s: %s", name, report.cut)
+        log = report.log
+        rules.recovered(log_start_offset=log.log_start_offset, log_end_offset=log.log_end_offset)
+        partition = LocalPartition(name, topic.topic_id, log, rules, chosen, self._flusher, created=created)
+        self._partitions[name] = partition
+        return partition
+
+    def _log_config(self, name: TopicPartition, chosen: TopicSettings) -> LogConfig:
+        return log_config(chosen, was_cleaned=name in self._cleaned)
+
+    @staticmethod
+    def _settings(topic: Topic, config: BrokerConfig) -> TopicSettings:
+        return settings(topic.configs, config.topic_default)
+
+    @staticmethod
+    def _rules_config(config: BrokerConfig) -> PartitionConfig:
+        return PartitionConfig(
+            verification_enabled=config.transaction_partition_verification_enable,
+            producer_id_expiration_ms=config.producer_id_expiration_ms,
+            transaction_timeout_ms_max=config.transaction_max_timeout_ms,
+            producer_count_max=config.oncelog_max_producer_ids_per_partition,
+        )
+
+    # changing
+
+    def configs_changed(self) -> None:
+        """Take over the configuration that is in force now."""
+        config = self._config()
+        rules_config = self._rules_config(config)
+        self._retention_due.clear()
+        for partition in self:
+            topic = self._metadata.topics.get(partition.name.topic)
+            if topic is not None:
+                partition.settings = self._settings(topic, config)
+                partition.rules.config = rules_config
+                partition.log.config = self._log_config(partition.name, partition.settings)
+
+    def delete_records(self, partition: LocalPartition, log_start_offset: int) -> None:
+        """Move a log's start up: first its checkpoint, then the files. Raises StorageError."""
+        if log_start_offset > partition.rules.log_start_offset:
+            self._log_starts[partition.name] = log_start_offset
+            self._write_checkpoint(LOG_START_OFFSETS, self._log_starts)
+            self._move_start(partition, log_start_offset)
+
+    def _move_start(self, partition: LocalPartition, log_start_offset: int) -> None:
+        partition.delete_records_to(log_start_offset)
+        self.gather_deleted(partition)
+
+    def gather_deleted(self, partition: LocalPartition) -> None:
+        """Have the files removed that the log has given up."""
+        self.deleted.add(partition.log.take_deleted(), partition.settings.file_delete_delay_ms)
+
+    async def apply_retention(self, now_ms: int) -> int:
+        """Give up segments that retention no longer asks for, a few partitions at a time; how many segments."""
+        count = 0
+        partitions = tuple(self)
+        for first in range(0, len(partitions), STEP_PARTITIONS):
+            count += self._retain(partitions[first : first + STEP_PARTITIONS], now_ms)
+            await asyncio.sleep(0)
+        return count
+
+    def _retain(self, partitions: Sequence[LocalPartition], now_ms: int) -> int:
+        moves: list[tuple[LocalPartition, int]] = []
+        count = 0
+        for partition in partitions:
+            if (
+                not partition.settings.is_deleted_by_retention
+                or partition.is_offline
+                or self._is_too_early(partition, now_ms)
+            ):
+                continue
+            log = partition.log
+            past = log.segments_past_retention(now_ms, partition.rules.high_watermark)
+            if not past:
+                self._note_retention(partition)
+                continue
+            _log.info(
+                "%s: retention gives up %d segments below offset %d", partition.name, len(past), past[-1].end_offset
+            )
+            try:
+                if past[-1] is log.segments[-1]:
+                    log.roll()
+            except StorageError as error:
+                partition.go_offline(str(error))
+                continue
+            moves.append((partition, past[-1].end_offset))
+            count += len(past)
+        if moves:
+            self._log_starts |= {partition.name: offset for partition, offset in moves}
+            self._write_checkpoint(LOG_START_OFFSETS, self._log_starts)
+        for partition, offset in moves:
+            self._move_start(partition, offset)
+        return count
+
+    def _is_too_early(self, partition: LocalPartition, now_ms: int) -> bool:
+        # Nothing was appended, and its oldest segment is not old enough yet: an idle partition costs a look at a dict.
+        looked_at = self._retention_due.get(partition.name)
+        return looked_at is not None and looked_at[0] == partition.log_end_offset and now_ms < looked_at[1]
+
+    def _note_retention(self, partition: LocalPartition) -> None:
+        retention_ms = partition.settings.retention_ms
+        oldest = partition.log.segments[0].largest_timestamp if retention_ms >= 0 else 0
+        if oldest >= 0 and partition.rules.high_watermark == partition.log_end_offset:
+            due_ms = oldest + retention_ms if retention_ms >= 0 else INT64_MAX
+            self._retention_due[partition.name] = (partition.log_end_offset, due_ms)
+
+    def remove(self, topic: Topic) -> None:
+        """Forget a deleted topic's partitions and have their files removed. Raises StorageError."""
+        given_up: list[str] = []
+        for name in topic.partitions():
+            self._damaged.pop(name, None)
+            self._log_starts.pop(name, None)
+            self._recovery_points.pop(name, None)
+            self._cleaned.pop(name, None)
+            self._retention_due.pop(name, None)
+            partition = self._partitions.pop(name, None)
+            if partition is not None:
+                partition.go_away()
+                partition.log.close(clean=False)
+            path = f"{self._directory}/{name}"
+            if self._files.files.exists(path):
+                gone = f"{self._directory}/{name}.{topic.topic_id.hex()}{DELETED_SUFFIX}"
+                self._files.files.rename(path, gone)
+                given_up.append(gone)
+        if given_up:
+            self._sync_names()
+            self.deleted.add_directories(given_up)
+        self.checkpoint()  # a topic of the same name must not be judged by this one's recovery points
+
+    def _sync_names(self) -> None:
+        try:
+            self._files.files.sync_directory(self._directory)
+        except StorageError as error:
+            self._new_names.failure = error
+            raise
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forget producers that were silent longer than producer.id.expiration.ms."""
+        for partition in self:
+            partition.rules.expire(now_ms)
+
+    # checkpoints and the end
+
+    def checkpoint(self) -> None:
+        """Write the checkpoint files; then logs may drop what only an older recovery point needed. Raises StorageError."""
+        stored = [(each, each.log.recovery_point) for each in self]
+        self._write_checkpoint(RECOVERY_POINTS, self._recovery_points_now())
+        self._write_checkpoint(HIGH_WATERMARKS, self._high_watermarks_now())
+        self._write_checkpoint(LOG_START_OFFSETS, self._log_starts)
+        self._write_checkpoint(CLEANED_OFFSETS, self._cleaned)
+        for partition, recovery_point in stored:
+            self._recovery_point_stored(partition, recovery_point)
+
+    async def checkpoint_aside(self) -> None:
+        """The same from time to time, without holding the loop. Raises StorageError."""
+        async with self._writing_aside:
+            stored = [(each, each.log.recovery_point) for each in self]
+            is_newest = await self._write_aside(RECOVERY_POINTS, self._recovery_points_now())
+            await self._write_aside(HIGH_WATERMARKS, self._high_watermarks_now())
+            for index, (partition, recovery_point) in enumerate(stored):
+                if is_newest and self._partitions.get(partition.name) is partition:
+                    self._recovery_point_stored(partition, recovery_point)
+                if index % STEP_PARTITIONS == STEP_PARTITIONS - 1:
+                    await asyncio.sleep(0)
+
+    def _recovery_points_now(self) -> dict[TopicPartition, int]:
+        # A damaged partition keeps what it had at the start: with its recovery point gone, the next start would cut it.
+        offsets = {name: self._recovery_points[name] for name in self._damaged if name in self._recovery_points}
+        return offsets | {each.name: each.log.recovery_point for each in self}
+
+    def _high_watermarks_now(self) -> dict[TopicPartition, int]:
+        return {each.name: each.rules.high_watermark for each in self}
+
+    def _recovery_point_stored(self, partition: LocalPartition, recovery_point: int) -> None:
+        if not partition.is_offline:
+            partition.log.recovery_point_stored(recovery_point)
+            self.gather_deleted(partition)
+
+    def cleaned_offset(self, name: TopicPartition) -> int | None:
+        """Up to where the partition was cleaned; None where it never was."""
+        return self._cleaned.get(name)
+
+    async def note_cleaned(self, partition: LocalPartition, end_offset: int) -> None:
+        """Durably note it. From the first time on the log may have gaps, whatever its policy becomes. Raises StorageError."""
+        self._cleaned[partition.name] = end_offset
+        partition.log.config = self._log_config(partition.name, partition.settings)
+        async with self._writing_aside:
+            await self._write_aside(CLEANED_OFFSETS, dict(self._cleaned))
+
+    def _write_checkpoint(self, file_name: str, offsets: dict[TopicPartition, int]) -> None:
+        try:
+            self._checkpoints[file_name].write(offsets)
+        except StorageError as error:
+            self._new_names.failure = error  # it may have been the sync of the same directory
+            raise
+
+    async def _write_aside(self, file_name: str, offsets: dict[TopicPartition, int]) -> bool:
+        try:
+            return await self._checkpoints[file_name].write_aside(offsets, self._worker, self._syncer)
+        except StorageError as error:
+            self._new_names.failure = error
+            raise
+
+    async def close(self) -> bool:
+        """Close every log cleanly, with snapshots; whether all of them could be. Raises StorageError."""
+        is_clean = not self._damaged
+        partitions = tuple(self)
+        for first in range(0, len(partitions), TOGETHER_MAX):
+            some = partitions[first : first + TOGETHER_MAX]
+            try:
+                await self._sync_together([each for each in some if _needs_checkpoint(each)])
+            except StorageError as error:
+                _log.critical("partitions could not be closed cleanly: %s", error)
+            for each in some:
+                each.log.close(clean=False)
+                is_clean = is_clean and not each.is_offline and each.log.failure is None and not each.log.is_syncing
+        self._with_windows(self.checkpoint)
+        return is_clean
+
+
+def _needs_checkpoint(partition: LocalPartition) -> bool:
+    # One whose sync was cut short by the stop itself is left to the next start's recovery.
+    return not partition.is_offline and not partition.log.is_syncing and not partition.log.is_at_rest
+
+
+def log_config(chosen: TopicSettings, *, was_cleaned: bool = False) -> LogConfig:
+    """What the log on disk needs of a topic's settings."""
+    lag_ms = chosen.max_compaction_lag_ms if chosen.is_compacted else INT64_MAX
+    return LogConfig(
+        segment_bytes=chosen.segment_size_bytes,
+        segment_ms=min(chosen.segment_ms, lag_ms),
+        segment_jitter_ms=chosen.segment_jitter_ms,
+        index_interval_bytes=chosen.index_interval_bytes,
+        index_bytes_max=chosen.index_size_bytes_max,
+        retention_ms=chosen.retention_ms,
+        retention_bytes=chosen.retention_size_bytes,
+        may_have_gaps=chosen.is_compacted or was_cleaned,
+    )
+
+
+def internal_topic_configs(name: str, config: BrokerConfig) -> dict[str, str]:
+    """The configuration that an internal topic is created with (facts 3.3, 3.4)."""
+    segment_bytes = {
+        TRANSACTION_STATE_TOPIC: config.transaction_state_log_segment_bytes,
+        CONSUMER_OFFSETS_TOPIC: config.offsets_topic_segment_bytes,
+    }[name]
+    configs = {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)}
+    if name == TRANSACTION_STATE_TOPIC:
+        configs |= {"compression.type": "uncompressed", "unclean.leader.election.enable": "false"}
+        configs["min.insync.replicas"] = str(config.transaction_state_log_min_isr)
+    else:
+        configs["compression.type"] = "producer"
+    return configs

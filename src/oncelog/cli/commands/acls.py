@@ -1,0 +1,148 @@
+"""`oncelog acls`: who may do what, where the broker has an authorizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from oncelog.cli.clients import open_admin
+from oncelog.cli.command import Group, Settings
+from oncelog.cli.output import columns
+from oncelog.client.admin.acls import ANY, Acl, AclFilter
+
+CLUSTER_NAME = "kafka-cluster"
+COLUMNS = columns(
+    "resource_type", "resource_name", "pattern_type", "principal", "permission", "operation", wide=["host"]
+)
+
+
+@click.group(cls=Group)
+def acls() -> None:
+    """Access rules: list, add, remove.
+
+    \b
+    A principal is User:name, or User:* for everybody. Denials win over allowances. A right to read, write, delete or
+    alter is also one to describe. A resource that no rule is about follows allow.everyone.if.no.acl.found.
+    """
+
+
+def _of_a_resource(body: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--cluster", is_flag=True, help="The cluster itself."),
+        click.option("--transactional-id", metavar="ID", help="A transactional id; '*' is every one."),
+        click.option("--group", metavar="NAME", help="A group; '*' is every one."),
+        click.option("--topic", metavar="NAME", help="A topic; '*' is every one."),
+    ):
+        body = option(body)
+    return body
+
+
+def _resource(
+    topic: str | None, group: str | None, transactional_id: str | None, cluster: bool
+) -> tuple[str, str] | None:
+    given = [
+        (kind, name)
+        for kind, name in (
+            ("topic", topic),
+            ("group", group),
+            ("transactional-id", transactional_id),
+            ("cluster", CLUSTER_NAME if cluster else None),
+        )
+        if name
+    ]
+    if len(given) > 1:
+        raise click.UsageError("one resource at a time: --topic, --group, --transactional-id or --cluster")
+    return given[0] if given else None
+
+
+def _rows(settings: Settings, found: list[Acl], empty: str) -> None:
+    settings.out.rows(COLUMNS, [asdict(acl) for acl in found], empty=empty)
+
+
+@acls.command("list", watchable=True)
+@_of_a_resource
+@click.option("--principal", metavar="TYPE:NAME", help="Rules for this principal only.")
+@click.option("--matching", is_flag=True, help="All rules about a resource of this name: prefixes and '*', too.")
+@click.pass_obj
+async def list_acls(
+    settings: Settings,
+    topic: str | None,
+    group: str | None,
+    transactional_id: str | None,
+    cluster: bool,
+    principal: str | None,
+    matching: bool,
+) -> None:
+    """The rules, all or those about one resource."""
+    kind, name = _resource(topic, group, transactional_id, cluster) or (ANY, None)
+    if matching and name is None:
+        raise click.UsageError("--matching needs a resource: --topic, --group, --transactional-id or --cluster")
+    wanted = AclFilter(kind, name, principal, pattern_type="match" if matching else ANY)
+    async with open_admin(settings) as admin:
+        found = await admin.describe_acls(wanted)
+    _rows(settings, found, "there are no such rules")
+
+
+@acls.command("add", changes=True)
+@_of_a_resource
+@click.option("--principal", required=True, metavar="TYPE:NAME", help="Whom the rule is for: User:name or User:*.")
+@click.option("--operation", "operations", multiple=True, required=True, metavar="NAME", help="read, write, all, ...")
+@click.option("--deny", is_flag=True, help="Deny instead of allow.")
+@click.option("--host", default="*", metavar="ADDRESS", help="From this address only.")
+@click.option("--prefixed", is_flag=True, help="Every resource whose name begins so.")
+@click.pass_obj
+async def add_acls(
+    settings: Settings,
+    topic: str | None,
+    group: str | None,
+    transactional_id: str | None,
+    cluster: bool,
+    principal: str,
+    operations: tuple[str, ...],
+    deny: bool,
+    host: str,
+    prefixed: bool,
+) -> None:
+    """Add one rule per operation."""
+    resource = _resource(topic, group, transactional_id, cluster)
+    if resource is None:
+        raise click.UsageError("say of what: --topic, --group, --transactional-id or --cluster")
+    permission, pattern = "deny" if deny else "allow", "prefixed" if prefixed else "literal"
+    made = [Acl(*resource, principal, operation, permission, pattern, host) for operation in operations]
+    if not settings.dry_run:
+        async with open_admin(settings) as admin:
+            await admin.create_acls(made)
+    _rows(settings, made, "")
+
+
+@acls.command("remove", changes=True)
+@_of_a_resource
+@click.option("--principal", metavar="TYPE:NAME", help="Rules for this principal only.")
+@click.option("--operation", default=ANY, metavar="NAME", help="Rules about this operation only.")
+@click.option("--prefixed", is_flag=True, help="Rules for names that begin so, instead of the very name.")
+@click.pass_obj
+async def remove_acls(
+    settings: Settings,
+    topic: str | None,
+    group: str | None,
+    transactional_id: str | None,
+    cluster: bool,
+    principal: str | None,
+    operation: str,
+    prefixed: bool,
+) -> None:
+    """Remove the rules that match; shows them."""
+    resource = _resource(topic, group, transactional_id, cluster)
+    if resource is None and principal is None:
+        raise click.UsageError("say which: a resource (--topic ...), or --principal")
+    kind, name = resource or (ANY, None)
+    pattern = ANY if resource is None else "prefixed" if prefixed else "literal"
+    wanted = AclFilter(kind, name, principal, operation, pattern_type=pattern)
+    async with open_admin(settings) as admin:
+        found = await admin.describe_acls(wanted)
+        if found and settings.confirm(f"remove {len(found)} access rules", "remove") and not settings.dry_run:
+            found = await admin.delete_acls([wanted])
+    _rows(settings, found, "there are no such rules")

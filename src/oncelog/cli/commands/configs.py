@@ -1,0 +1,125 @@
+"""`oncelog configs`: settings of topics, brokers and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from oncelog.cli.clients import open_admin
+from oncelog.cli.command import Group, Settings
+from oncelog.cli.outcomes import pairs_of
+from oncelog.cli.output import columns
+from oncelog.client.admin.configs import ConfigResource
+
+
+@click.group(cls=Group)
+def configs() -> None:
+    """Settings of topics, brokers and groups."""
+
+
+def _of_a_resource(body: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--client-metrics", metavar="NAME", help="Of a client-metrics subscription."),
+        click.option("--group", metavar="NAME", help="Of a consumer group."),
+        click.option("--broker", metavar="ID", help="Of a broker; 'default' is every broker's."),
+        click.option("--topic", metavar="NAME", help="Of a topic."),
+    ):
+        body = option(body)
+    return body
+
+
+def _resource(topic: str | None, broker: str | None, group: str | None, client_metrics: str | None) -> ConfigResource:
+    given = [
+        (kind, name)
+        for kind, name in (("topic", topic), ("broker", broker), ("group", group), ("client-metrics", client_metrics))
+        if name
+    ]
+    if len(given) != 1:
+        raise click.UsageError(
+            "say whose settings: one of --topic NAME, --broker ID, --group NAME, --client-metrics NAME"
+        )
+    kind, name = given[0]
+    if kind == "broker" and name != "default" and not name.isdigit():
+        raise click.UsageError(f"--broker {name}: a broker's id is a number, or 'default'")
+    return ConfigResource(kind, "" if (kind, name) == ("broker", "default") else name)
+
+
+@configs.command("describe", watchable=True)
+@_of_a_resource
+@click.option("--all", "everything", is_flag=True, help="Also what is at its default.")
+@click.pass_obj
+async def describe_configs(
+    settings: Settings,
+    topic: str | None,
+    broker: str | None,
+    group: str | None,
+    client_metrics: str | None,
+    everything: bool,
+) -> None:
+    """What is set, and where; with --all every key."""
+    resource = _resource(topic, broker, group, client_metrics)
+    async with open_admin(settings) as admin:
+        if resource.kind == "topic":
+            await admin.describe_topics([resource.name])
+        entries = (await admin.describe_configs([resource]))[resource]
+    rows = [
+        {
+            "key": entry.name,
+            "value": entry.value,
+            "source": entry.source,
+            "read_only": entry.is_read_only,
+            "sensitive": entry.is_sensitive,
+        }
+        for entry in entries.values()
+        if everything or not entry.is_default
+    ]
+    settings.out.rows(
+        columns("key", "value", "source", wide=["read_only", "sensitive"]),
+        rows,
+        empty="everything is at its default; --all shows it",
+    )
+
+
+@configs.command("set", changes=True)
+@_of_a_resource
+@click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE...")
+@click.pass_obj
+async def set_configs(
+    settings: Settings,
+    topic: str | None,
+    broker: str | None,
+    group: str | None,
+    client_metrics: str | None,
+    values: tuple[str, ...],
+) -> None:
+    """Set keys; the others stay as they are."""
+    await _alter(settings, _resource(topic, broker, group, client_metrics), dict(pairs_of(values, "settings")))
+
+
+@configs.command("delete", changes=True)
+@_of_a_resource
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@click.pass_obj
+async def delete_configs(
+    settings: Settings,
+    topic: str | None,
+    broker: str | None,
+    group: str | None,
+    client_metrics: str | None,
+    keys: tuple[str, ...],
+) -> None:
+    """Put keys back to their defaults."""
+    await _alter(settings, _resource(topic, broker, group, client_metrics), dict.fromkeys(keys))
+
+
+async def _alter(settings: Settings, resource: ConfigResource, changes: dict[str, Any]) -> None:
+    async with open_admin(settings) as admin:
+        await admin.alter_configs({resource: changes}, validate_only=settings.dry_run)
+    result = "would be " * settings.dry_run
+    rows = [
+        {"key": key, "value": value, "result": result + ("deleted" if value is None else "set")}
+        for key, value in changes.items()
+    ]
+    settings.out.rows(columns("key", "value", "result"), rows)

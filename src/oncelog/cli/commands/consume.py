@@ -1,0 +1,227 @@
+"""`oncelog consume`: records of topics, as text by a format string or as JSON. Committed ones only, unless asked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from oncelog.cli.clients import open_admin, open_consumer
+from oncelog.cli.command import Settings, command
+from oncelog.cli.durations import moment_from_text
+from oncelog.cli.output import Row, printable
+from oncelog.cli.partitions import partitions_of, topic_and_partitions
+from oncelog.cli.record_format import VALUE_LINE, WIDE_LINE, compile_format, record_row
+from oncelog.client.admin.admin import Admin
+from oncelog.client.consumer.consumer import Consumer
+from oncelog.client.records import ConsumerRecord
+from oncelog.types import TopicPartition
+
+POLL_MS = 50
+Emit = Callable[[ConsumerRecord], None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to read: from where, up to where (exclusive), how many, in which form."""
+
+    topics: tuple[str, ...]
+    start: str
+    to_offset: int | None
+    exits_at_end: bool
+    count_max: int | None
+    isolation: str
+    format_text: str | None
+
+
+@dataclass
+class Progress:
+    """Where reading ends: per partition an exclusive offset, and how many records may still come."""
+
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    count_left: int | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether enough was read."""
+        return self.count_left == 0
+
+
+@command(name="consume")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:P[,P]]...")
+@click.option(
+    "--from",
+    "start",
+    default="earliest",
+    show_default=True,
+    metavar="WHERE",
+    help=("earliest, latest, an offset, -N (N before the end), or @TIME (ISO 8601 in UTC)."),
+)
+@click.option("--to", "to_offset", type=click.IntRange(0), help="Stop before this offset, in each partition.")
+@click.option("-e", "--exit", "exits_at_end", is_flag=True, help="Stop at the end as it was at the start.")
+@click.option("-c", "--count", "count_max", type=click.IntRange(1), help="Stop after this many records.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+    help="read_uncommitted also shows aborted and undecided records.",
+)
+@click.option("-g", "--group", help="Read as a member of this group, and store positions.")
+@click.option(
+    "-f",
+    "--format",
+    "format_text",
+    metavar="FORMAT",
+    help=(
+        r"A line per record, such as '%t [%p] %o %k %s\n'. %t topic, %p partition, %o offset, %T time in ms, %k key, "
+        r"%s value, %K and %S their lengths, %h headers."
+    ),
+)
+@click.pass_obj
+async def consume(settings: Settings, /, group: str | None, **given: Any) -> None:
+    """Read records: values as lines, by -f in a form of your own, or with -o json, jsonl, tsv.
+
+    Only records of committed transactions are shown, and those outside transactions.
+    """
+    wanted = Wanted(**given)
+    formatted = _formatter(settings, wanted)
+    with settings.out.stream() as emit:
+        emitted = _emitter(settings, formatted, emit)
+        if group is not None:
+            await _read_as_member(settings, wanted, group, emitted)
+        else:
+            await _read_partitions(settings, wanted, emitted)
+
+
+def _formatter(settings: Settings, wanted: Wanted) -> Callable[[ConsumerRecord], bytes] | None:
+    """None where rows are wanted."""
+    if wanted.format_text is not None and settings.output not in ("table", "wide"):
+        raise click.UsageError("-f and -o exclude each other")
+    if settings.output not in ("table", "wide"):
+        return None
+    usual = WIDE_LINE if settings.output == "wide" else VALUE_LINE
+    try:
+        return compile_format(wanted.format_text if wanted.format_text is not None else usual)
+    except ValueError as error:
+        raise click.UsageError(f"-f: {error}") from error
+
+
+def _emitter(
+    settings: Settings, formatted: Callable[[ConsumerRecord], bytes] | None, emit: Callable[[Row, str], None]
+) -> Emit:
+    if formatted is None:
+        return lambda record: emit(record_row(record), "")
+    is_terminal = sys.stdout.isatty()
+
+    def write(record: ConsumerRecord) -> None:
+        data = formatted(record)
+        if is_terminal:  # a record must not be able to steer the terminal
+            data = "\n".join(printable(line) for line in data.decode("utf-8", "replace").split("\n")).encode()
+        settings.out.data_bytes(data)
+
+    return write
+
+
+async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> None:
+    async with open_admin(settings) as admin:
+        partitions = await partitions_of(admin, wanted.topics)
+        starts = await _starts(admin, partitions, wanted)
+        progress = Progress(await _ends(admin, partitions, wanted), wanted.count_max)
+    async with open_consumer(settings, isolation_level=wanted.isolation, auto_offset_reset="earliest") as consumer:
+        left = {where for where in partitions if starts[where] < progress.ends.get(where, 2**63)}
+        consumer.assign(left)
+        for where in left:
+            consumer.seek(where, starts[where])
+        while left and not progress.is_done:
+            for record in await consumer.poll(POLL_MS):
+                _take(record, progress, emit)
+            for where in [at for at in left if at in progress.ends]:
+                if await consumer.position(where) >= progress.ends[where]:
+                    left.discard(where)
+                    consumer.pause(where)
+            settings.out.flush()
+
+
+async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: Emit) -> None:
+    named = [topic_and_partitions(text) for text in wanted.topics]
+    if any(partitions is not None for _, partitions in named):
+        raise click.UsageError("a group shares out partitions itself: name topics only")
+    if wanted.to_offset is not None:
+        raise click.UsageError("--to has no meaning with --group: what was read would be stored as read")
+    if wanted.start not in ("earliest", "latest"):
+        raise click.UsageError("with --group, --from is earliest or latest: where the group has no position")
+    async with open_admin(settings) as admin:
+        partitions = await partitions_of(admin, wanted.topics)
+        progress = Progress(await _ends(admin, partitions, wanted), wanted.count_max)
+    async with open_consumer(
+        settings,
+        *(topic for topic, _ in named),
+        group_id=group,
+        isolation_level=wanted.isolation,
+        auto_offset_reset=wanted.start,
+        enable_auto_commit=False,
+    ) as consumer:
+        while not progress.is_done and not await _is_at_end(consumer, progress):
+            records = await consumer.poll(POLL_MS, progress.count_left)
+            for record in records:
+                emit(record)
+            if progress.count_left is not None:
+                progress.count_left -= len(records)
+            settings.out.flush()
+            if records:  # what was printed, also what came after the end as it was, is the group's position
+                await consumer.commit()
+
+
+async def _is_at_end(consumer: Consumer, progress: Progress) -> bool:
+    """Whether every partition that this member was given has been read to where it ended."""
+    assigned = consumer.assignment()
+    if not progress.ends or not assigned:
+        return False
+    for where in assigned:
+        if await consumer.position(where) < progress.ends.get(where, 0):
+            return False
+    return True
+
+
+def _take(record: ConsumerRecord, progress: Progress, emit: Emit) -> None:
+    if progress.is_done or record.offset >= progress.ends.get(record.topic_partition, 2**63):
+        return
+    emit(record)
+    if progress.count_left is not None:
+        progress.count_left -= 1
+
+
+async def _starts(admin: Admin, partitions: list[TopicPartition], wanted: Wanted) -> dict[TopicPartition, int]:
+    text = wanted.start
+    firsts = {
+        at: found.offset for at, found in (await admin.list_offsets(dict.fromkeys(partitions, "earliest"))).items()
+    }
+    if text == "earliest":
+        return firsts
+    if text.isdigit():
+        return {at: max(int(text), firsts[at]) for at in partitions}
+    latest = await admin.list_offsets(dict.fromkeys(partitions, "latest"), isolation_level=wanted.isolation)
+    if text == "latest":
+        return {at: latest[at].offset for at in partitions}
+    if text.startswith("-") and text[1:].isdigit():
+        return {at: max(firsts[at], latest[at].offset - int(text[1:])) for at in partitions}
+    if not text.startswith("@"):
+        raise click.UsageError(f"--from {text}: earliest, latest, an offset, -N or @TIME")
+    try:
+        moment = moment_from_text(text[1:])
+    except ValueError as error:
+        raise click.UsageError(f"--from {text}: {error}") from error
+    found = await admin.list_offsets(dict.fromkeys(partitions, moment))
+    return {at: found[at].offset if found[at].offset >= 0 else latest[at].offset for at in partitions}
+
+
+async def _ends(admin: Admin, partitions: list[TopicPartition], wanted: Wanted) -> dict[TopicPartition, int]:
+    ends = dict.fromkeys(partitions, wanted.to_offset) if wanted.to_offset is not None else {}
+    if wanted.exits_at_end:
+        latest = await admin.list_offsets(dict.fromkeys(partitions, "latest"), isolation_level=wanted.isolation)
+        return {at: min(latest[at].offset, ends.get(at, 2**63)) for at in partitions}
+    return {at: end for at, end in ends.items() if end is not None}

@@ -1,0 +1,209 @@
+"""`oncelog groups`: consumer groups, their positions and lags, and how to move or delete them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from oncelog.cli.clients import open_admin
+from oncelog.cli.command import Group, Settings
+from oncelog.cli.commands.topics import partition_bounds
+from oncelog.cli.durations import moment_from_text
+from oncelog.cli.outcomes import each_of
+from oncelog.cli.output import Failed, columns
+from oncelog.cli.partitions import partitions_of
+from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.groups import GroupDescription
+from oncelog.errors import GroupIdNotFound
+from oncelog.types import TopicPartition
+
+EMPTY_STATES = ("Empty", "Dead")
+
+
+@click.group(cls=Group)
+def groups() -> None:
+    """Consumer groups: positions, lag under transactions, reset, delete."""
+
+
+@groups.command("list", watchable=True)
+@click.option("--state", "states", multiple=True, help="Only groups in this state (Stable, Empty, ...).")
+@click.pass_obj
+async def list_groups(settings: Settings, states: tuple[str, ...]) -> None:
+    """All groups."""
+    async with open_admin(settings) as admin:
+        found = await admin.list_groups(states=states)
+    rows = [
+        {
+            "group": group.group_id,
+            "state": group.state,
+            "type": group.group_type,
+            "protocol": group.protocol_type,
+            "coordinator": group.coordinator_id,
+        }
+        for group in found
+    ]
+    settings.out.rows(columns("group", "state", "type", "protocol", "coordinator"), rows, empty="there are no groups")
+
+
+@groups.command("describe", watchable=True)
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.option("--members", is_flag=True, help="The members instead of the positions.")
+@click.pass_obj
+async def describe_groups(settings: Settings, names: tuple[str, ...], members: bool) -> None:
+    """Positions, and three lags that stay right under transactions.
+
+    \b
+    LAG      offsets a read_committed reader can read now: position to last stable offset
+    BLOCKED  offsets it cannot: last stable offset to high watermark, held back by open transactions
+    RAW-LAG  position to high watermark: what tools that know of no transactions show
+    Markers and aborted records have offsets, too: a lag counts offsets, not records.
+    """
+    async with open_admin(settings) as admin:
+        if members:
+            found = await admin.describe_groups(names)
+            rows = [row for group in found.values() for row in _member_rows(group)]
+            shown = columns("group", "member", "client", "host", "partitions", wide=["instance", "state", "assignor"])
+            settings.out.rows(shown, rows, empty="no members")
+            return
+        rows = [row for name in names for row in await _lag_rows(admin, name)]
+    shown = columns(
+        "group",
+        "topic",
+        "partition",
+        "position",
+        "lag",
+        "blocked",
+        "raw_lag",
+        "client",
+        wide=["last_stable_offset", "high_watermark", "member", "metadata", "leader_epoch"],
+    )
+    settings.out.rows(shown, rows, empty="no positions are stored")
+    blocked = next((row for row in rows if row["blocked"]), None)
+    if blocked is not None:
+        where = f"--topic {blocked['topic']} --partition {blocked['partition']}"
+        settings.out.note(f"hint: readers wait for open transactions: oncelog transactions explain {where}")
+
+
+def _member_rows(group: GroupDescription) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": group.group_id,
+            "member": member.member_id,
+            "client": member.client_id,
+            "host": member.client_host,
+            "partitions": [str(where) for where in member.partitions],
+            "instance": member.group_instance_id,
+            "state": group.state,
+            "assignor": group.protocol_name,
+        }
+        for member in group.members
+    ]
+
+
+async def _describe(admin: Admin, name: str) -> GroupDescription | None:
+    """None where nobody knows it, or it is of a kind that has no classic description."""
+    try:
+        return (await admin.describe_groups([name]))[name]
+    except GroupIdNotFound:
+        return None
+
+
+async def _lag_rows(admin: Admin, name: str) -> list[dict[str, Any]]:
+    positions = await admin.list_consumer_group_offsets(name)
+    group = await _describe(admin, name)
+    if not positions and (group is None or group.state == "Dead"):
+        raise Failed(f"there is no group {name!r}", "`oncelog groups list` shows the known groups")
+    readers = {where: member for member in (group.members if group else ()) for where in member.partitions}
+    existing = await admin.list_topics(include_internal=True)
+    known = [w for w in positions if w.topic in existing and w.partition in existing[w.topic].partitions]
+    bounds = await partition_bounds(admin, known)
+    rows = []
+    for where in sorted(positions):
+        at, reader = positions[where], readers.get(where)
+        row: dict[str, Any] = {"group": name, "topic": where.topic, "partition": where.partition}
+        row |= {"position": at.offset, "lag": None, "blocked": None, "raw_lag": None}
+        row |= {"client": reader.client_id if reader else None, "member": reader.member_id if reader else None}
+        row |= {"metadata": at.metadata, "leader_epoch": at.leader_epoch}
+        if where in bounds:
+            bound = bounds[where]
+            stable, end = bound["last_stable_offset"], bound["high_watermark"]
+            row |= {"last_stable_offset": stable, "high_watermark": end}
+            row |= {
+                "lag": max(0, stable - at.offset),
+                "blocked": max(0, end - max(stable, at.offset)),
+                "raw_lag": max(0, end - at.offset),
+            }
+        rows.append(row)
+    return rows
+
+
+@groups.command("delete", changes=True)
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.pass_obj
+async def delete_groups(settings: Settings, names: tuple[str, ...]) -> None:
+    """Delete groups without members, with their positions."""
+    async with open_admin(settings) as admin:
+        if settings.confirm(f"delete {', '.join(names)}, with all stored positions", names[0]):
+            await each_of(settings, "group", names, "deleted", lambda name: admin.delete_groups([name]))
+
+
+@groups.command("reset-offsets", changes=True)
+@click.argument("name", metavar="GROUP")
+@click.option("--topic", "topic_texts", multiple=True, metavar="TOPIC[:P[,P]]", help="Which; all its own without.")
+@click.option("--to-earliest", is_flag=True, help="To the first record.")
+@click.option("--to-latest", is_flag=True, help="Behind the last record that can be read committed.")
+@click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
+@click.option("--to-time", metavar="ISO", help="To the first record at or after this moment (UTC).")
+@click.option("--shift-by", type=int, help="This many offsets forward, or back where negative.")
+@click.pass_obj
+async def reset_offsets(settings: Settings, /, name: str, topic_texts: tuple[str, ...], **targets: Any) -> None:
+    """Move a group's positions. --dry-run shows where to; the group must have no members."""
+    given = {key: value for key, value in targets.items() if value not in (None, False)}
+    if len(given) != 1:
+        raise click.UsageError("say where to: one of --to-earliest, --to-latest, --to-offset, --to-time, --shift-by")
+    (target, value), out = next(iter(given.items())), settings.out
+    async with open_admin(settings) as admin:
+        before = {where: at.offset for where, at in (await admin.list_consumer_group_offsets(name)).items()}
+        wanted = await partitions_of(admin, topic_texts) if topic_texts else sorted(before)
+        if not wanted:
+            raise Failed(f"group {name!r} has no positions", "name topics with --topic")
+        after = await _targets(admin, wanted, before, target, value)
+        rows = [
+            {"group": name, "topic": w.topic, "partition": w.partition, "from": before.get(w), "to": after[w]}
+            for w in wanted
+        ]
+        group = await _describe(admin, name)
+        if group is not None and group.state not in EMPTY_STATES:
+            raise Failed(f"group {name!r} is {group.state}: it has {len(group.members)} members", "stop them first")
+        if settings.confirm(f"move {len(rows)} positions of group {name}", name):
+            await admin.alter_consumer_group_offsets(name, after)
+    out.rows(columns("group", "topic", "partition", "from", "to"), rows)
+
+
+async def _targets(
+    admin: Admin, wanted: list[TopicPartition], before: dict[TopicPartition, int], target: str, value: Any
+) -> dict[TopicPartition, int]:
+    bounds = await partition_bounds(admin, wanted)
+    if target == "to_earliest":
+        return {where: bounds[where]["log_start"] for where in wanted}
+    if target == "to_latest":
+        return {where: bounds[where]["last_stable_offset"] for where in wanted}
+    if target == "to_time":
+        try:
+            moment = moment_from_text(value)
+        except ValueError as error:
+            raise click.UsageError(f"--to-time {value}: {error}") from error
+        found = await admin.list_offsets(dict.fromkeys(wanted, moment))
+        ends = {where: bounds[where]["last_stable_offset"] for where in wanted}
+        return {where: found[where].offset if found[where].offset >= 0 else ends[where] for where in wanted}
+    offsets = dict.fromkeys(wanted, value) if target == "to_offset" else {}
+    if target == "shift_by":
+        missing = [str(where) for where in wanted if where not in before]
+        if missing:
+            raise Failed(f"no position to shift from: {', '.join(missing)}")
+        offsets = {where: before[where] + value for where in wanted}
+    return {
+        where: min(max(offset, bounds[where]["log_start"]), bounds[where]["high_watermark"])
+        for where, offset in offsets.items()
+    }

@@ -1,0 +1,214 @@
+"""`oncelog produce`: lines of stdin or files as records, outside or inside transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import IO, Any, NamedTuple
+
+import click
+
+from oncelog.cli.byte_chunks import byte_chunks
+from oncelog.cli.clients import open_admin, open_producer
+from oncelog.cli.command import Settings, command
+from oncelog.cli.output import Failed, columns, counted
+from oncelog.cli.transactions.settling import settle
+from oncelog.client.producer.producer import Producer
+from oncelog.client.records import Delivery
+
+UNFINISHED_MAX = 5000
+
+
+class NewRecord(NamedTuple):
+    """A record to send."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+@dataclass
+class Report:
+    """What was sent."""
+
+    topic: str
+    record_count: int = 0
+    transaction_count: int = 0
+    result: str = "sent"
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How records are grouped: `size` per transaction (None: all in one); `aborts`: every transaction is aborted."""
+
+    is_transactional: bool
+    size: int | None
+    aborts: bool
+
+
+@command(name="produce")
+@click.argument("topic")
+@click.argument("files", nargs=-1, type=click.File("rb"))
+@click.option("-K", "--key-separator", metavar="TEXT", help="What stands between key and value on a line.")
+@click.option("-D", "--delimiter", default="\n", metavar="TEXT", help="What ends a record [default: a line break].")
+@click.option("-Z", "--empty-is-null", is_flag=True, help="An empty key or value is null (a value: a tombstone).")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of every record.")
+@click.option("-p", "--partition", type=click.IntRange(0), help="To this partition [default: by key].")
+@click.option("--json", "is_json", is_flag=True, help="Lines are JSON objects, as `consume -o jsonl` writes them.")
+@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@click.option("--transactional-id", metavar="ID", help="Send in transactions.")
+@click.option("--transaction-size", type=click.IntRange(1), help="Records per transaction [default: all in one].")
+@click.option("--abort", "aborts", is_flag=True, help="Abort every transaction instead of committing it.")
+@click.pass_obj
+async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...], **given: Any) -> None:
+    """Send each line of stdin, or of FILES, as a record.
+
+    With --transactional-id in transactions: what fails or is interrupted leaves nothing of its transaction behind.
+    """
+    transactional_id = given["transactional_id"]
+    if transactional_id is None and (given["transaction_size"] or given["aborts"]):
+        raise click.UsageError("--transaction-size and --abort need --transactional-id")
+    read = _reader(given)
+    more: dict[str, Any] = {"compression_type": given["compression"]}
+    if transactional_id is not None:
+        more["transactional_id"] = transactional_id
+    batching = Batching(transactional_id is not None, given["transaction_size"], given["aborts"])
+    report = Report(topic, result="aborted" if batching.aborts else "committed" if transactional_id else "sent")
+    async with open_producer(settings, **more) as producer:
+        delimiter = given["delimiter"].encode().decode("unicode_escape").encode()
+        lines = _lines(files or (sys.stdin.buffer,), delimiter)
+        await _send_all(producer, (read(line) async for line in lines), batching, report)
+    if report.transaction_count:
+        async with open_admin(settings) as admin:
+            await settle(admin, transactional_id)
+    row = {"topic": topic, "records": report.record_count, "transactions": report.transaction_count}
+    row["result"] = report.result
+    if settings.out.is_machine:
+        settings.out.item(columns(*row), row)
+    else:
+        inside = f" in {counted(report.transaction_count, 'transaction')}" if transactional_id else ""
+        settings.out.note(f"{counted(report.record_count, 'record')} {report.result}{inside}")
+
+
+async def _send_all(producer: Producer, records: AsyncIterator[NewRecord], batching: Batching, report: Report) -> None:
+    is_open = False
+    unfinished: list[Delivery] = []
+    async with contextlib.aclosing(_numbered(records)) as numbered:
+        try:
+            async for number, record in numbered:
+                if batching.is_transactional and not is_open:
+                    producer.begin_transaction()
+                    is_open = True
+                unfinished.append(
+                    await producer.send(
+                        report.topic, record.value, record.key, record.headers, record.partition, record.timestamp_ms
+                    )
+                )
+                report.record_count += 1
+                if len(unfinished) >= UNFINISHED_MAX:
+                    await _finish(unfinished)
+                if is_open and batching.size is not None and number % batching.size == 0:
+                    await _end(producer, unfinished, batching, report)
+                    is_open = False
+            if is_open:
+                await _end(producer, unfinished, batching, report)
+                is_open = False
+            await _finish(unfinished)
+        except BaseException:
+            if is_open:
+                await asyncio.shield(producer.abort_transaction())
+            raise
+
+
+async def _numbered(records: AsyncIterator[NewRecord]) -> AsyncGenerator[tuple[int, NewRecord]]:
+    number = 0
+    async for record in records:
+        number += 1
+        yield number, record
+
+
+async def _finish(unfinished: list[Delivery]) -> None:
+    for delivery in unfinished:
+        await delivery
+    unfinished.clear()
+
+
+async def _end(producer: Producer, unfinished: list[Delivery], batching: Batching, report: Report) -> None:
+    await _finish(unfinished)
+    await (producer.abort_transaction() if batching.aborts else producer.commit_transaction())
+    report.transaction_count += 1
+
+
+async def _lines(files: tuple[IO[bytes], ...], delimiter: bytes) -> AsyncIterator[bytes]:
+    """Lines without their ends."""
+    for file in files:
+        rest = b""
+        async for chunk in byte_chunks(file):
+            *whole, rest = (rest + chunk).split(delimiter)
+            for line in whole:
+                yield line
+        if rest:
+            yield rest
+
+
+def _reader(given: dict[str, Any]) -> Callable[[bytes], NewRecord]:
+    headers = tuple((name, value.encode()) for name, value in (_header(text) for text in given["headers"]))
+    separator = given["key_separator"].encode() if given["key_separator"] else None
+    partition, null_where_empty = given["partition"], given["empty_is_null"]
+
+    def plain(line: bytes) -> NewRecord:
+        key: bytes | None = None
+        value: bytes | None = line
+        if separator is not None:
+            head, found, tail = line.partition(separator)
+            if found:
+                key, value = head, tail
+        if null_where_empty:
+            key, value = key or None, value or None
+        return NewRecord(value, key, headers, partition)
+
+    def as_json(line: bytes) -> NewRecord:
+        record = record_from_json(line)
+        return record._replace(
+            headers=record.headers + headers, partition=record.partition if partition is None else partition
+        )
+
+    return as_json if given["is_json"] else plain
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"-H {text!r}: a header is written as NAME=VALUE")
+    return name, value
+
+
+def record_from_json(line: bytes) -> NewRecord:
+    """A record of `consume -o jsonl`; its topic, partition and offset are those of where it was, and are left out."""
+    try:
+        row = json.loads(line)
+        headers = tuple((str(name), _bytes(value)) for name, value in row.get("headers") or ())
+        timestamp_ms = row.get("timestamp_ms")
+        return NewRecord(
+            _bytes(row.get("value")),
+            _bytes(row.get("key")),
+            headers,
+            timestamp_ms=None if timestamp_ms is None or timestamp_ms < 0 else int(timestamp_ms),
+        )
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise Failed(f"a line is no record in JSON: {error}: {line[:80]!r}") from error
+
+
+def _bytes(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return base64.b64decode(value["base64"], validate=True)
+    return value.encode() if isinstance(value, str) else json.dumps(value, ensure_ascii=False).encode()

@@ -1,0 +1,139 @@
+"""`oncelog serve`: a broker as a process of its own.
+
+stdout has one line, `ready HOST:PORT node=1 cluster=ID`, once requests are accepted; logs go to stderr, a line each.
+SIGTERM or SIGINT stops gracefully, a second one at once. What a person got wrong is one line and exit status 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from oncelog.broker.broker import Broker
+from oncelog.broker.config.config import ConfigInvalid, properties_from
+from oncelog.errors import DamagedLog, StorageError
+from oncelog.host.limits import raise_open_files_limit
+from oncelog.host.memory import keep_freed_memory
+from oncelog.host.network import NetworkFailed
+
+DEFAULT_DATA_DIR = "./oncelog-data"
+DEFAULT_LISTEN = "127.0.0.1:9092"
+
+
+def serve_main(
+    *,
+    data_dir: str | None = None,
+    listen: Sequence[str] = (),
+    config_file: str | None = None,
+    config: Sequence[str] = (),
+    ephemeral: bool = False,
+    log_level: str = "info",
+) -> int:
+    """Serve until a signal comes; the exit status. `config` holds "key=value" texts that win over `config_file`."""
+    _log_to_stderr(log_level)
+    raise_open_files_limit()
+    try:
+        values = _config_values(config_file, config)
+        directory = None if ephemeral else data_dir
+        if directory is None and not ephemeral and not {"log.dir", "log.dirs"} & values.keys():
+            directory = DEFAULT_DATA_DIR
+        broker = Broker(directory, values, listen=listen or (DEFAULT_LISTEN,))
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_serve(broker))
+    except (ConfigInvalid, NetworkFailed, StorageError, DamagedLog) as error:
+        return _usage_error(str(error))
+
+
+async def _serve(broker: Broker) -> int:
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[None] = loop.create_future()
+
+    def stop() -> None:
+        if stopped.done():
+            os._exit(1)
+        stopped.set_result(None)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    await broker.start()
+    gc.freeze()  # what was loaded stays: it need not be looked at in every collection
+    print(f"ready {broker.advertised_address} node={broker.node_id} cluster={broker.cluster_id}", flush=True)
+    keep_freed_memory()  # after the greeting: nobody waits for it
+    assert broker.failure is not None
+    await asyncio.wait((stopped, broker.failure), return_when=asyncio.FIRST_COMPLETED)
+    await broker.stop()
+    return 0 if stopped.done() else 1
+
+
+def _config_values(config_file: str | None, pairs: Sequence[str]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    if config_file is not None:
+        try:
+            with open(config_file, encoding="utf-8") as file:
+                values |= properties_from(file.read())
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigInvalid(f"{config_file}: {getattr(error, 'strerror', None) or error}") from error
+        except ConfigInvalid as error:
+            raise ConfigInvalid(f"{config_file}: {error}") from error
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise ConfigInvalid(f"-c {pair!r}: expected KEY=VALUE")
+        values[key.strip()] = value.strip()
+    return values
+
+
+class _OneLine(logging.Formatter):
+    """A record is one line whatever it holds; a traceback follows on lines of its own, bounded."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        head, _, rest = text.partition("\nTraceback ")
+        line = head.replace("\r", "\\r").replace("\n", "\\n")[:2000]
+        return f"{line}\nTraceback {rest[-4000:]}" if rest else line
+
+
+def _log_to_stderr(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    root = logging.getLogger("oncelog")
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    root.propagate = False
+
+
+def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: type[asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _usage_error(message: str) -> int:
+    print(f"oncelog serve: {message}".replace("\n", " "), file=sys.stderr)
+    return 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m oncelog.cli.commands.serve`."""
+    parser = argparse.ArgumentParser(prog="oncelog serve", description="Run a broker.")
+    parser.add_argument("--data-dir", metavar="DIR")
+    parser.add_argument("--listen", metavar="HOST:PORT", action="append", default=[])
+    parser.add_argument("--config", metavar="server.properties", dest="config_file")
+    parser.add_argument("-c", metavar="KEY=VALUE", dest="config", action="append", default=[])
+    parser.add_argument("--ephemeral", action="store_true", help="a temporary directory, removed at exit")
+    parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    options = parser.parse_args(arguments)
+    return serve_main(**vars(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""`oncelog serve` as the root command knows it: the options; the broker itself is imported when it starts."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(name="serve")
+@click.option("--data-dir", metavar="DIR", help="Where the log lives [default: ./oncelog-data].")
+@click.option("--listen", multiple=True, metavar="HOST:PORT", help="Where to accept clients; port 0 picks a free one.")
+@click.option("--config", "config_file", metavar="FILE", help="A server.properties file.")
+@click.option(
+    "-c", "config", multiple=True, metavar="KEY=VALUE", help="One setting by Kafka's name; wins over the file."
+)
+@click.option("--ephemeral", is_flag=True, help="A temporary directory, removed at exit.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+@click.pass_context
+def serve(
+    ctx: click.Context,
+    data_dir: str | None,
+    listen: tuple[str, ...],
+    config_file: str | None,
+    config: tuple[str, ...],
+    ephemeral: bool,
+    log_level: str,
+) -> None:
+    """Run a broker until SIGTERM or Ctrl-C.
+
+    The first line on stdout, `ready HOST:PORT node=1 cluster=ID`, says that it accepts requests. Logs go to stderr.
+    """
+    from oncelog.cli.commands.serve import serve_main
+
+    status = serve_main(
+        data_dir=data_dir,
+        listen=listen,
+        config_file=config_file,
+        config=config,
+        ephemeral=ephemeral,
+        log_level=log_level,
+    )
+    ctx.exit(status)

@@ -1,0 +1,140 @@
+"""`oncelog topics`: list, describe, create, delete, add partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from oncelog.cli.clients import open_admin
+from oncelog.cli.command import Group, Settings
+from oncelog.cli.outcomes import each_of, pairs_of
+from oncelog.cli.output import columns
+from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.topics import NewTopic
+from oncelog.types import TopicPartition
+
+
+@click.group(cls=Group)
+def topics() -> None:
+    """List, describe, create, delete topics; add partitions."""
+
+
+@topics.command("list", watchable=True)
+@click.option("--internal", is_flag=True, help="Internal topics, too.")
+@click.pass_obj
+async def list_topics(settings: Settings, internal: bool) -> None:
+    """All topics."""
+    async with open_admin(settings) as admin:
+        found = await admin.list_topics(include_internal=internal)
+    rows = [
+        {
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            "replication": max((len(p.replica_nodes) for p in topic.partitions.values()), default=0),
+            "internal": topic.is_internal,
+            "topic_id": topic.topic_id.hex(),
+        }
+        for topic in found.values()
+    ]
+    settings.out.rows(
+        columns("topic", "partitions", "replication", "internal", wide=["topic_id"]), rows, empty="there are no topics"
+    )
+
+
+@topics.command("describe", watchable=True)
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.pass_obj
+async def describe_topics(settings: Settings, names: tuple[str, ...]) -> None:
+    """Partitions, their leaders, and how far they can be read.
+
+    \b
+    LOG-START           first offset that is kept
+    LAST-STABLE-OFFSET  read_committed readers get what lies below: everything above is after the first open transaction
+    HIGH-WATERMARK      read_uncommitted readers get what lies below
+    BLOCKED             offsets between the two: held back by open transactions (`oncelog transactions explain`)
+    """
+    async with open_admin(settings) as admin:
+        found = await admin.describe_topics(names)
+        where = [TopicPartition(t.name, index) for t in found.values() for index in sorted(t.partitions)]
+        bounds = await partition_bounds(admin, where)
+    rows = []
+    for topic, partition in where:
+        view = found[topic].partitions[partition]
+        row = {"topic": topic, "partition": partition, "leader": view.leader_id, "leader_epoch": view.leader_epoch}
+        row |= {"replicas": list(view.replica_nodes), "in_sync": list(view.isr_nodes)}
+        row["topic_id"] = found[topic].topic_id.hex()
+        rows.append({**row, **bounds[TopicPartition(topic, partition)]})
+    shown = ["topic", "partition", "leader", "log_start", "last_stable_offset", "high_watermark", "blocked"]
+    settings.out.rows(columns(*shown, wide=["leader_epoch", "replicas", "in_sync", "topic_id"]), rows)
+
+
+async def partition_bounds(admin: Admin, partitions: list[TopicPartition]) -> dict[TopicPartition, dict[str, int]]:
+    """First kept offset, last stable offset, high watermark, and how many offsets lie between the latter two."""
+    starts = await admin.list_offsets(dict.fromkeys(partitions, "earliest"))
+    stable = await admin.list_offsets(dict.fromkeys(partitions, "latest"), isolation_level="read_committed")
+    ends = await admin.list_offsets(dict.fromkeys(partitions, "latest"))
+    return {
+        where: {
+            "log_start": starts[where].offset,
+            "last_stable_offset": stable[where].offset,
+            "high_watermark": ends[where].offset,
+            # Asked one after the other: what was written in between must not look blocked below zero.
+            "blocked": max(0, ends[where].offset - stable[where].offset),
+        }
+        for where in partitions
+    }
+
+
+@topics.command("create", changes=True)
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("-p", "--partitions", type=click.IntRange(1), default=None, help="How many [default: the broker's].")
+@click.option("-r", "--replication-factor", type=click.IntRange(1), default=None, help="[default: the broker's]")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting of the topic.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that exists is fine.")
+@click.pass_obj
+async def create_topics(
+    settings: Settings,
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+) -> None:
+    """Create topics. With --dry-run the broker checks and creates nothing."""
+    values = pairs_of(configs, "settings")
+    async with open_admin(settings) as admin:
+        known = await admin.list_topics(include_internal=True) if if_not_exists else {}
+
+        async def create(name: str) -> None:
+            if name not in known:
+                topic = NewTopic(name, partitions or -1, replication_factor or -1, values)
+                await admin.create_topics([topic], validate_only=settings.dry_run)
+
+        await each_of(settings, "topic", names, "would be created" if settings.dry_run else "created", create)
+
+
+@topics.command("delete", changes=True)
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.pass_obj
+async def delete_topics(settings: Settings, names: tuple[str, ...]) -> None:
+    """Delete topics with all their records."""
+    async with open_admin(settings) as admin:
+        found = await admin.describe_topics(names)
+        counts = ", ".join(f"{topic.name} ({len(topic.partitions)} partitions)" for topic in found.values())
+        if settings.confirm(f"delete {counts}, with all records", names[0]):
+            await each_of(settings, "topic", names, "deleted", lambda name: admin.delete_topics([name]))
+
+
+@topics.command("add-partitions", changes=True)
+@click.argument("name", metavar="TOPIC")
+@click.option("--total", type=click.IntRange(1), required=True, help="How many partitions there shall be.")
+@click.pass_obj
+async def add_partitions(settings: Settings, name: str, total: int) -> None:
+    """Raise a topic's partition count. Keys then go to other partitions than before."""
+
+    async def add(topic: str) -> Any:
+        await admin.create_partitions({topic: total}, validate_only=settings.dry_run)
+
+    async with open_admin(settings) as admin:
+        await each_of(settings, "topic", [name], f"{'would have' if settings.dry_run else 'has'} {total}", add)

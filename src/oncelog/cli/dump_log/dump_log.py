@@ -1,0 +1,73 @@
+"""`oncelog dump-log`: what the files of a log say, and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+import click
+
+from oncelog.cli.command import Settings, command
+from oncelog.cli.dump_log.files import Wanted, items_of, reader_of
+from oncelog.cli.output import EXIT_FAILURE, counted
+
+
+@command(name="dump-log")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
+@click.option("--records/--no-records", default=None, help="Show records [default: only of internal topics, decoded].")
+@click.option("--from-offset", "first_offset", type=int, default=0, help="Leave out batches below this offset.")
+@click.option("--to-offset", "end_offset", type=int, default=2**63 - 1, help="Leave out this offset and what follows.")
+@click.option("--problems-only", is_flag=True, help="Only what is wrong.")
+@click.pass_context
+def dump_log(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    records: bool | None,
+    first_offset: int,
+    end_offset: int,
+    problems_only: bool,
+) -> None:
+    """Decode files of a data directory, of oncelog or of Apache Kafka, without a broker.
+
+    PATHS are segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots, checkpoints, partition
+    directories, or a whole data directory. Records of __transaction_state, __consumer_offsets and __cluster_metadata
+    are decoded. Checksums are verified and indexes compared with their log. Exit status 1 when anything is damaged.
+    """
+    settings = ctx.ensure_object(Settings)
+    out = settings.out
+    wanted = Wanted(records, first_offset, end_offset)
+    problem_count = file_count = 0
+    with out.stream() as emit:
+        for path in _files(paths):
+            file_count += 1
+            is_titled = problems_only
+            for item in items_of(path, wanted):
+                problem_count += item.is_problem
+                if problems_only and not item.is_problem:
+                    continue
+                if not is_titled and out.format in ("table", "wide"):
+                    out.data(f"{path}\n")
+                    is_titled = True
+                emit(item.row, item.line)
+    if problem_count or problems_only:
+        out.note(f"{counted(file_count, 'file')}, {counted(problem_count, 'problem')}")
+    if problem_count:
+        ctx.exit(EXIT_FAILURE)
+
+
+def _files(paths: Sequence[str]) -> Iterator[str]:
+    """The files to read: those named, and of directories those whose names tell a format."""
+    for path in paths:
+        if not os.path.isdir(path):
+            yield path
+            continue
+        for directory, directories, names in os.walk(path):
+            directories.sort(key=_numbered)
+            yield from (
+                found for name in sorted(names) if reader_of(found := os.path.join(directory, name)) is not None
+            )
+
+
+def _numbered(name: str) -> tuple[str, int]:
+    topic, _, partition = name.rpartition("-")
+    return (topic, int(partition)) if partition.isdigit() else (name, 0)

@@ -1,0 +1,400 @@
+"""The files of a data directory as items to print: one object and one line each, damage among them.
+
+Indexes are compared with the log beside them. Nothing is opened for writing, so a running broker is not disturbed; its
+newest batches may look torn, as they are being written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from oncelog.cli.dump_log.records import record_line, record_row
+from oncelog.cli.durations import moment_text
+from oncelog.errors import CorruptBatch, CorruptIndex, StorageError
+from oncelog.log import checkpoint_files, leader_epoch_file, offset_index, time_index
+from oncelog.log.batch_scan import Scan
+from oncelog.log.files import Buffer
+from oncelog.log.producer_snapshot import snapshot_from_bytes
+from oncelog.log.torn_tail import valid_batches
+from oncelog.log.transaction_index import aborted_from_bytes
+from oncelog.wire.record_batch import RecordBatch
+
+_SEARCH_BYTES_MAX = 64 << 20
+
+
+class Item(NamedTuple):
+    """One thing found in a file."""
+
+    row: dict[str, Any]
+    line: str
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether it is damage."""
+        return bool(self.row["kind"] == "problem")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to show. `records`: None means those of internal topics only. Offsets: first inclusive, end exclusive."""
+
+    records: bool | None = None
+    first_offset: int = 0
+    end_offset: int = 2**63 - 1
+
+    def shows_records(self, topic: str) -> bool:
+        """Whether records of this topic are shown."""
+        return topic.startswith("__") if self.records is None else self.records
+
+
+class ReadOnlyFile:
+    """A file that cannot be changed by whoever holds it."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor = descriptor
+        self._path = path
+
+    def read_at(self, position: int, size_bytes: int) -> bytes:
+        """Up to `size_bytes` bytes."""
+        return os.pread(self._descriptor, size_bytes, position)
+
+    def size(self) -> int:
+        """The length in bytes, now."""
+        return os.fstat(self._descriptor).st_size
+
+    def append(self, data: Buffer) -> None:  # noqa: ARG002
+        """Refused."""
+        raise StorageError(f"{self._path} is open for reading only")
+
+    def write_at(self, position: int, data: Buffer) -> None:  # noqa: ARG002
+        """Refused."""
+        self.append(data)
+
+    def truncate(self, size_bytes: int) -> None:  # noqa: ARG002
+        """Refused."""
+        self.append(b"")
+
+    def sync(self) -> None:
+        """Nothing was written."""
+
+    def close(self) -> None:
+        """The descriptor belongs to `opened`."""
+
+
+@contextmanager
+def opened(path: str) -> Iterator[ReadOnlyFile]:
+    """A file open for reading."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield ReadOnlyFile(descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def problem(path: str, text: str, position: int | None = None, **more: Any) -> Item:
+    """Damage, with its place."""
+    where = f"{path} at byte {position}" if position is not None else path
+    row = {"kind": "problem", "file": path, "position": position, "problem": text, **more}
+    return Item(row, f"PROBLEM {where}: {text}")
+
+
+def topic_of(path: str) -> str:
+    """The topic whose partition's directory holds the file; empty where its name does not say."""
+    topic, hyphen, partition = os.path.basename(os.path.dirname(os.path.abspath(path))).rpartition("-")
+    return topic if hyphen and partition.isdigit() else ""
+
+
+def base_offset_of(path: str) -> int:
+    """The offset in the file's name; 0 where there is none."""
+    digits = os.path.basename(path).split(".")[0]
+    return int(digits) if digits.isdigit() else 0
+
+
+def segment_items(path: str, wanted: Wanted) -> Iterator[Item]:
+    """The batches of a segment, then what is wrong with it."""
+    topic = topic_of(path)
+    with opened(path) as file:
+        size_bytes = file.size()
+        scan = Scan(file, 0, size_bytes)
+        next_offset = base_offset_of(path)
+        for batch in scan:
+            if batch.base_offset < next_offset:
+                text = f"offset {batch.base_offset} where {next_offset} or more is due"
+                yield problem(path, text, scan.position)
+            next_offset = batch.end_offset
+            if batch.last_offset < wanted.first_offset or batch.base_offset >= wanted.end_offset:
+                continue
+            yield from _batch_items(path, topic, batch, scan.position, wanted)
+        if scan.problem is not None or scan.position < size_bytes:
+            yield _torn(path, file, scan, size_bytes, next_offset)
+
+
+def _torn(path: str, file: ReadOnlyFile, scan: Scan, size_bytes: int, next_offset: int) -> Item:
+    left = size_bytes - scan.position
+    tail = file.read_at(scan.position, min(left, _SEARCH_BYTES_MAX))
+    reason = scan.problem or f"{left} bytes are no batch"
+    if not any(tail):
+        return problem(path, f"{left} zero bytes behind the last batch (space allocated ahead)", scan.position)
+    behind = valid_batches(tail, next_offset)
+    text = f"{reason}; {left} bytes from here on are not read, offset {next_offset} was due"
+    if behind:
+        text += f"; {len(behind)} whole batches follow, offsets {behind[0][0]}..{behind[-1][1]}"
+    return problem(path, text, scan.position, due_offset=next_offset, size_bytes=left, valid_batches_behind=behind)
+
+
+def _batch_items(path: str, topic: str, batch: RecordBatch, position: int, wanted: Wanted) -> Iterator[Item]:
+    row, line = _batch(path, batch, position)
+    try:
+        records = batch.records()
+    except CorruptBatch as error:
+        yield Item(row, line)
+        yield problem(path, f"the records of batch {batch.base_offset} cannot be read: {error}", position)
+        return
+    if batch.is_control and records:
+        control = record_row(batch, records[0], topic)
+        row |= {"control_type": control["type"], "coordinator_epoch": control.get("coordinator_epoch")}
+        line += f"  {control['type']}"
+    yield Item(row, line)
+    if wanted.shows_records(topic):
+        for record in records:
+            if wanted.first_offset <= record.offset < wanted.end_offset:
+                shown = {"file": path, **record_row(batch, record, topic)}
+                yield Item(shown, record_line(shown))
+
+
+def _batch(path: str, batch: RecordBatch, position: int) -> tuple[dict[str, Any], str]:
+    try:
+        codec = batch.codec.name.lower()
+    except CorruptBatch:
+        codec = "unknown"
+    row = {
+        "kind": "batch",
+        "file": path,
+        "position": position,
+        "size_bytes": batch.size_bytes,
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "record_count": batch.record_count,
+        "leader_epoch": batch.partition_leader_epoch,
+        "codec": codec,
+        "timestamp_type": "LogAppendTime" if batch.timestamp_type else "CreateTime",
+        "max_timestamp_ms": batch.max_timestamp,
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "base_sequence": batch.base_sequence,
+        "last_sequence": batch.last_sequence,
+        "is_transactional": batch.is_transactional,
+        "is_control": batch.is_control,
+        "crc": batch.crc,
+    }
+    kind = "control" if batch.is_control else "transactional" if batch.is_transactional else "plain"
+    parts = [
+        f"batch {batch.base_offset}..{batch.last_offset}",
+        f"at {position}",
+        f"{batch.size_bytes} bytes",
+        f"{batch.record_count} records",
+        kind,
+    ]
+    if batch.producer_id >= 0:
+        parts.append(f"producer {batch.producer_id}:{batch.producer_epoch} sequence {batch.base_sequence}")
+    if codec != "none":
+        parts.append(codec)
+    parts += [f"leader epoch {batch.partition_leader_epoch}", moment_text(batch.max_timestamp)]
+    return row, "  ".join(parts)
+
+
+@dataclass
+class LogFacts:
+    """What indexes are compared with: batches by position, and the producers of ABORT markers by offset."""
+
+    size_bytes: int
+    batches: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # position: first, last offset, timestamp
+    aborts: dict[int, int] = field(default_factory=dict)
+    end_offset: int = 0
+
+
+def log_facts(index_path: str) -> LogFacts | None:
+    """Those of the segment an index belongs to; None where it is not there."""
+    path = os.path.splitext(index_path)[0] + ".log"
+    if not os.path.exists(path):
+        return None
+    with opened(path) as file:
+        facts = LogFacts(file.size(), end_offset=base_offset_of(path))
+        scan = Scan(file, 0, facts.size_bytes, check_crc=False)
+        for batch in scan:
+            facts.batches[scan.position] = (batch.base_offset, batch.last_offset, batch.max_timestamp)
+            facts.end_offset = batch.end_offset
+            if batch.is_control and _is_abort(batch):
+                facts.aborts[batch.base_offset] = batch.producer_id
+    return facts
+
+
+def _is_abort(batch: RecordBatch) -> bool:
+    try:
+        marker = batch.end_txn_marker()
+    except CorruptBatch:
+        return False
+    return marker is not None and not marker.commit
+
+
+def offset_index_items(path: str, wanted: Wanted) -> Iterator[Item]:  # noqa: ARG001
+    """Entries of a `.index`, each compared with the log."""
+    facts, base_offset = log_facts(path), base_offset_of(path)
+    data = _without_zeros(_read(path), offset_index.ENTRY_SIZE_BYTES)
+    index = offset_index.OffsetIndex.from_bytes(base_offset, data, facts.size_bytes if facts else 2**62)
+    for relative, position in zip(index.offsets, index.positions, strict=True):
+        offset = relative + base_offset
+        row = {"kind": "offset_index_entry", "file": path, "offset": offset, "position": position}
+        yield Item(row, f"offset {offset}  position {position}")
+        if facts is not None:
+            batch = facts.batches.get(position)
+            if batch is None:
+                yield problem(path, f"offset {offset} points to byte {position}, where no batch begins")
+            elif not batch[0] <= offset <= batch[1]:
+                text = f"offset {offset} points to byte {position}, which holds offsets {batch[0]}..{batch[1]}"
+                yield problem(path, text)
+
+
+def time_index_items(path: str, wanted: Wanted) -> Iterator[Item]:  # noqa: ARG001
+    """Entries of a `.timeindex`, each compared with the log."""
+    facts, base_offset = log_facts(path), base_offset_of(path)
+    data = _without_zeros(_read(path), time_index.ENTRY_SIZE_BYTES)
+    latest = {last: timestamp for _, last, timestamp in facts.batches.values()} if facts else {}
+    index = time_index.TimeIndex.from_bytes(base_offset, data)
+    for timestamp, relative in zip(index.timestamps, index.offsets, strict=True):
+        offset = relative + base_offset
+        row = {"kind": "time_index_entry", "file": path, "timestamp_ms": timestamp, "offset": offset}
+        yield Item(row, f"timestamp {timestamp} {moment_text(timestamp)}  offset {offset}")
+        if facts is not None and offset >= facts.end_offset and facts.batches:
+            yield problem(path, f"offset {offset} lies behind the end of the log, {facts.end_offset}")
+        elif offset in latest and latest[offset] > timestamp:
+            yield problem(path, f"offset {offset} has timestamp {latest[offset]} in the log, {timestamp} here")
+
+
+def transaction_index_items(path: str, wanted: Wanted) -> Iterator[Item]:  # noqa: ARG001
+    """Entries of a `.txnindex`: each names an ABORT marker of the log."""
+    facts = log_facts(path)
+    for entry in aborted_from_bytes(_read(path), base_offset_of(path)):
+        row = {
+            "kind": "aborted_transaction",
+            "file": path,
+            "producer_id": entry.producer_id,
+            "first_offset": entry.first_offset,
+            "last_offset": entry.last_offset,
+            "last_stable_offset": entry.last_stable_offset,
+        }
+        yield Item(
+            row,
+            f"aborted transaction  producer {entry.producer_id}  offsets {entry.first_offset}..{entry.last_offset}"
+            f"  last stable offset {entry.last_stable_offset}",
+        )
+        if facts is not None and facts.aborts.get(entry.last_offset) != entry.producer_id:
+            text = f"the log has no ABORT marker of producer {entry.producer_id} at offset {entry.last_offset}"
+            yield problem(path, text)
+
+
+def snapshot_items(path: str, wanted: Wanted) -> Iterator[Item]:  # noqa: ARG001
+    """Producers of a `.snapshot`."""
+    for entry in snapshot_from_bytes(_read(path)):
+        first_offset = entry.current_txn_first_offset
+        row = {
+            "kind": "producer",
+            "file": path,
+            "producer_id": entry.producer_id,
+            "producer_epoch": entry.producer_epoch,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "last_sequence": entry.last_sequence,
+            "last_offset": entry.last_offset,
+            "offset_delta": entry.offset_delta,
+            "timestamp_ms": entry.timestamp,
+            "current_transaction_first_offset": first_offset if first_offset >= 0 else None,
+        }
+        is_open = f"  open transaction from {first_offset}" if first_offset >= 0 else ""
+        yield Item(
+            row,
+            f"producer {entry.producer_id}:{entry.producer_epoch}  last sequence {entry.last_sequence}"
+            f"  last offset {entry.last_offset}  coordinator epoch {entry.coordinator_epoch}"
+            f"  {moment_text(entry.timestamp)}{is_open}",
+        )
+
+
+def leader_epoch_items(path: str, wanted: Wanted) -> Iterator[Item]:  # noqa: ARG001
+    """Entries of a `leader-epoch-checkpoint`."""
+    for leader_epoch, start_offset in leader_epoch_file.LeaderEpochs.from_bytes(_read(path)).entries:
+        row = {"kind": "leader_epoch", "file": path, "leader_epoch": leader_epoch, "start_offset": start_offset}
+        yield Item(row, f"leader epoch {leader_epoch}  from offset {start_offset}")
+
+
+def checkpoint_items(path: str, wanted: Wanted) -> Iterator[Item]:  # noqa: ARG001
+    """Entries of an offset checkpoint."""
+    data = _read(path)
+    # Apache Kafka makes these files empty and fills them at its first checkpoint.
+    for where, offset in (checkpoint_files.offsets_from_bytes(data) if data else {}).items():
+        row = {
+            "kind": "checkpoint",
+            "file": path,
+            "topic": where.topic,
+            "partition": where.partition,
+            "offset": offset,
+        }
+        yield Item(row, f"{where}  offset {offset}")
+
+
+def partition_metadata_items(path: str, wanted: Wanted) -> Iterator[Item]:  # noqa: ARG001
+    """The topic id in `partition.metadata`."""
+    topic_id = checkpoint_files.partition_metadata_from_bytes(_read(path)).hex()
+    yield Item({"kind": "partition_metadata", "file": path, "topic_id": topic_id}, f"topic id {topic_id}")
+
+
+Reader = Callable[[str, Wanted], Iterator[Item]]
+BY_SUFFIX: dict[str, Reader] = {
+    ".log": segment_items,
+    ".torn": segment_items,
+    ".index": offset_index_items,
+    ".timeindex": time_index_items,
+    ".txnindex": transaction_index_items,
+    ".snapshot": snapshot_items,
+}
+BY_NAME: dict[str, Reader] = {
+    leader_epoch_file.FILE_NAME: leader_epoch_items,
+    checkpoint_files.PARTITION_METADATA: partition_metadata_items,
+    checkpoint_files.RECOVERY_POINTS: checkpoint_items,
+    checkpoint_files.HIGH_WATERMARKS: checkpoint_items,
+    checkpoint_files.LOG_START_OFFSETS: checkpoint_items,
+}
+
+
+def reader_of(path: str) -> Reader | None:
+    """Who reads a file of this name."""
+    name = os.path.basename(path)
+    return BY_NAME.get(name) or BY_SUFFIX.get(os.path.splitext(name)[1])
+
+
+def items_of(path: str, wanted: Wanted) -> Iterator[Item]:
+    """Everything in one file; damage of any kind becomes an item, never an exception."""
+    reader = reader_of(path)
+    if reader is None:
+        yield problem(path, "no file of a log: its name tells no format")
+        return
+    try:
+        yield from reader(path, wanted)
+    except (CorruptIndex, CorruptBatch) as error:
+        yield problem(path, str(error))
+    except OSError as error:
+        yield problem(path, f"cannot be read: {error.strerror or error}")
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _without_zeros(data: bytes, entry_size_bytes: int) -> bytes:
+    """Apache Kafka allocates index files ahead while a segment is active: zeros to the end are no entries."""
+    used = len(data.rstrip(b"\0"))
+    kept = -(-used // entry_size_bytes) * entry_size_bytes
+    return data[:kept] if len(data) % entry_size_bytes == 0 else data

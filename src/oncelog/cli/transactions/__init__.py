@@ -1,0 +1,1 @@
+"""`oncelog transactions` and the drop-in `kafka-transactions`."""

@@ -1,0 +1,226 @@
+"""`oncelog transactions explain`: who holds a partition's last stable offset, why, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from oncelog.cli.clients import open_admin
+from oncelog.cli.command import Command, Settings
+from oncelog.cli.commands.topics import partition_bounds
+from oncelog.cli.durations import duration_text
+from oncelog.cli.output import EXIT_FOUND, counted
+from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.transaction_listing import (
+    NEVER_MS,
+    HangingTransaction,
+    ProducerDescription,
+    TransactionDescription,
+)
+from oncelog.errors import ErrorCode, error_for
+from oncelog.host.clock import RealClock
+from oncelog.types import TopicPartition
+
+MARKERS_LATE_MS = 30_000
+ANY_AGE_MS = -(2**62)  # clocks differ: even what seems to come from the future is looked at
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The transaction that holds a partition's last stable offset."""
+
+    where: TopicPartition
+    bounds: dict[str, int]
+    producer: ProducerDescription
+    behind: list[ProducerDescription]
+    owner: TransactionDescription | None
+    hanging: HangingTransaction | None
+    now_ms: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why it is open, and the command that ends it (empty: nothing is to be done)."""
+
+    kind: str
+    why: str
+    advice: str
+    repair: str = ""
+
+
+@click.command("explain", cls=Command, watchable=True)
+@click.option("--topic", help="Only this topic [default: all, internal ones too].")
+@click.option("--partition", type=click.IntRange(0), help="Only this partition; needs --topic.")
+@click.option("--group", help="Only partitions of which this consumer group has a position.")
+@click.option("--exit-code", is_flag=True, help="Exit status 3 when readers are held back anywhere.")
+@click.pass_context
+async def explain(
+    ctx: click.Context, topic: str | None, partition: int | None, group: str | None, exit_code: bool
+) -> None:
+    """Who holds back readers of committed records: which transaction, whose, why, and what to do.
+
+    A read_committed reader stops at a partition's last stable offset: where its first open transaction begins.
+    """
+    settings = ctx.ensure_object(Settings)
+    if partition is not None and topic is None:
+        raise click.UsageError("--partition needs --topic")
+    async with open_admin(settings) as admin:
+        where = await _partitions(admin, topic, partition, group)
+        holders = await _holders(admin, where)
+    with settings.out.stream() as emit:
+        for holder in holders:
+            verdict = judge(settings, holder)
+            emit(_row(holder, verdict), _text(holder, verdict))
+    if not holders:
+        settings.out.note(f"nothing is held back: no open transactions on {counted(len(where), 'partition')}")
+    elif exit_code:
+        ctx.exit(EXIT_FOUND)
+
+
+async def _partitions(
+    admin: Admin, topic: str | None, partition: int | None, group: str | None
+) -> list[TopicPartition]:
+    topics = await (admin.describe_topics([topic]) if topic else admin.list_topics(include_internal=True))
+    where = [TopicPartition(view.name, number) for view in topics.values() for number in sorted(view.partitions)]
+    if partition is not None:
+        where = [at for at in where if at.partition == partition]
+        if not where:
+            raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partition {partition}")
+    if group is not None:
+        positions = await admin.list_consumer_group_offsets(group)
+        where = [at for at in where if at in positions]
+    return where
+
+
+async def _holders(admin: Admin, where: list[TopicPartition]) -> list[Holder]:
+    """The first open transaction of each partition that has one."""
+    producers = await admin.describe_producers(where)
+    opened = {
+        at: sorted((p for p in producers[at] if p.transaction_start_offset is not None), key=_start) for at in where
+    }
+    blocked = [at for at in where if opened[at]]
+    if not blocked:
+        return []
+    bounds = await partition_bounds(admin, blocked)
+    owners = await _owners(admin, {opened[at][0].producer_id for at in blocked})
+    hanging: dict[tuple[TopicPartition, int], HangingTransaction] = {}
+    for topic in dict.fromkeys(at.topic for at in blocked):
+        for found in await admin.find_hanging_transactions(topic=topic, max_transaction_timeout_ms=ANY_AGE_MS):
+            hanging[found.topic_partition, found.producer_id] = found
+    now_ms = RealClock().now_ms()
+    return [
+        Holder(
+            at,
+            bounds[at],
+            opened[at][0],
+            opened[at][1:],
+            owners.get(opened[at][0].producer_id),
+            hanging.get((at, opened[at][0].producer_id)),
+            now_ms,
+        )
+        for at in blocked
+    ]
+
+
+def _start(producer: ProducerDescription) -> int:
+    assert producer.transaction_start_offset is not None
+    return producer.transaction_start_offset
+
+
+async def _owners(admin: Admin, producer_ids: set[int]) -> dict[int, TransactionDescription]:
+    """What the coordinators say of these producers; an id that vanishes while we ask is left out."""
+    listed = await admin.list_transactions(producer_ids=sorted(producer_ids))
+    found: dict[int, TransactionDescription] = {}
+    for listing in listed:
+        found[listing.producer_id] = (await admin.describe_transactions([listing.transactional_id]))[
+            listing.transactional_id
+        ]
+    return found
+
+
+def judge(settings: Settings, holder: Holder) -> Verdict:
+    """Why the transaction is open, and what to do."""
+    owner, where = holder.owner, holder.where
+    if holder.hanging is not None or owner is None:
+        reason = holder.hanging.reason if holder.hanging else "no transactional id has this producer id"
+        place = ("--topic", where.topic, "--partition", where.partition, "--start-offset", _start(holder.producer))
+        return Verdict(
+            "hanging",
+            f"hanging: {reason}; no coordinator will ever end it",
+            "end it on this partition (look with --dry-run first)",
+            settings.repair("transactions", "abort", *place),
+        )
+    terminate = settings.repair("transactions", "force-terminate", "--transactional-id", owner.transactional_id)
+    if owner.state != "Ongoing":
+        outcome = "committed" if owner.state == "PrepareCommit" else "aborted"
+        late = (owner.duration_ms or 0) > MARKERS_LATE_MS
+        advice = "look at the logs of coordinator and leader: the marker should be here by now" if late else "wait"
+        return Verdict("ending", f"{outcome} already; its marker is on the way to this partition", advice)
+    if owner.timeout_ms == NEVER_MS:
+        state = f"{owner.producer_id}:{owner.producer_epoch}"
+        identity = ("--transactional-id", owner.transactional_id, "--state", state)
+        return Verdict(
+            "two-phase",
+            "in two-phase commit: it has no timeout and waits for whoever decides about it",
+            "let its application recover; else look up what its database decided, and add --commit or --abort",
+            settings.repair("transactions", "complete", *identity),
+        )
+    remaining = owner.remaining_ms or 0
+    when = f"in {duration_text(remaining)}" if remaining > 0 else "at its next look"
+    return Verdict(
+        "in progress",
+        f"in progress; the coordinator aborts it {when} (timeout {duration_text(owner.timeout_ms)})",
+        "wait, or abort it everywhere and fence its producer",
+        terminate,
+    )
+
+
+def _row(holder: Holder, verdict: Verdict) -> dict[str, Any]:
+    owner, producer = holder.owner, holder.producer
+    return {
+        "topic": holder.where.topic,
+        "partition": holder.where.partition,
+        **{key: holder.bounds[key] for key in ("last_stable_offset", "high_watermark", "blocked")},
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+        "start_offset": producer.transaction_start_offset,
+        "last_timestamp_ms": producer.last_timestamp_ms,
+        "quiet_ms": max(0, holder.now_ms - producer.last_timestamp_ms),
+        "transactional_id": owner.transactional_id if owner else None,
+        "coordinator": owner.coordinator_id if owner else None,
+        "state": owner.state if owner else None,
+        "duration_ms": owner.duration_ms if owner else None,
+        "open_behind": len(holder.behind),
+        "verdict": verdict.kind,
+        "why": verdict.why,
+        "advice": verdict.advice,
+        "repair": verdict.repair or None,
+    }
+
+
+def _text(holder: Holder, verdict: Verdict) -> str:
+    owner, producer, bounds = holder.owner, holder.producer, holder.bounds
+    quiet = duration_text(max(0, holder.now_ms - producer.last_timestamp_ms))
+    identity = f"{producer.producer_id}:{producer.producer_epoch}"
+    are = "is" if bounds["blocked"] == 1 else "are"
+    held = f"{counted(bounds['blocked'], 'offset')} up to {bounds['high_watermark']} {are} held back"
+    lines = [
+        f"{holder.where}: read_committed readers wait at offset {bounds['last_stable_offset']}; {held}",
+        f"  by    producer {identity}, open since offset {_start(producer)}, last record {quiet} ago",
+    ]
+    if owner is not None:
+        lasting = f" for {duration_text(owner.duration_ms)}" if owner.duration_ms is not None else ""
+        lines.append(
+            f"  id    {owner.transactional_id}: {owner.state}{lasting} at producer epoch {owner.producer_epoch}, "
+            f"coordinator {owner.coordinator_id}"
+        )
+    lines.append(f"  why   {verdict.why}")
+    lines.append(f"  do    {verdict.advice}")
+    if verdict.repair:
+        lines.append(f"        {verdict.repair}")
+    if holder.behind:
+        later = ", ".join(f"{p.producer_id}:{p.producer_epoch} at {p.transaction_start_offset}" for p in holder.behind)
+        lines.append(f"  also  {len(holder.behind)} more behind it: {later}")
+    return "\n".join(lines)

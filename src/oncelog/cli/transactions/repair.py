@@ -1,0 +1,220 @@
+"""`oncelog transactions abort | force-terminate | complete`: three ways to end a transaction, each for its own case.
+
+Each says first what it will do, asks, and does nothing with --dry-run. KIP-664: a transaction that its coordinator still
+owns is not aborted on one partition, since the rest could commit: that would tear it apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from oncelog.cli.clients import open_admin, open_producer
+from oncelog.cli.command import Command, Settings
+from oncelog.cli.commands.topics import partition_bounds
+from oncelog.cli.durations import duration_text
+from oncelog.cli.output import Failed, columns
+from oncelog.cli.partitions import partitions_of
+from oncelog.cli.transactions.explain import ANY_AGE_MS
+from oncelog.cli.transactions.settling import settle
+from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription
+from oncelog.errors import (
+    IllegalState,
+    InvalidPidMapping,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    ProducerFenced,
+    UnsupportedVersion,
+)
+from oncelog.types import PreparedTxnState, TopicPartition
+
+
+@click.command("abort", cls=Command, changes=True)
+@click.option("--topic", required=True)
+@click.option("--partition", type=click.IntRange(0), required=True)
+@click.option("--start-offset", type=click.IntRange(0), help="Where the transaction begins on this partition.")
+@click.option("--producer-id", type=int, help="With the two below, instead of --start-offset (for old brokers).")
+@click.option("--producer-epoch", type=int)
+@click.option("--coordinator-epoch", type=int)
+@click.option("--force", is_flag=True, help="Even where a coordinator still owns it: tears the transaction apart.")
+@click.pass_obj
+async def abort(
+    settings: Settings,
+    topic: str,
+    partition: int,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+    force: bool,
+) -> None:
+    """End a hanging transaction on one partition, by an ABORT marker.
+
+    Only for transactions that no coordinator owns (`find-hanging`, `explain`). For one that is only slow or left
+    behind use `force-terminate`; for a prepared one `complete`.
+    """
+    ids = {"producer_id": producer_id, "producer_epoch": producer_epoch, "coordinator_epoch": coordinator_epoch}
+    given = {key: value for key, value in ids.items() if value is not None}
+    if (start_offset is None) != (len(given) == 3) or (start_offset is not None and given):
+        raise click.UsageError(
+            "say which transaction: --start-offset, or all of --producer-id, --producer-epoch, --coordinator-epoch"
+        )
+    async with open_admin(settings) as admin:
+        (where,) = await partitions_of(admin, [f"{topic}:{partition}"])
+        producer = await _open_producer_at(admin, where, start_offset, producer_id)
+        owner = await _owner_of(admin, producer.producer_id)
+        owned = await _is_owned(admin, where, producer)
+        text = await _abort_text(admin, where, producer, owner, owned=owned)
+        if owned and not force:
+            settings.out.note(text)
+            assert owner is not None
+            way = settings.repair("transactions", "force-terminate", "--transactional-id", owner.transactional_id)
+            raise Failed(
+                f"refused: its coordinator still owns this transaction ({owner.transactional_id})", f"use {way}"
+            )
+        if not settings.confirm(text, str(where)):
+            return
+        arguments: dict[str, Any] = {"start_offset": start_offset} if start_offset is not None else given
+        try:
+            await admin.abort_transaction(where, **arguments, force=force)
+        except IllegalState as error:
+            raise Failed(str(error)) from error
+    row = {"topic": topic, "partition": partition, "producer_id": producer.producer_id}
+    row |= {"producer_epoch": producer.producer_epoch, "start_offset": producer.transaction_start_offset}
+    _said(settings, {**row, "result": "aborted"})
+
+
+async def _open_producer_at(
+    admin: Admin, where: TopicPartition, start_offset: int | None, producer_id: int | None
+) -> ProducerDescription:
+    producers = (await admin.describe_producers([where]))[where]
+    opened = [p for p in producers if p.transaction_start_offset is not None]
+    for producer in opened:
+        if producer.transaction_start_offset == start_offset or producer.producer_id == producer_id:
+            return producer
+    known = ", ".join(str(p.transaction_start_offset) for p in opened)
+    what = f"starts at offset {start_offset}" if start_offset is not None else f"is of producer {producer_id}"
+    raise Failed(f"no open transaction of {where} {what}", f"open ones start at {known}" if opened else "none is open")
+
+
+async def _owner_of(admin: Admin, producer_id: int) -> TransactionDescription | None:
+    for listing in await admin.list_transactions(producer_ids=[producer_id]):
+        return (await admin.describe_transactions([listing.transactional_id]))[listing.transactional_id]
+    return None
+
+
+async def _is_owned(admin: Admin, where: TopicPartition, producer: ProducerDescription) -> bool:
+    """Whether a coordinator will end it: it is not among the hanging ones, however young."""
+    found = await admin.find_hanging_transactions(
+        topic=where.topic, partition=where.partition, max_transaction_timeout_ms=ANY_AGE_MS
+    )
+    return all(each.producer_id != producer.producer_id for each in found)
+
+
+async def _abort_text(
+    admin: Admin,
+    where: TopicPartition,
+    producer: ProducerDescription,
+    owner: TransactionDescription | None,
+    *,
+    owned: bool,
+) -> str:
+    bounds = (await partition_bounds(admin, [where]))[where]
+    leader = (await admin.describe_topics([where.topic]))[where.topic].partitions[where.partition].leader_id
+    if owner is None:
+        opinion = "knows no such producer: the transaction is hanging"
+    else:
+        relation = "owns this transaction" if owned else "does not own this transaction any more: it is hanging"
+        opinion = f"{owner.transactional_id} is {owner.state} at epoch {owner.producer_epoch}, {relation}"
+    return (
+        f"write an ABORT marker for producer {producer.producer_id}:{producer.producer_epoch} on {where} (leader {leader})\n"
+        f"  its transaction began at offset {producer.transaction_start_offset}; its records stay hidden for ever\n"
+        f"  {bounds['blocked']} offsets up to {bounds['high_watermark']} are held back by the first open transaction\n"
+        f"  coordinator: {opinion}"
+    )
+
+
+@click.command("force-terminate", cls=Command, changes=True)
+@click.option("--transactional-id", required=True)
+@click.pass_obj
+async def force_terminate(settings: Settings, transactional_id: str) -> None:
+    """Abort a transactional id's open transaction on all its partitions and fence its producer.
+
+    Also ends a prepared (two-phase) transaction: if its database has committed, the two then disagree.
+    """
+    async with open_admin(settings) as admin:
+        found = (await admin.describe_transactions([transactional_id]))[transactional_id]
+        if found.state == "Ongoing":
+            what = f"abort its transaction, open for {duration_text(found.duration_ms)}, on {_listed(found)}"
+        else:
+            what = f"fence its producer; its state is {found.state}, no transaction is open to abort"
+        producer = f"producer {found.producer_id}:{found.producer_epoch}"
+        if not settings.confirm(f"{transactional_id} ({producer}): {what}", transactional_id):
+            return
+        await admin.force_terminate_transaction(transactional_id)
+        await settle(admin, transactional_id)
+    result = "aborted" if found.state == "Ongoing" else "fenced"
+    _said(settings, {"transactional_id": transactional_id, "producer_id": found.producer_id, "result": result})
+
+
+def _listed(found: TransactionDescription) -> str:
+    shown = ", ".join(str(where) for where in found.partitions[:5])
+    more = len(found.partitions) - 5
+    return (shown or "no partitions") + (f" and {more} more" if more > 0 else "")
+
+
+@click.command("complete", cls=Command, changes=True)
+@click.option("--transactional-id", required=True)
+@click.option("--state", "state_text", required=True, metavar="PRODUCER-ID:EPOCH", help="What prepare gave, as stored.")
+@click.option("--commit/--abort", "commit", default=None, help="What was decided.")
+@click.pass_obj
+async def complete(settings: Settings, transactional_id: str, state_text: str, commit: bool | None) -> None:
+    """End a prepared or left-behind transaction as it was decided elsewhere (two-phase commit, KIP-939).
+
+    Nothing happens unless the open transaction is the one of --state. Repeating it is harmless.
+    """
+    if commit is None:
+        raise click.UsageError("say what was decided: --commit or --abort")
+    try:
+        state = PreparedTxnState(state_text)
+    except ValueError as error:
+        raise click.UsageError(f"--state {state_text}: {error}") from error
+    if state.is_none:
+        raise click.UsageError("--state is empty: nothing was prepared, so there is nothing to complete")
+    async with open_admin(settings) as admin:
+        found = (await admin.describe_transactions([transactional_id]))[transactional_id]
+        what = f"{'commit' if commit else 'abort'} transaction {state} of {transactional_id}"
+        described = f"it is {found.state}, producer {found.producer_id}:{found.producer_epoch}, {_listed(found)}"
+        if not settings.confirm(f"{what}; {described}", transactional_id):
+            return
+        try:
+            await admin.end_transaction(transactional_id, state, commit)
+        except (ProducerFenced, InvalidProducerEpoch):
+            await _complete_kept(settings, transactional_id, state, commit=commit)
+        except InvalidPidMapping as error:
+            raise Failed(f"{transactional_id} has no transaction {state}: {described}") from error
+        except InvalidTxnState as error:
+            raise Failed(f"transaction {state} of {transactional_id} is over, and not that way: {described}") from error
+        await settle(admin, transactional_id)
+    result = "committed" if commit else "aborted"
+    _said(settings, {"transactional_id": transactional_id, "state": str(state), "result": result})
+
+
+async def _complete_kept(settings: Settings, transactional_id: str, state: PreparedTxnState, *, commit: bool) -> None:
+    """Somebody initialised the id since and kept the transaction: take it over, and end it if it is the one meant."""
+    more = {"transactional_id": transactional_id, "transaction_two_phase_commit_enable": True}
+    try:
+        async with open_producer(settings, **more, keep_prepared_txn=True) as producer:
+            kept = producer.prepared_state
+            if kept != state:
+                text = f"its open transaction is {kept}" if not kept.is_none else "it has no open transaction"
+                raise Failed(f"{transactional_id} was initialised since {state}: {text}")
+            await producer.complete_transaction(state if commit else PreparedTxnState(""))
+    except UnsupportedVersion as error:
+        raise Failed(f"{transactional_id} was initialised since {state}; this broker keeps no transactions") from error
+
+
+def _said(settings: Settings, row: dict[str, Any]) -> None:
+    settings.out.rows(columns(*row), [row])

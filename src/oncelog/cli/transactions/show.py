@@ -1,0 +1,214 @@
+"""`oncelog transactions`: see them. Explaining and ending them is in the files beside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from oncelog.cli.clients import open_admin
+from oncelog.cli.command import Group, Settings
+from oncelog.cli.durations import DURATION
+from oncelog.cli.output import EXIT_FOUND, Column, columns
+from oncelog.cli.partitions import partitions_of
+from oncelog.cli.transactions.explain import explain
+from oncelog.cli.transactions.in_doubt import in_doubt
+from oncelog.cli.transactions.repair import abort, complete, force_terminate
+from oncelog.client.admin.transaction_listing import NEVER_MS, HangingTransaction, TransactionDescription
+
+STATES = [
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+    "Dead",
+]
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+@click.group(cls=Group)
+def transactions() -> None:
+    """See, explain and mend transactions.
+
+    \b
+    transactional id    the name a producer gives itself
+    producer id, epoch  the number its coordinator gave it; a higher epoch fences lower ones
+    coordinator         the broker that decides; coordinator epoch: how often that office changed hands
+    last stable offset  read_committed readers get what lies below: the first open transaction holds it
+
+    \b
+    Three ways to end a transaction that does not end by itself:
+      complete         a prepared one (two-phase commit), as its database decided (in-doubt asks the database itself)
+      force-terminate  a transactional id's: aborted everywhere, its producer fenced
+      abort            one that no coordinator owns ("hanging"), on one partition
+    """
+
+
+@transactions.command("list", watchable=True)
+@click.option("--state", "states", multiple=True, type=click.Choice(STATES, case_sensitive=False), help="Only these.")
+@click.option("--producer-id", "producer_ids", multiple=True, type=int, help="Only of these producer ids.")
+@click.option("--open-longer-than", type=DURATION, help="Only transactions that have been open for longer.")
+@click.option("--pattern", metavar="REGEX", help="Only ids that match as a whole.")
+@click.option("--exit-code", is_flag=True, help="Exit status 3 when there is any.")
+@click.pass_context
+async def list_transactions(
+    ctx: click.Context,
+    states: tuple[str, ...],
+    producer_ids: tuple[int, ...],
+    open_longer_than: int | None,
+    pattern: str | None,
+    exit_code: bool,
+) -> None:
+    """Transactional ids of all coordinators."""
+    settings = ctx.ensure_object(Settings)
+    if open_longer_than is not None and not states:
+        states = OPEN_STATES  # the brokers' filter counts from the last start, of transactions that are over as well
+    async with open_admin(settings) as admin:
+        found = await admin.list_transactions(
+            states=states, producer_ids=producer_ids, duration_ms=open_longer_than, pattern=pattern
+        )
+    rows = [
+        {
+            "transactional_id": each.transactional_id,
+            "coordinator": each.coordinator_id,
+            "producer_id": each.producer_id,
+            "state": each.state,
+        }
+        for each in found
+    ]
+    settings.out.rows(
+        columns("transactional_id", "coordinator", "producer_id", "state"), rows, empty="no transactional ids"
+    )
+    if rows and exit_code:
+        ctx.exit(EXIT_FOUND)
+
+
+def transaction_row(found: TransactionDescription) -> dict[str, Any]:
+    """A described transaction; a two-phase one has no timeout."""
+    return {
+        "transactional_id": found.transactional_id,
+        "coordinator": found.coordinator_id,
+        "state": found.state,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "timeout_ms": None if found.timeout_ms == NEVER_MS else found.timeout_ms,
+        "two_phase": found.timeout_ms == NEVER_MS,
+        "start_time_ms": found.start_ms if found.start_ms >= 0 else None,
+        "duration_ms": found.duration_ms,
+        "remaining_ms": found.remaining_ms,
+        "partitions": [str(where) for where in found.partitions],
+    }
+
+
+@transactions.command("describe", watchable=True)
+@click.argument("names", nargs=-1, metavar="TRANSACTIONAL-ID...")
+@click.option("--transactional-id", "more_names", multiple=True, help="The same, in Apache's spelling.")
+@click.pass_obj
+async def describe_transactions(settings: Settings, names: tuple[str, ...], more_names: tuple[str, ...]) -> None:
+    """State, producer, timeout and partitions of transactional ids."""
+    wanted = [*names, *more_names]
+    if not wanted:
+        raise click.UsageError("say which transactional id")
+    async with open_admin(settings) as admin:
+        found = await admin.describe_transactions(wanted)
+    rows = [transaction_row(found[name]) for name in wanted]
+    shown = columns(*rows[0])
+    if len(rows) == 1:
+        settings.out.item(shown, rows[0])
+    else:
+        settings.out.rows(shown, rows)
+
+
+@transactions.command("describe-producers", watchable=True)
+@click.option("--topic", required=True)
+@click.option("--partition", type=click.IntRange(0), help="[default: all]")
+@click.option("--broker-id", type=int, help="Ask this replica instead of the leader.")
+@click.option("--open", "only_open", is_flag=True, help="Only producers with an open transaction.")
+@click.pass_obj
+async def describe_producers(
+    settings: Settings, topic: str, partition: int | None, broker_id: int | None, only_open: bool
+) -> None:
+    """What a partition's leader remembers of its producers, open transactions among it."""
+    async with open_admin(settings) as admin:
+        where = await partitions_of(admin, [topic if partition is None else f"{topic}:{partition}"])
+        found = await admin.describe_producers(where, broker_id=broker_id)
+    rows = [
+        {
+            "topic": at.topic,
+            "partition": at.partition,
+            "producer_id": each.producer_id,
+            "producer_epoch": each.producer_epoch,
+            "coordinator_epoch": each.coordinator_epoch,
+            "last_sequence": each.last_sequence,
+            "last_timestamp_ms": each.last_timestamp_ms,
+            "transaction_start_offset": each.transaction_start_offset,
+        }
+        for at in where
+        for each in found[at]
+        if not only_open or each.transaction_start_offset is not None
+    ]
+    shown = ["topic", "partition", "producer_id", "producer_epoch", "coordinator_epoch", "last_sequence"]
+    settings.out.rows(
+        columns(*shown, "last_timestamp_ms", "transaction_start_offset"), rows, empty="no producers are remembered"
+    )
+
+
+def hanging_row(settings: Settings, found: HangingTransaction) -> dict[str, Any]:
+    """A hanging transaction with the command that ends it."""
+    topic, partition = found.topic_partition
+    place = ("--topic", topic, "--partition", partition, "--start-offset", found.start_offset)
+    return {
+        "topic": topic,
+        "partition": partition,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "coordinator_epoch": found.coordinator_epoch,
+        "start_offset": found.start_offset,
+        "last_timestamp_ms": found.last_timestamp_ms,
+        "duration_ms": found.duration_ms,
+        "transactional_id": found.transactional_id,
+        "reason": found.reason,
+        "repair": settings.repair("transactions", "abort", *place),
+    }
+
+
+@transactions.command("find-hanging", watchable=True)
+@click.option("--topic", help="Only of this topic [default: all, internal ones too].")
+@click.option("--partition", type=click.IntRange(0), help="Only this partition; needs --topic.")
+@click.option("--broker-id", type=int, help="Only partitions led by this broker.")
+@click.option(
+    "--max-transaction-timeout",
+    "timeout",
+    type=DURATION,
+    default=900_000,
+    help="Only what was quiet for longer [default: 15m, the broker's default limit].",
+)
+@click.option("--exit-code", is_flag=True, help="Exit status 3 when there is any.")
+@click.pass_context
+async def find_hanging(
+    ctx: click.Context, topic: str | None, partition: int | None, broker_id: int | None, timeout: int, exit_code: bool
+) -> None:
+    """Transactions that are open on a partition and that no coordinator will end (KIP-664).
+
+    Each row names the command that ends it: look with --dry-run first.
+    """
+    settings = ctx.ensure_object(Settings)
+    if partition is not None and topic is None:
+        raise click.UsageError("--partition needs --topic")
+    async with open_admin(settings) as admin:
+        found = await admin.find_hanging_transactions(
+            topic=topic, partition=partition, broker_id=broker_id, max_transaction_timeout_ms=timeout
+        )
+    rows = [hanging_row(settings, each) for each in found]
+    names = ["topic", "partition", "producer_id", "producer_epoch", "start_offset", "last_timestamp_ms", "duration_ms"]
+    wide = columns(wide=["coordinator_epoch", "transactional_id", "reason"])
+    settings.out.rows([*columns(*names), *wide, Column("repair")], rows, empty="no hanging transactions")
+    if rows and exit_code:
+        ctx.exit(EXIT_FOUND)
+
+
+for _command in (explain, abort, force_terminate, complete, in_doubt):
+    transactions.add_command(_command)

@@ -1,0 +1,49 @@
+"""The admin client: topics, configurations, groups, and everything about transactions.
+
+Use it as `async with Admin(bootstrap_servers=...)`. Each call works against Apache Kafka 4 as well.
+"""
+
+from __future__ import annotations
+
+from oncelog.client.admin.acls import Acl, AclFilter, AdminAcls
+from oncelog.client.admin.clients import AdminClients, Quotas, ScramCredential
+from oncelog.client.admin.configs import AdminConfigs, ConfigEntry, ConfigResource
+from oncelog.client.admin.groups import AdminGroups, GroupDescription, GroupListing, GroupMember
+from oncelog.client.admin.hanging import AdminHanging
+from oncelog.client.admin.nodes import AdminNodes, LogDirectory, QuorumDescription, QuorumVoter
+from oncelog.client.admin.session import ClusterDescription, Features
+from oncelog.client.admin.topics import NewTopic
+from oncelog.client.admin.transaction_listing import (
+    HangingTransaction,
+    ProducerDescription,
+    TransactionDescription,
+    TransactionListing,
+)
+
+
+class Admin(AdminHanging, AdminConfigs, AdminGroups, AdminAcls, AdminClients, AdminNodes):
+    """Everything an operator can do; keyword arguments are Kafka's admin keys in snake case."""
+
+
+__all__ = [
+    "Acl",
+    "AclFilter",
+    "Admin",
+    "ClusterDescription",
+    "ConfigEntry",
+    "ConfigResource",
+    "Features",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
+    "HangingTransaction",
+    "LogDirectory",
+    "NewTopic",
+    "ProducerDescription",
+    "QuorumDescription",
+    "QuorumVoter",
+    "Quotas",
+    "ScramCredential",
+    "TransactionDescription",
+    "TransactionListing",
+]

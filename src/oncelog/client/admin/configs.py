@@ -1,0 +1,160 @@
+"""Configurations of topics, brokers and groups, and feature levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from oncelog.client.admin.session import AdminSession
+from oncelog.errors import ErrorCode, error_for
+from oncelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from oncelog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from oncelog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+_KINDS = {
+    "topic": TOPIC,
+    "broker": BROKER,
+    "broker-logger": BROKER_LOGGER,
+    "client-metrics": CLIENT_METRICS,
+    "group": GROUP,
+}
+_OF_ONE_BROKER = ("broker", "broker-logger")
+_KIND_NAMES = {number: name for name, number in _KINDS.items()}
+_SOURCES = {
+    0: "unknown",
+    1: "dynamic topic",
+    2: "dynamic broker",
+    3: "dynamic default broker",
+    4: "static broker",
+    5: "default",
+    6: "dynamic broker logger",
+    7: "client metrics",
+    8: "group",
+}
+_SET, _DELETE = 0, 1
+UPGRADE_TYPES = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
+
+
+class ConfigResource(NamedTuple):
+    """What has a configuration: kind "topic", "broker", "broker-logger", "client-metrics" or "group", and its name."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One key's value (None where it is secret or unset) and where it comes from."""
+
+    name: str
+    value: str | None
+    source: str
+    is_read_only: bool
+    is_sensitive: bool
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody set it."""
+        return self.source == "default"
+
+
+Configs = dict[str, ConfigEntry]
+
+
+class AdminConfigs(AdminSession):
+    """What an admin can do with configurations and features."""
+
+    async def describe_configs(
+        self, resources: Iterable[ConfigResource | tuple[str, str]], *, keys: Iterable[str] | None = None
+    ) -> dict[ConfigResource, Configs]:
+        """All keys (or these) of each resource. Raises the first error."""
+        wanted = [ConfigResource(*resource) for resource in resources]
+        names = None if keys is None else list(keys)
+        found: dict[ConfigResource, Configs] = {}
+        for is_broker in (False, True):
+            # A broker answers for itself only; the others are known everywhere.
+            for resource in [r for r in wanted if (r.kind in _OF_ONE_BROKER and r.name != "") is is_broker]:
+                asked = DescribeConfigsResource(
+                    resource_type=_KINDS[resource.kind], resource_name=resource.name, configuration_keys=names
+                )
+                message = DescribeConfigsRequest(resources=[asked])
+                what = f"describe the configuration of {resource.kind} {resource.name!r}"
+                if is_broker:
+                    response = await self._ask_node(what, self._cluster.node(int(resource.name)), message)
+                else:
+                    response = await self._ask_any(what, message)
+                found[resource] = _entries(response, what)
+        return found
+
+    async def describe_broker_configs(self, broker_id: int | None = None) -> dict[str, str | None]:
+        """A broker's configuration (default: any broker's) as plain text."""
+        node_id = min(self._cluster.view.nodes) if broker_id is None else broker_id
+        resource = ConfigResource("broker", str(node_id))
+        found = (await self.describe_configs([resource]))[resource]
+        return {name: entry.value for name, entry in found.items()}
+
+    async def alter_configs(
+        self,
+        changes: Mapping[ConfigResource | tuple[str, str], Mapping[str, str | None]],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Set keys, or with None put them back to their defaults; other keys stay (KIP-339)."""
+        resources = [
+            AlterConfigsResource(
+                resource_type=_KINDS[kind],
+                resource_name=name,
+                configs=[
+                    AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+                    for key, value in values.items()
+                ],
+            )
+            for (kind, name), values in changes.items()
+        ]
+        what = "alter configurations"
+        message = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
+        response = await self._ask_any(what, message)
+        for each in response.responses:
+            if each.error_code:
+                kind = _KIND_NAMES.get(each.resource_type, str(each.resource_type))
+                raise error_for(each.error_code, f"{kind} {each.resource_name!r}: {each.error_message or what}")
+
+    async def update_features(
+        self, levels: Mapping[str, int], *, upgrade_type: str = "upgrade", validate_only: bool = False
+    ) -> None:
+        """Finalize feature levels (0 disables); upgrade_type "upgrade", "safe_downgrade" or "unsafe_downgrade"."""
+        message = UpdateFeaturesRequest(
+            timeout_ms=self._config.request_timeout_ms,
+            feature_updates=[
+                FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=UPGRADE_TYPES[upgrade_type])
+                for name, level in levels.items()
+            ],
+            validate_only=validate_only,
+        )
+
+        def check(response: Any) -> None:
+            if response.error_code:
+                raise error_for(response.error_code, response.error_message)
+            for result in response.results:
+                if result.error_code:
+                    raise error_for(result.error_code, f"{result.feature}: {result.error_message}")
+
+        await self._ask_controller("update features", message, check)
+
+
+def _entries(response: Any, what: str) -> Configs:
+    result = response.results[0]
+    if result.error_code != ErrorCode.NONE:
+        raise error_for(result.error_code, result.error_message or what)
+    return {
+        each.name: ConfigEntry(
+            each.name, each.value, _SOURCES.get(each.config_source, "unknown"), each.read_only, each.is_sensitive
+        )
+        for each in sorted(result.configs, key=lambda each: each.name)
+    }

@@ -1,0 +1,204 @@
+"""Consumer groups: list, describe, delete, and their committed offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from oncelog.client.admin.session import AdminSession
+from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed, group_key
+from oncelog.core.producer.requests import GroupMetadata, Node
+from oncelog.errors import ErrorCode, MalformedMessage, UnsupportedVersion, error_for
+from oncelog.types import OffsetAndMetadata, TopicPartition
+from oncelog.wire.consumer_protocol import assignment_from_bytes
+from oncelog.wire.messages.consumer_group_describe import Assignment, ConsumerGroupDescribeRequest
+from oncelog.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from oncelog.wire.messages.delete_groups import DeleteGroupsRequest
+from oncelog.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
+from oncelog.wire.messages.list_groups import ListGroupsRequest
+from oncelog.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group in a list; `coordinator_id` is the broker that serves it."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member and what it reads. In a consumer group (KIP-848) also its epoch and what it is to read."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    partitions: tuple[TopicPartition, ...]
+    member_epoch: int | None = None
+    target_partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group; state "Dead" where it does not exist (in brokers that say so). `group_type` is "classic" or "consumer";
+    `protocol_name` is the assignor. Only a consumer group has epochs."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol_name: str
+    coordinator_id: int
+    members: tuple[GroupMember, ...]
+    group_type: str = "classic"
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
+
+
+class AdminGroups(AdminSession):
+    """What an admin can do with groups."""
+
+    async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+        """Groups of all coordinators, filtered by state and type."""
+        wanted = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        found = []
+        for node, response in await self._ask_every_node("list groups", lambda: wanted):
+            for group in response.groups:
+                found.append(
+                    GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type, node.node_id)
+                )
+        return sorted(found, key=lambda group: group.group_id)
+
+    async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+        """State and members, of groups of both protocols. Raises GroupIdNotFound (from Apache Kafka 4 on)."""
+
+        async def ask(node: Node, keys: list[str]) -> list[GroupDescription]:
+            found = await self._describe_consumer_groups(node, keys)
+            rest = [key for key in keys if key not in {each.group_id for each in found}]
+            if rest:
+                response = await self._cluster.request(node, DescribeGroupsRequest(groups=rest))
+                found += [_description(group, node) for group in response.groups]
+            return found
+
+        ids = [group_ids] if isinstance(group_ids, str) else list(group_ids)
+        answers = await self._by_coordinator("describe groups", 0, ids, ask)
+        return {group.group_id: group for answer in answers for group in answer}
+
+    async def _describe_consumer_groups(self, node: Node, keys: list[str]) -> list[GroupDescription]:
+        """Those of KIP-848 among these groups; none where the broker knows no such groups."""
+        try:
+            response = await self._cluster.request(node, ConsumerGroupDescribeRequest(group_ids=keys))
+        except UnsupportedVersion:
+            return []
+        found = []
+        for group in response.groups:
+            if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                continue
+            if group.error_code:
+                raise error_for(group.error_code, f"group {group.group_id!r}")
+            found.append(_consumer_description(group, node))
+        return found
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """Delete groups without members. Raises GroupNotEmpty, GroupIdNotFound."""
+
+        async def ask(node: Node, keys: list[str]) -> None:
+            response = await self._cluster.request(node, DeleteGroupsRequest(groups_names=keys))
+            for result in response.results:
+                if result.error_code:
+                    raise error_for(result.error_code, f"group {result.group_id!r}")
+
+        ids = [group_ids] if isinstance(group_ids, str) else list(group_ids)
+        await self._by_coordinator("delete groups", 0, ids, ask)
+
+    async def list_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Committed positions (default: all); `require_stable` waits for transactions that may change them."""
+        return await fetch_committed(self._cluster, group_id, partitions, require_stable=require_stable)
+
+    async def alter_consumer_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
+    ) -> None:
+        """Set positions of a group without members. Raises UnknownMemberId where it has some."""
+        positions = {tp: OffsetAndMetadata(at) if isinstance(at, int) else at for tp, at in offsets.items()}
+        await commit_offsets(self._cluster, GroupMetadata(group_id), positions)
+
+    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget positions. Raises GroupSubscribedToTopic, GroupIdNotFound."""
+        topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
+        message = OffsetDeleteRequest(
+            group_id=group_id,
+            topics=[OffsetDeleteRequestTopic(name=name, partitions=each) for name, each in topics.items()],
+        )
+        what = f"delete offsets of group {group_id!r}"
+        response = await self._ask_coordinator(what, group_key(group_id), message, error_of=lambda r: int(r.error_code))
+        for topic in response.topics:
+            for each in topic.partitions:
+                if each.error_code:
+                    raise error_for(each.error_code, f"{what}: {topic.name}-{each.partition_index}")
+
+
+def _description(group: DescribedGroup, node: Node) -> GroupDescription:
+    if group.error_code:
+        raise error_for(group.error_code, f"group {group.group_id!r}")
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        group.protocol_type,
+        group.protocol_data,
+        node.node_id,
+        tuple(_member(member) for member in group.members),
+    )
+
+
+def _consumer_description(group: DescribedConsumerGroup, node: Node) -> GroupDescription:
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        "consumer",
+        group.assignor_name,
+        node.node_id,
+        tuple(
+            GroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                _partitions(member.assignment),
+                member.member_epoch,
+                _partitions(member.target_assignment),
+            )
+            for member in group.members
+        ),
+        "consumer",
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
+def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    found = [
+        TopicPartition(each.topic_name, index) for each in assignment.topic_partitions for index in each.partitions
+    ]
+    return tuple(sorted(found))
+
+
+def _member(member: DescribedGroupMember) -> GroupMember:
+    try:
+        partitions = assignment_from_bytes(member.member_assignment).partitions
+    except MalformedMessage:
+        partitions = ()  # not a consumer: a worker of some other kind
+    return GroupMember(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, tuple(sorted(partitions))
+    )

@@ -1,0 +1,197 @@
+"""An admin client's connection to the cluster, and what it asks every broker: the ground of the other admin files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from oncelog.client.backoff import Deadline
+from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
+from oncelog.client.cluster.connection import BrokerVersions
+from oncelog.client.config import AdminConfig, snake_case
+from oncelog.core.producer.requests import CoordinatorKey, Node
+from oncelog.errors import ErrorCode, KafkaError, NotController, error_for
+from oncelog.host.host import Host, real_host
+from oncelog.wire.messages.describe_cluster import DescribeClusterRequest
+from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest
+from oncelog.wire.schema import Struct
+
+log = logging.getLogger("oncelog.client")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Feature levels of the cluster; `features_epoch` grows with each change."""
+
+    finalized: Mapping[str, int]
+    supported: Mapping[str, tuple[int, int]]
+    features_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The cluster as one broker sees it."""
+
+    cluster_id: str
+    controller_id: int
+    nodes: tuple[Node, ...]
+
+
+class AdminSession:
+    """Life and shared questions of an admin client."""
+
+    def __init__(self, *, host: Host | None = None, **config: Any) -> None:
+        self._config = AdminConfig.of(config)
+        self._host = host or real_host()
+        self._cluster = Cluster(self._config, self._host, self._broken)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *, host: Host | None = None, **more: Any) -> Self:
+        """From Kafka's dotted keys; `more` are keyword arguments beside them."""
+        return cls(host=host, **{**snake_case(config), **more})
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Connect. Raises RequestTimedOut."""
+        try:
+            await self._cluster.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+
+    async def stop(self) -> None:
+        """Close."""
+        await self._cluster.close()
+
+    def _broken(self, error: BaseException) -> None:
+        if not isinstance(error, KafkaError):
+            log.error("the admin client met an error of its own", exc_info=error)
+
+    # -- the cluster
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Cluster id, controller and brokers."""
+        response = await self._ask_any("describe the cluster", DescribeClusterRequest())
+        nodes = tuple(Node(b.broker_id, b.host, b.port) for b in sorted(response.brokers, key=lambda b: b.broker_id))
+        return ClusterDescription(response.cluster_id, response.controller_id, nodes)
+
+    async def describe_features(self) -> Features:
+        """Finalized and supported feature levels, asked for anew."""
+
+        async def attempt(_: Deadline) -> BrokerVersions:
+            connection = await self._cluster.connection(self._cluster.any_node())
+            return await connection.refresh_versions(self._config.request_timeout_ms)
+
+        versions = await self._cluster.retry("describe features", attempt)
+        return Features(dict(versions.finalized_features), dict(versions.supported_features), versions.features_epoch)
+
+    # -- asking
+
+    async def _ask_any(self, what: str, message: Struct, *, version_min: int = 0) -> Any:
+        async def attempt(_: Deadline) -> Any:
+            response = await self._cluster.request(None, message, version_min=version_min)
+            _raise_top_level(response, what)
+            return response
+
+        return await self._cluster.retry(what, attempt)
+
+    async def _ask_controller(self, what: str, message: Struct, check: Callable[[Any], None]) -> Any:
+        """Ask the controller; `check` raises what the response says. A controller that moved is looked for again."""
+
+        async def attempt(_: Deadline) -> Any:
+            response = await self._cluster.request(await self._cluster.controller(), message)
+            try:
+                check(response)
+            except NotController:
+                await self._cluster.refresh(())
+                raise
+            return response
+
+        return await self._cluster.retry(what, attempt)
+
+    async def _ask_node(self, what: str, node: Node, message: Struct, *, version_min: int = 0) -> Any:
+        async def attempt(_: Deadline) -> Any:
+            response = await self._cluster.request(node, message, version_min=version_min)
+            _raise_top_level(response, what)
+            return response
+
+        return await self._cluster.retry(what, attempt)
+
+    async def _ask_every_node(
+        self, what: str, message: Callable[[], Struct], *, version_min: int = 0
+    ) -> list[tuple[Node, Any]]:
+        await self._cluster.retry(what, lambda _: self._cluster.refresh(()))
+        nodes = sorted(self._cluster.view.nodes.values())
+        asked = [self._ask_node(what, node, message(), version_min=version_min) for node in nodes]
+        return list(zip(nodes, await asyncio.gather(*asked), strict=True))
+
+    async def _ask_coordinator(
+        self,
+        what: str,
+        key: CoordinatorKey,
+        message: Struct,
+        *,
+        error_of: Callable[[Any], int],
+        version_min: int = 0,
+        version_max: int = VERSION_MAX,
+        timeout_ms: int | None = None,
+    ) -> Any:
+        """Ask the coordinator of a key until its answer is none of the errors that pass by themselves."""
+
+        async def attempt(_: Deadline) -> Any:
+            response = await self._cluster.ask_coordinator(
+                key, message, version_min=version_min, version_max=version_max
+            )
+            code = error_of(response)
+            if code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
+                self._cluster.forget_coordinator(key)
+            if code:
+                raise error_for(code, what)
+            return response
+
+        return await self._cluster.retry(what, attempt, timeout_ms=timeout_ms)
+
+    async def _coordinators(self, key_type: int, keys: Iterable[str]) -> dict[Node, list[str]]:
+        """Keys by the broker that coordinates them."""
+        wanted = list(dict.fromkeys(keys))
+
+        async def attempt(_: Deadline) -> dict[Node, list[str]]:
+            message = FindCoordinatorRequest(key_type=key_type, coordinator_keys=wanted)
+            response = await self._cluster.request(None, message, version_min=4)
+            found: dict[Node, list[str]] = {}
+            for each in response.coordinators:
+                if each.error_code:
+                    raise error_for(each.error_code, f"the coordinator of {each.key!r} was not found")
+                found.setdefault(Node(each.node_id, each.host, each.port), []).append(each.key)
+            return found
+
+        return await self._cluster.retry("find coordinators", attempt) if wanted else {}
+
+    async def _by_coordinator(
+        self, what: str, key_type: int, keys: Iterable[str], ask: Callable[[Node, list[str]], Awaitable[T]]
+    ) -> list[T]:
+        """Ask each coordinator about its keys; all over again where one of them moved."""
+        wanted = list(keys)
+
+        async def attempt(_: Deadline) -> list[T]:
+            nodes = await self._coordinators(key_type, wanted)
+            return list(await asyncio.gather(*(ask(node, mine) for node, mine in nodes.items())))
+
+        return await self._cluster.retry(what, attempt)
+
+
+def _raise_top_level(response: Any, what: str) -> None:
+    code = getattr(response, "error_code", 0)
+    if code:
+        raise error_for(code, getattr(response, "error_message", None) or what)

@@ -1,0 +1,199 @@
+"""Topics: create, delete, list, describe, add partitions, delete records, look up offsets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oncelog.client.admin.session import AdminSession
+from oncelog.client.backoff import Deadline
+from oncelog.client.cluster.offset_lookup import (
+    EARLIEST,
+    LARGEST_TIMESTAMP,
+    LATEST,
+    FoundOffset,
+    by_leader,
+    list_offsets,
+)
+from oncelog.client.cluster.view import TopicView
+from oncelog.core.producer.requests import Node
+from oncelog.errors import ErrorCode, error_for
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from oncelog.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from oncelog.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+SPECIAL_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": LARGEST_TIMESTAMP}
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create; -1 takes the broker's default. `assignments`: partition -> broker ids, instead of counts."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+    assignments: Mapping[int, list[int]] = field(default_factory=dict)
+
+
+Topics = Iterable[NewTopic | str] | Mapping[str, Mapping[str, Any] | int]
+
+
+class AdminTopics(AdminSession):
+    """What an admin can do with topics."""
+
+    async def create_topics(self, topics: Topics, *, validate_only: bool = False) -> dict[str, bytes]:
+        """Create topics: NewTopic values, names, or {name: {"partitions": 4, "configs": {...}}} (or {name: count}).
+
+        Gives their topic ids, once all have leaders. All are tried; then the first error is raised (TopicExists ...).
+        """
+        wanted = [_new_topic(each) for each in (topics.items() if isinstance(topics, Mapping) else topics)]
+        message = CreateTopicsRequest(
+            topics=[_creatable(topic) for topic in wanted],
+            timeout_ms=self._config.request_timeout_ms,
+            validate_only=validate_only,
+        )
+
+        def check(response: Any) -> None:
+            _raise_first((t.name, t.error_code, t.error_message) for t in response.topics)
+
+        response = await self._ask_controller("create topics", message, check)
+        if not validate_only:
+            for topic in wanted:
+                await self._cluster.topic(topic.name, timeout_ms=self._config.default_api_timeout_ms)
+        return {topic.name: bytes(topic.topic_id) for topic in response.topics}
+
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete topics. All are tried; then the first error is raised."""
+        wanted = [names] if isinstance(names, str) else list(names)
+        message = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name) for name in wanted],
+            topic_names=wanted,
+            timeout_ms=self._config.request_timeout_ms,
+        )
+
+        def check(response: Any) -> None:
+            _raise_first((r.name or "", r.error_code, r.error_message) for r in response.responses)
+
+        await self._ask_controller("delete topics", message, check)
+
+    async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
+        """Raise topics' partition counts to these totals."""
+        message = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items()],
+            timeout_ms=self._config.request_timeout_ms,
+            validate_only=validate_only,
+        )
+
+        def check(response: Any) -> None:
+            _raise_first((r.name, r.error_code, r.error_message) for r in response.results)
+
+        await self._ask_controller("create partitions", message, check)
+
+    async def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicView]:
+        """All topics by name."""
+        await self._cluster.retry("list topics", lambda _: self._cluster.refresh(None))
+        topics = self._cluster.view.topics.values()
+        return {t.name: t for t in sorted(topics, key=lambda t: t.name) if include_internal or not t.is_internal}
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicView]:
+        """Ids, partitions, leaders. Raises UnknownTopicOrPartition."""
+        wanted = [names] if isinstance(names, str) else list(names)
+
+        async def attempt(_: Deadline) -> dict[str, TopicView]:
+            await self._cluster.refresh(wanted)
+            found = {}
+            for name in wanted:
+                topic = self._cluster.view.topics.get(name)
+                code = topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if topic is None or code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise _Missing(name)
+                if code:
+                    raise error_for(code, f"topic {name!r}")
+                found[name] = topic
+            return found
+
+        try:
+            return await self._cluster.retry("describe topics", attempt)
+        except _Missing as missing:
+            raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {missing.args[0]!r}") from None
+
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, str | int], *, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, FoundOffset]:
+        """Offsets by "earliest", "latest", "max-timestamp" or a time in ms. Latest of read_committed is the LSO."""
+        times = {tp: SPECIAL_TIMES[at] if isinstance(at, str) else at for tp, at in wanted.items()}
+        return await list_offsets(self._cluster, times, is_read_committed=isolation_level == "read_committed")
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete what lies before these offsets (-1: all that is committed); gives the new first offsets."""
+        found: dict[TopicPartition, int] = {}
+
+        async def ask(node: Node, partitions: list[TopicPartition]) -> None:
+            topics: dict[str, list[DeleteRecordsPartition]] = {}
+            for tp in partitions:
+                at = DeleteRecordsPartition(partition_index=tp.partition, offset=before[tp])
+                topics.setdefault(tp.topic, []).append(at)
+            message = DeleteRecordsRequest(
+                topics=[DeleteRecordsTopic(name=name, partitions=each) for name, each in topics.items()],
+                timeout_ms=self._config.request_timeout_ms,
+            )
+            response = await self._cluster.request(node, message)
+            for topic in response.topics:
+                for each in topic.partitions:
+                    topic_partition = TopicPartition(topic.name, each.partition_index)
+                    if each.error_code:
+                        self._cluster.refresh_soon((topic.name,))
+                        raise error_for(each.error_code, f"delete records of {topic_partition}")
+                    found[topic_partition] = each.low_watermark
+
+        async def attempt(_: Deadline) -> None:
+            nodes = await by_leader(self._cluster, [tp for tp in before if tp not in found])
+            await asyncio.gather(*(ask(node, partitions) for node, partitions in nodes.items()))
+
+        await self._cluster.retry("delete records", attempt)
+        return found
+
+
+class _Missing(Exception):
+    """A topic that does not exist; not worth asking again."""
+
+
+def _new_topic(topic: NewTopic | str | tuple[str, Mapping[str, Any] | int]) -> NewTopic:
+    if isinstance(topic, NewTopic):
+        return topic
+    if isinstance(topic, str):
+        return NewTopic(topic)
+    name, options = topic
+    if isinstance(options, int):
+        return NewTopic(name, options)
+    configs = {key: str(value) for key, value in options.get("configs", {}).items()}
+    return NewTopic(name, **{**options, "configs": configs})
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if topic.assignments else topic.partitions,
+        replication_factor=-1 if topic.assignments else topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in topic.assignments.items()
+        ],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()],
+    )
+
+
+def _raise_first(results: Iterable[tuple[str, int, str | None]]) -> None:
+    for name, code, message in results:
+        if code:
+            raise error_for(code, f"topic {name!r}" + (f": {message}" if message else ""))

@@ -1,0 +1,217 @@
+"""Transactions: list, describe, end, fence, terminate.
+
+Hanging ones are admin_hanging's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from oncelog.client.admin.session import AdminSession
+from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription, TransactionListing
+from oncelog.client.backoff import Deadline
+from oncelog.client.cluster.offset_lookup import by_leader
+from oncelog.core.producer.requests import CoordinatorKey, Node
+from oncelog.errors import ErrorCode, KafkaError, TransactionalIdNotFound, error_for
+from oncelog.types import PreparedTxnState, ProducerIdAndEpoch, TopicPartition
+from oncelog.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from oncelog.wire.messages.describe_transactions import DescribeTransactionsRequest
+from oncelog.wire.messages.end_txn import EndTxnRequest
+from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
+from oncelog.wire.messages.list_transactions import ListTransactionsRequest
+
+TRANSACTION = 1
+DESCRIBED_AT_ONCE = 500
+
+
+class AdminTransactions(AdminSession):
+    """What an admin can do with transactional ids."""
+
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        duration_ms: int | None = None,
+        pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """Transactional ids of all coordinators. `duration_ms`: open for longer; `pattern`: whole-name regex (Java's).
+
+        A state that no broker knows matches nothing.
+        """
+        message = ListTransactionsRequest(
+            state_filters=list(states),
+            producer_id_filters=list(producer_ids),
+            duration_filter=-1 if duration_ms is None else duration_ms,
+            transactional_id_pattern=pattern,
+        )
+        version_min = 2 if pattern else 1 if duration_ms is not None else 0
+        found = [
+            TransactionListing(each.transactional_id, each.producer_id, each.transaction_state, node.node_id)
+            for node, response in await self._ask_every_node(
+                "list transactions", lambda: message, version_min=version_min
+            )
+            for each in response.transaction_states
+        ]
+        return sorted(found, key=lambda each: each.transactional_id)
+
+    async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        """State, producer, timeout and partitions of each id. Raises TransactionalIdNotFound."""
+        ids = [transactional_ids] if isinstance(transactional_ids, str) else list(transactional_ids)
+        found = await self._describe_transactions(ids)
+        for transactional_id in ids:
+            if transactional_id not in found:
+                raise TransactionalIdNotFound(f"transactional id {transactional_id!r}")
+        return found
+
+    async def _describe_transactions(self, ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        """As `describe_transactions`; ids that do not exist are left out."""
+
+        async def ask(node: Node, keys: list[str]) -> list[TransactionDescription]:
+            response = await self._cluster.request(node, DescribeTransactionsRequest(transactional_ids=keys))
+            found = []
+            for each in response.transaction_states:
+                if each.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    continue
+                if each.error_code:
+                    raise error_for(each.error_code, f"describe transactional id {each.transactional_id!r}")
+                partitions = tuple(sorted(TopicPartition(t.topic, p) for t in each.topics for p in t.partitions))
+                found.append(
+                    TransactionDescription(
+                        transactional_id=each.transactional_id,
+                        coordinator_id=node.node_id,
+                        state=each.transaction_state,
+                        producer_id=each.producer_id,
+                        producer_epoch=each.producer_epoch,
+                        timeout_ms=each.transaction_timeout_ms,
+                        start_ms=each.transaction_start_time_ms,
+                        partitions=partitions,
+                        now_ms=self._host.clock.now_ms(),
+                    )
+                )
+            return found
+
+        answers = await self._by_coordinator("describe transactions", TRANSACTION, ids, ask)
+        return {each.transactional_id: each for answer in answers for each in answer}
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
+    ) -> dict[TopicPartition, list[ProducerDescription]]:
+        """What each partition's leader (or this replica) remembers of producers, open transactions among it."""
+        wanted = [TopicPartition(*tp) for tp in partitions]
+        found: dict[TopicPartition, list[ProducerDescription]] = {}
+
+        async def attempt(_: Deadline) -> None:
+            left = [tp for tp in wanted if tp not in found]
+            if broker_id is not None:
+                nodes = {self._cluster.node(broker_id): left}
+            else:
+                nodes = await by_leader(self._cluster, left)
+            parts = [
+                (node, tps[at : at + DESCRIBED_AT_ONCE])
+                for node, tps in nodes.items()
+                for at in range(0, len(tps), DESCRIBED_AT_ONCE)
+            ]
+            try:
+                for answer in await asyncio.gather(*(self._describe_producers(node, tps) for node, tps in parts)):
+                    found.update(answer)
+            except KafkaError:
+                self._cluster.refresh_soon({tp.topic for tp in left})
+                raise
+
+        if wanted:
+            await self._cluster.retry("describe producers", attempt)
+        return found
+
+    async def _describe_producers(
+        self, node: Node, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, list[ProducerDescription]]:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+        message = DescribeProducersRequest(
+            topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
+        )
+        response = await self._cluster.request(node, message)
+        found = {}
+        for topic_response in response.topics:
+            for each in topic_response.partitions:
+                topic_partition = TopicPartition(topic_response.name, each.partition_index)
+                if each.error_code:
+                    raise error_for(each.error_code, f"describe producers of {topic_partition}")
+                found[topic_partition] = [
+                    ProducerDescription(
+                        producer_id=p.producer_id,
+                        producer_epoch=p.producer_epoch,
+                        last_sequence=p.last_sequence,
+                        last_timestamp_ms=p.last_timestamp,
+                        coordinator_epoch=p.coordinator_epoch,
+                        transaction_start_offset=p.current_txn_start_offset
+                        if p.current_txn_start_offset >= 0
+                        else None,
+                    )
+                    for p in sorted(each.active_producers, key=lambda p: p.producer_id)
+                ]
+        return found
+
+    # -- ending
+
+    async def end_transaction(
+        self, transactional_id: str, state: PreparedTxnState, commit: bool, *, timeout_ms: int | None = None
+    ) -> ProducerIdAndEpoch:
+        """End the transaction that another process left open as `state`; repeating it is harmless (KIP-890, EndTxn v5).
+
+        Gives the identity of the next transaction. Raises ProducerFenced where somebody initialised the id since,
+        InvalidTxnState where the transaction was ended the other way, InvalidPidMapping, TransactionalIdNotFound.
+        """
+        if state.is_none:
+            raise ValueError("there is no transaction to end: the state is none")
+        message = EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=state.producer_id,
+            producer_epoch=state.producer_epoch,
+            committed=commit,
+        )
+        response = await self._ask_coordinator(
+            f"{'commit' if commit else 'abort'} transaction {state} of {transactional_id!r}",
+            CoordinatorKey(TRANSACTION, transactional_id),
+            message,
+            error_of=lambda r: int(r.error_code),
+            version_min=5,
+            timeout_ms=timeout_ms,
+        )
+        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+
+    async def fence_producers(
+        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, ProducerIdAndEpoch]:
+        """Fence whoever uses these ids and abort their open transactions; creates ids that do not exist.
+
+        Side effect (Kafka's too): the id's stored timeout becomes `timeout_ms` (default: request_timeout_ms).
+        """
+        ids = [transactional_ids] if isinstance(transactional_ids, str) else list(transactional_ids)
+        stored_ms = self._config.request_timeout_ms if timeout_ms is None else timeout_ms
+        results = await asyncio.gather(*(self._fence(each, stored_ms) for each in ids))
+        return dict(zip(ids, results, strict=True))
+
+    async def _fence(self, transactional_id: str, timeout_ms: int) -> ProducerIdAndEpoch:
+        message = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+        response = await self._ask_coordinator(
+            f"fence {transactional_id!r}",
+            CoordinatorKey(TRANSACTION, transactional_id),
+            message,
+            error_of=lambda r: int(r.error_code),
+        )
+        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+
+    async def force_terminate_transaction(self, transactional_id: str) -> None:
+        """Abort an id's open transaction, also a prepared one, and fence its producer (KIP-939).
+
+        Raises TransactionalIdNotFound; for an id without an open transaction it only fences.
+        """
+        described: Mapping[str, TransactionDescription] = await self.describe_transactions([transactional_id])
+        # The id keeps its timeout; two-phase ones, which have none, get the default until they are initialised again.
+        timeout_ms = described[transactional_id].timeout_ms
+        usual = 0 < timeout_ms < 2**31 - 1
+        await self.fence_producers([transactional_id], timeout_ms=timeout_ms if usual else None)

@@ -1,0 +1,381 @@
+"""A client's way to a cluster: finds brokers, keeps connections and metadata, retries what may be retried.
+
+Everything is bounded: connecting and each request have timeouts, retries end with their caller's deadline. A node has
+one connection per `lane`, so that a Fetch that waits for data holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from oncelog.client.backoff import Backoff, Deadline
+from oncelog.client.cluster.connection import BrokerVersions, Connection
+from oncelog.client.cluster.view import ClusterView, TopicView
+from oncelog.client.config import ClientConfig
+from oncelog.client.traffic import TrafficByBroker
+from oncelog.core.producer.requests import CoordinatorKey, Node
+from oncelog.errors import (
+    CoordinatorNotAvailable,
+    ErrorCode,
+    IllegalState,
+    KafkaError,
+    LeaderNotAvailable,
+    Network,
+    NotController,
+    UnsupportedVersion,
+    error_for,
+)
+from oncelog.host.host import Host
+from oncelog.host.tasks import Tasks
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest
+from oncelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from oncelog.wire.schema import Struct
+
+log = logging.getLogger("oncelog.client")
+
+T = TypeVar("T")
+VERSION_MAX = 32767
+
+
+class Cluster:
+    """Connections, metadata and routing of one client."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        host: Host,
+        on_failure: Callable[[BaseException], None],
+        on_metadata: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.config, self.host, self._on_metadata = config, host, on_metadata
+        self.view = ClusterView()
+        self.versions = BrokerVersions()  # of the broker with the newest features
+        self.tasks = Tasks(on_failure)
+        self.traffic = TrafficByBroker()
+        self.is_closed = False
+        self._bootstrap = [Node(-1 - i, name, port) for i, (name, port) in enumerate(config.bootstrap_addresses())]
+        self._connections: dict[tuple[Node, str], asyncio.Task[Connection]] = {}
+        self._awaited: dict[tuple[Node, str], asyncio.Task[Connection]] = {}
+        self._refused: dict[Node, tuple[float, Backoff]] = {}
+        self._coordinators: dict[CoordinatorKey, Node] = {}
+        self._refresh_task: asyncio.Task[None] | None = None
+        self._soon_task: asyncio.Task[None] | None = None
+        self._refreshed_ms = float("-inf")
+        self._refreshed: frozenset[str] | None = frozenset()  # the topics asked for then; None: all
+        self._wanted: set[str] = set()
+        self._wanted_soon: set[str] = set()
+        self._wants_all = False
+        self._tracked: set[str] = set()
+        self._may_create: set[str] = set()
+
+    # -- life
+
+    async def start(self) -> None:
+        """Reach any bootstrap server. Raises RequestTimedOut naming what was tried."""
+        await self.retry("connect to the cluster", lambda _: self.refresh(()))
+        self.tasks.start(self._keep_fresh(), name="oncelog-metadata")
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self.is_closed = True
+        for task in self._connections.values():
+            if task.done() and not task.cancelled() and task.exception() is None:
+                task.result().close()
+        await self.tasks.close()
+
+    async def _keep_fresh(self) -> None:
+        while True:
+            await asyncio.sleep(self.config.metadata_max_age_ms / 1000)
+            try:
+                await self.refresh(self._tracked)
+            except KafkaError as error:
+                log.warning("metadata could not be refreshed: %s", error)
+
+    def now_ms(self) -> float:
+        """The loop's monotonic milliseconds."""
+        return asyncio.get_running_loop().time() * 1000
+
+    def new_backoff(self) -> Backoff:
+        """The back-off of one call."""
+        return Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, self.host.random)
+
+    async def retry(
+        self, what: str, attempt: Callable[[Deadline], Awaitable[T]], *, timeout_ms: int | None = None
+    ) -> T:
+        """Call `attempt` until it succeeds, fails with an error that is not retriable, or the time is over."""
+        deadline = Deadline(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms, what)
+        backoff = self.new_backoff()
+        last_error: KafkaError | None = None
+        while True:
+            try:
+                async with asyncio.timeout(max(deadline.left_ms, 1) / 1000):
+                    return await attempt(deadline)
+            except TimeoutError:
+                raise deadline.passed(last_error) from last_error
+            except KafkaError as error:
+                if not error.retriable or self.is_closed:
+                    raise
+                last_error = error
+            await deadline.wait(backoff, last_error)
+
+    # -- connections
+
+    async def connection(self, node: Node, lane: str = "") -> Connection:
+        """An open connection to the node. Raises Network or RequestTimedOut."""
+        if self.is_closed:
+            raise IllegalState("this client is closed")
+        key = (node, lane)
+        task = self._connections.get(key)
+        if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed)):
+            task = self.tasks.start(self._connect(node), name=f"oncelog-connect-{node.node_id}")
+            self._connections[key] = task
+        return await asyncio.shield(task)
+
+    def open_connection(self, node: Node, when_open: Callable[[], None], lane: str = "") -> Connection | None:
+        """The connection, if it is open now and not throttled; else `when_open` is called when to ask again."""
+        key = (node, lane)
+        task = self._connections.get(key)
+        if task is not None and task.done() and self._is_connected(node, lane):
+            connection = task.result()
+            return None if connection.is_throttled(when_open) else connection
+        if task is None or task.done():
+            task = self.tasks.start(self._connect(node), name=f"oncelog-connect-{node.node_id}")
+            self._connections[key] = task
+        if self._awaited.get(key) is not task:  # somebody else may have begun to open it
+            self._awaited[key] = task
+            task.add_done_callback(lambda _: when_open())
+        return None
+
+    def ready_connection(self, node: Node, lane: str) -> Connection | None:
+        """The connection, if a request can leave on it at once."""
+        if self.is_closed or not self._is_connected(node, lane):
+            return None
+        connection = self._connections[node, lane].result()
+        return connection if connection.may_write else None
+
+    async def _connect(self, node: Node) -> Connection:
+        loop = asyncio.get_running_loop()
+        not_before, backoff = self._refused.get(node, (0.0, None))
+        if backoff is not None and not_before > loop.time():
+            await asyncio.sleep(not_before - loop.time())
+        timeout_ms = self.config.socket_connection_setup_timeout_ms
+        try:
+            connection = await Connection.open(
+                self.host.network, node.host, node.port, self.config.client_id, timeout_ms, self.traffic.of(node)
+            )
+        except KafkaError:
+            if backoff is None:
+                first_ms, max_ms = self.config.reconnect_backoff_ms, self.config.reconnect_backoff_max_ms
+                backoff = Backoff(first_ms, max_ms, self.host.random)
+            self._refused[node] = (loop.time() + backoff.next_ms() / 1000, backoff)
+            raise
+        self._refused.pop(node, None)
+        if connection.versions.features_epoch >= self.versions.features_epoch:
+            self.versions = connection.versions
+        return connection
+
+    def any_node(self) -> Node:
+        """A broker to ask what every broker knows: one that is connected, else one that has not just refused."""
+        nodes = list(self.view.nodes.values()) or self._bootstrap
+        connected = [n for n in nodes if self._is_connected(n)]
+        if connected:
+            return connected[self.host.random.below(len(connected))]
+        now = asyncio.get_running_loop().time()
+        everywhere = [*nodes, *(n for n in self._bootstrap if n not in nodes)]
+        fresh = [n for n in everywhere if self._refused.get(n, (0.0,))[0] <= now] or everywhere
+        return fresh[self.host.random.below(len(fresh))]
+
+    def _is_connected(self, node: Node, lane: str = "") -> bool:
+        task = self._connections.get((node, lane))
+        return bool(
+            task and task.done() and not task.cancelled() and task.exception() is None and not task.result().is_closed
+        )
+
+    def node(self, node_id: int) -> Node:
+        """A broker by its id. Raises LeaderNotAvailable where it is not known (any more)."""
+        found = self.view.nodes.get(node_id)
+        if found is None:
+            raise LeaderNotAvailable(f"broker {node_id} is not known")
+        return found
+
+    async def request(
+        self,
+        node: Node | None,
+        message: Struct,
+        *,
+        version_min: int = 0,
+        version_max: int = VERSION_MAX,
+        timeout_ms: int | None = None,
+        lane: str = "",
+    ) -> Any:
+        """One request to a node (None: any), one attempt. Raises Network, RequestTimedOut, UnsupportedVersion."""
+        response, _ = await self.request_with_version(
+            node, message, version_min=version_min, version_max=version_max, timeout_ms=timeout_ms, lane=lane
+        )
+        return response
+
+    async def request_with_version(
+        self,
+        node: Node | None,
+        message: Struct,
+        *,
+        version_min: int = 0,
+        version_max: int = VERSION_MAX,
+        timeout_ms: int | None = None,
+        lane: str = "",
+    ) -> tuple[Any, int]:
+        """As `request`; gives the version used as well."""
+        connection = await self.connection(node or self.any_node(), lane)
+        return await connection.request(
+            message,
+            version_min=version_min,
+            version_max=version_max,
+            timeout_ms=self.config.request_timeout_ms if timeout_ms is None else timeout_ms,
+        )
+
+    # -- coordinators and the controller
+
+    async def coordinator(self, key: CoordinatorKey) -> Node:
+        """Who serves a group or transactional id. Raises retriable errors while nobody does."""
+        known = self._coordinators.get(key)
+        if known is not None:
+            return known
+        message = FindCoordinatorRequest(key_type=key.key_type, coordinator_keys=[key.key])
+        response = await self.request(None, message, version_min=4)
+        if not response.coordinators:
+            raise CoordinatorNotAvailable(f"the coordinator of {key.key!r} is not in the answer")
+        found = response.coordinators[0]
+        if found.error_code:
+            raise error_for(found.error_code, f"the coordinator of {key.key!r} was not found")
+        self._coordinators[key] = Node(found.node_id, found.host, found.port)
+        return self._coordinators[key]
+
+    def forget_coordinator(self, key: CoordinatorKey) -> None:
+        """It moved, or does not answer."""
+        self._coordinators.pop(key, None)
+
+    async def ask_coordinator(
+        self, key: CoordinatorKey, message: Struct, *, version_min: int = 0, version_max: int = VERSION_MAX
+    ) -> Any:
+        """One request to a coordinator; one that does not answer is looked for again next time."""
+        node = await self.coordinator(key)
+        try:
+            return await self.request(
+                node, message, version_min=version_min, version_max=version_max, lane="coordinator"
+            )
+        except (Network, CoordinatorNotAvailable):
+            self.forget_coordinator(key)
+            raise
+
+    async def controller(self) -> Node:
+        """The broker that takes changes of topics. Raises NotController (retriable) where none is known."""
+        node = self.view.nodes.get(self.view.controller_id)
+        if node is None:
+            await self.refresh(())
+            node = self.view.nodes.get(self.view.controller_id)
+        if node is None:
+            raise NotController("the cluster has no controller now")
+        return node
+
+    # -- metadata
+
+    def track(self, topics: Iterable[str], *, may_create: bool) -> None:
+        """Keep these topics' metadata fresh."""
+        self._tracked.update(topics)
+        if may_create:
+            self._may_create.update(topics)
+
+    async def refresh(self, topics: Iterable[str] | None) -> None:
+        """Ask for metadata: of these topics and the tracked ones, or of all topics (None). One request at a time."""
+        if topics is None:
+            self._wants_all = True
+        else:
+            self._wanted.update(topics)
+        if self._refresh_task is None or self._refresh_task.done():
+            self._refresh_task = self.tasks.start(self._refresh(), name="oncelog-refresh")
+        await asyncio.shield(self._refresh_task)
+
+    async def _refresh(self) -> None:
+        await asyncio.sleep(0)  # let everybody who wants something now be part of it
+        while True:
+            wanted = None if self._wants_all else self._wanted
+            self._wanted, self._wants_all = set(), False
+            await self._refresh_once(wanted)
+            if not self._wanted and not self._wants_all:
+                return
+
+    async def _refresh_once(self, wanted: set[str] | None) -> None:
+        names = None if wanted is None else sorted(wanted | self._tracked)
+        message = MetadataRequest(
+            topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=bool(names) and self._may_create.issuperset(names or ()),
+        )
+        self._refreshed_ms, self._refreshed = self.now_ms(), None if names is None else frozenset(names)
+        response = await self.request(None, message, version_min=1)
+        if response.error_code:
+            if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:  # KIP-1102
+                self.view.nodes.clear()
+                raise LeaderNotAvailable("the broker asks to begin at the bootstrap servers again")
+            raise error_for(response.error_code, "Metadata")
+        self.view.update(response, is_complete=names is None)
+        self._on_metadata()
+
+    def refresh_soon(self, topics: Iterable[str] = ()) -> None:
+        """Metadata turned out to be old; do not wait for the new. The same is asked for at most once per back-off."""
+        self._wanted_soon.update(topics)
+        if self._soon_task is None or self._soon_task.done():
+            self._soon_task = self.tasks.start(self._refresh_soon(), name="oncelog-refresh-soon")
+
+    async def _refresh_soon(self) -> None:
+        left_ms = self._refreshed_ms + self.config.retry_backoff_ms - self.now_ms()
+        is_known = self._refreshed is None or self._wanted_soon <= self._refreshed
+        if left_ms > 0 and is_known:
+            await asyncio.sleep(left_ms / 1000)
+        wanted, self._wanted_soon = self._wanted_soon, set()
+        await self.refresh(wanted)
+
+    async def topic(self, name: str, *, timeout_ms: int, may_create: bool = False) -> TopicView:
+        """A topic's metadata, waiting until it has a leader somewhere. Raises what the broker says, or RequestTimedOut."""
+        found = self.view.topics.get(name)
+        if found is not None and not found.error_code and found.led_partitions:
+            return found
+        self.track((name,), may_create=may_create)
+
+        async def attempt(_: Deadline) -> TopicView:
+            await self.refresh((name,))
+            topic = self.view.topics.get(name)
+            if topic is None or topic.error_code:
+                raise error_for(topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
+            if not topic.led_partitions:
+                raise LeaderNotAvailable(f"no partition of topic {name!r} has a leader")
+            return topic
+
+        return await self.retry(f"metadata of topic {name!r}", attempt, timeout_ms=timeout_ms)
+
+    async def leader(self, topic_partition: TopicPartition) -> Node:
+        """The partition's leader, from what is known; refreshes where nothing is. Raises retriable errors."""
+        found = self.view.leader_of(topic_partition)
+        if found is None or found.leader_id not in self.view.nodes:
+            await self.refresh((topic_partition.topic,))
+            topic = self.view.topics.get(topic_partition.topic)
+            if topic is not None and topic.error_code:
+                raise error_for(topic.error_code, f"topic {topic_partition.topic!r}")
+            if topic is None or topic_partition.partition not in topic.partitions:
+                raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(topic_partition))
+            found = self.view.leader_of(topic_partition)
+        if found is None:
+            raise LeaderNotAvailable(f"{topic_partition} has no leader now")
+        return self.node(found.leader_id)
+
+    def feature_level(self, name: str) -> int:
+        """The finalized level of a feature, 0 where it is off."""
+        return self.versions.finalized_features.get(name, 0)
+
+    def needs_feature(self, name: str, level: int, what: str) -> None:
+        """Raise UnsupportedVersion where the cluster's level is lower."""
+        if self.feature_level(name) < level:
+            raise UnsupportedVersion(f"{what} needs {name} {level}; this cluster is at {self.feature_level(name)}")

@@ -1,0 +1,448 @@
+"""The consumer: by assignment, by group, or all partitions of its topics; records as objects or as Arrow columns.
+
+With isolation_level="read_committed" it sees committed transactions only. Positions are those of what was handed out,
+so with `async for` a position (and what auto-commit stores) is past a record only when the next one is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from oncelog.client.cluster.cluster import Cluster
+from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST
+from oncelog.client.config import ConsumerConfig, snake_case
+from oncelog.client.consumer.classic_protocol import GroupMembership
+from oncelog.client.consumer.consumer_protocol import ConsumerProtocol
+from oncelog.client.consumer.fetcher import Fetcher
+from oncelog.client.consumer.group import GroupPart, RebalanceListener
+from oncelog.client.consumer.log_bounds import LogBounds
+from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Positions
+from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
+from oncelog.client.metrics import ConsumerMetrics, partition_metrics, report
+from oncelog.client.records import ConsumerRecord
+from oncelog.core.consumer.transaction_order import OrderPosition
+from oncelog.errors import (
+    IllegalState,
+    KafkaError,
+    OffsetOutOfRange,
+    RequestTimedOut,
+    UnknownServer,
+)
+from oncelog.host.host import Host, real_host
+from oncelog.types import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger("oncelog.client")
+
+ARROW_RECORDS_MAX = 100_000
+POLL_TIMEOUT_MS = 1000
+
+
+class Consumer(GroupPart, LogBounds):
+    """Reads records. `async with Consumer("topic", group_id=...)`, then `async for record in consumer`.
+
+    Without group_id it reads all partitions of its topics, or what `assign` says. Keyword arguments are Kafka's consumer
+    keys in snake case. Raises ConfigurationError.
+    """
+
+    def __init__(self, *topics: str, host: Host | None = None, **config: Any) -> None:
+        for topic in topics:
+            _check_topic(topic)
+        self._config = ConsumerConfig.of(config)
+        self._host = host or real_host()
+        self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._fetcher.metadata_came())
+        self._positions = Positions(in_transaction_order=self._config.order == "transaction")
+        self._fetcher = Fetcher(self._cluster, self._config, self._positions, self._host.new_spill)
+        self._membership: GroupMembership | None = None
+        self._protocol: ConsumerProtocol | None = None
+        self._topics: tuple[str, ...] = tuple(topics)
+        self._pattern: re.Pattern[str] | None = None
+        self._listener: RebalanceListener | None = None
+        self._assigned_by_hand = False
+        self._known_counts: dict[str, int] = {}
+        self._is_started = self._is_stopped = False
+        self._next_auto_commit_ms = self._next_look_ms = 0.0
+        self._failure: KafkaError | None = None
+        self._auto_committing: asyncio.Task[None] | None = None
+        self._interceptors = interceptors_of(self._config.interceptor_classes, ConsumerInterceptor)
+        self._delivered_record_count = self._rebalance_count = 0
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *topics: str, host: Host | None = None, **more: Any) -> Self:
+        """From Kafka's dotted keys; `more` are keyword arguments beside them."""
+        return cls(*topics, host=host, **{**snake_case(config), **more})
+
+    # -- life
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Connect. Raises RequestTimedOut."""
+        if self._is_started:
+            raise IllegalState("this consumer was started before")
+        self._is_started = True
+        try:
+            await self._cluster.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+        self._cluster.tasks.start(self._fetcher.run(), name="oncelog-fetcher")
+        if self._config.group_id is not None and not self._assigned_by_hand and (self._topics or self._pattern):
+            self._start_membership()
+        self._next_auto_commit_ms = self._cluster.now_ms() + self._config.auto_commit_interval_ms
+        if self._config.statistics_interval_ms and self._config.stats_cb is not None:
+            reports = report(self._config.statistics_interval_ms, self.metrics, self._config.stats_cb)
+            self._cluster.tasks.start(reports, name="oncelog-statistics")
+
+    async def stop(self, timeout_ms: int | None = None) -> None:
+        """Commit (with enable_auto_commit), leave the group, close; at most `timeout_ms` (default: request_timeout_ms)."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        try:
+            async with asyncio.timeout((self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
+                await self._say_goodbye()
+        except TimeoutError:
+            log.warning("group %r: no answer while the consumer stopped", self._config.group_id)
+        finally:
+            await self._cluster.close()
+            for position in self._positions.by_partition.values():
+                if position.order is not None:
+                    position.order.close()
+            for interceptor in self._interceptors:
+                interceptor.close()
+
+    async def _say_goodbye(self) -> None:
+        if self._is_started and self._config.group_id is not None:
+            if self._config.enable_auto_commit:
+                await self._commit_quietly()
+            await self._leave("the consumer was stopped")
+
+    def _broken(self, error: BaseException) -> None:
+        if isinstance(error, KafkaError):
+            return  # whoever asked was told
+        log.error("the consumer met an error of its own", exc_info=error)
+        self._failure = UnknownServer(f"the consumer met an error of its own: {error!r}")
+        self._fetcher.arrived.set()
+
+    # -- what to read
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read these topics, or those whose whole name matches `pattern`; replaces what was subscribed before.
+
+        With group_protocol="consumer" the broker matches, by RE2; else this consumer does, by Python's `re`.
+        """
+        self._topics = tuple([topics] if isinstance(topics, str) else topics)
+        self._pattern = re.compile(pattern) if pattern is not None else None
+        self._listener = listener or self._listener
+        self._assigned_by_hand = False
+        self._known_counts = {}
+        self._subscription_changed()
+        self._fetcher.arrived.set()
+
+    def unsubscribe(self) -> None:
+        """Read nothing, and leave the group."""
+        self._topics, self._pattern = (), None
+        if self._is_started:
+            self._cluster.tasks.start(self._leave("unsubscribed"), name="oncelog-leave")
+        self._take_by_hand(())
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions, outside the group's management. Partitions that stay keep their position."""
+        if self._is_member:
+            raise IllegalState("this consumer's partitions are assigned by its group")
+        self._take_by_hand(partitions)
+
+    def _take_by_hand(self, partitions: Iterable[TopicPartition]) -> None:
+        self._assigned_by_hand = True
+        self._positions.assign([TopicPartition(*tp) for tp in partitions])
+        self._cluster.track({tp.topic for tp in self._positions.by_partition}, may_create=False)
+        self._fetcher.wake()
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read now."""
+        return set(self._positions.by_partition)
+
+    def subscription(self) -> set[str]:
+        """The subscribed topics."""
+        return set(self._topics)
+
+    # -- reading
+
+    async def poll(self, timeout_ms: int = POLL_TIMEOUT_MS, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Records, as soon as there are any, at most `max_records` (default: max_poll_records).
+
+        Empty when nothing came in time, or when a position moved past records that read_committed hides. Group members
+        must poll within max_poll_interval_ms. Raises OffsetOutOfRange, CorruptRecord, FencedInstanceId ...
+        """
+        limit = self._config.max_poll_records if max_records is None else max_records
+        return await self._poll(timeout_ms, lambda: self._take(limit)) or []
+
+    def _take(self, count_max: int) -> tuple[list[ConsumerRecord], bool]:
+        """Records for the application, past the interceptors; where one of them raises, positions stay."""
+        before = self.current_positions() if self._interceptors else {}
+        taken, moved = self._fetcher.take(count_max)
+        if taken and self._interceptors:
+            given, partitions = len(taken), {record.topic_partition for record in taken}
+            try:
+                for interceptor in self._interceptors:
+                    taken = interceptor.on_consume(taken)
+                if len(taken) > given:
+                    raise IllegalState("an interceptor's on_consume added records")
+            except BaseException:
+                for topic_partition in partitions:
+                    self.seek(topic_partition, before[topic_partition])
+                raise
+        self._delivered_record_count += len(taken)
+        return taken, moved
+
+    async def poll_arrow(
+        self, max_records: int = ARROW_RECORDS_MAX, timeout_ms: int = POLL_TIMEOUT_MS, *, include_headers: bool = True
+    ) -> pa.RecordBatch:
+        """As `poll`, as one Arrow batch with the columns of Spark's Kafka source; no Python object per record."""
+        from oncelog.wire.arrow_records import BatchRange, decode_to_arrow
+
+        parts = await self._poll(timeout_ms, lambda: self._fetcher.take_batches(max_records)) or []
+        ranges = [BatchRange(tp.topic, tp.partition, batch, start, end) for tp, batch, start, end in parts]
+        rows = decode_to_arrow(ranges, include_headers=include_headers, check_crc=False)  # the fetcher did
+        self._delivered_record_count += rows.num_rows
+        return rows
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        while True:
+            records: list[ConsumerRecord] | None = await self._poll(POLL_TIMEOUT_MS, lambda: self._take(1))
+            if records:
+                return records[0]
+
+    async def _poll(self, timeout_ms: int, take: Callable[[], tuple[list[Any], bool]]) -> list[Any] | None:
+        self._check_running()
+        if not isinstance(timeout_ms, int):
+            raise TypeError(f"timeout_ms is in whole milliseconds, not {timeout_ms!r}")
+        if not (self._topics or self._pattern or self._assigned_by_hand):
+            raise IllegalState("there is nothing to read: name topics, subscribe or assign")
+        ends = asyncio.get_running_loop().time() + timeout_ms / 1000
+        self._polled()
+        while True:
+            self._fetcher.arrived.clear()
+            if self._failure is not None:
+                raise self._failure
+            await self._prepare(ends)
+            self._fetcher.raise_error()
+            taken, moved = take()
+            if taken or moved:
+                return taken
+            left = ends - asyncio.get_running_loop().time()
+            if left <= 0:
+                return None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, self._next_chore_s())):
+                    await self._fetcher.arrived.wait()
+
+    def _next_chore_s(self) -> float:
+        """When a waiting poll has something to do besides waiting: topics to look for, offsets to commit."""
+        now_ms, chores_ms = self._cluster.now_ms(), [float(self._config.metadata_max_age_ms)]
+        if any(self._count_of(name) is None for name in self._topics):
+            chores_ms.append(self._next_look_ms - now_ms)
+        if self._config.enable_auto_commit and self._config.group_id is not None:
+            chores_ms.append(self._next_auto_commit_ms - now_ms)
+        return max(min(chores_ms), 10) / 1000
+
+    def _check_running(self) -> None:
+        if not self._is_started or self._is_stopped:
+            raise IllegalState("this consumer is not running: use `async with`, or call start()")
+
+    async def _prepare(self, ends: float) -> None:
+        if self._protocol is not None and not self._assigned_by_hand:
+            await self._reconcile(self._protocol)
+        elif self._membership is not None and not self._assigned_by_hand:
+            await self._take_part(self._membership, ends)
+        elif not self._assigned_by_hand and (self._topics or self._pattern):
+            await self._assign_all()
+        if self._positions.without_offset():
+            left_ms = int((ends - asyncio.get_running_loop().time()) * 1000)
+            try:
+                await self._find_positions(self._positions.without_offset(), timeout_ms=max(left_ms, 1))
+            except RequestTimedOut as error:
+                log.debug("%s", error)  # the next poll goes on with it
+        if self._config.enable_auto_commit and self._config.group_id is not None:
+            self._auto_commit()
+
+    async def _assign_all(self) -> None:
+        """Without a group: every partition of every topic, also those that are added later."""
+        topics = await self._subscribed_topics()
+        if self._may_look_for(topics):
+            await self._partition_counts(topics)
+        counts = {name: count for name in topics if (count := self._count_of(name)) is not None}
+        if counts != self._known_counts:
+            self._known_counts = counts
+            self._cluster.track(topics, may_create=False)
+            self._positions.assign(TopicPartition(t, p) for t, count in counts.items() for p in range(count))
+            self._fetcher.wake()
+
+    async def _subscribed_topics(self) -> list[str]:
+        if self._pattern is None:
+            return list(self._topics)
+        if not self._cluster.view.topics:
+            await self._cluster.refresh(None)
+        pattern, internal = self._pattern, not self._config.exclude_internal_topics
+        found = [t.name for t in self._cluster.view.topics.values() if internal or not t.is_internal]
+        return [name for name in found if pattern.fullmatch(name)]
+
+    async def _partition_counts(self, topics: Sequence[str]) -> Mapping[str, int]:
+        """Partitions of the topics that exist."""
+        self._cluster.track(topics, may_create=self._config.allow_auto_create_topics and self._pattern is None)
+        if any(self._count_of(name) is None for name in topics):
+            await self._cluster.refresh(topics)
+        return {name: count for name in topics if (count := self._count_of(name)) is not None}
+
+    def _count_of(self, topic: str) -> int | None:
+        view = self._cluster.view.topics.get(topic)
+        return len(view.partitions) if view is not None and not view.error_code else None
+
+    def _may_look_for(self, topics: Sequence[str]) -> bool:
+        """Whether to ask (again, not too often) for topics that do not exist yet."""
+        now_ms = self._cluster.now_ms()
+        if now_ms < self._next_look_ms or all(self._count_of(name) is not None for name in topics):
+            return False
+        self._next_look_ms = now_ms + self._config.retry_backoff_max_ms
+        return True
+
+    # -- positions
+
+    async def _find_positions(self, partitions: Sequence[TopicPartition], *, timeout_ms: int | None = None) -> None:
+        unknown = [tp for tp in partitions if self._positions.of(tp).reset_to is None]
+        committed: Mapping[TopicPartition, OffsetAndMetadata] = {}
+        if unknown and self._config.group_id is not None:
+            committed = await self.committed(unknown, timeout_ms=timeout_ms)
+        resets: dict[TopicPartition, int] = {}
+        for topic_partition in partitions:
+            position = self._positions.of(topic_partition)
+            if position.reset_to is not None:
+                resets[topic_partition] = position.reset_to
+            elif topic_partition in committed:
+                stored = committed[topic_partition]
+                position.jump(stored.offset, resume=OrderPosition.from_metadata(stored.metadata))
+            elif self._config.auto_offset_reset == "none":
+                raise OffsetOutOfRange(f"{topic_partition} has no position and auto_offset_reset is none: call seek")
+            else:
+                resets[topic_partition] = RESET_TIMESTAMPS[self._config.auto_offset_reset]
+        versions = {tp: self._positions.of(tp).version for tp in resets}
+        resume = await self._order_at_the_end(resets, timeout_ms)
+        for topic_partition, found in (await self._lookup(resets, timeout_ms=timeout_ms)).items():
+            later = self._positions.by_partition.get(topic_partition)
+            if later is not None and later.version == versions[topic_partition] and later.offset is None:
+                later.jump(found.offset, resume=resume.get(topic_partition))
+        self._fetcher.wake()
+
+    async def _order_at_the_end(
+        self, resets: Mapping[TopicPartition, int], timeout_ms: int | None
+    ) -> dict[TopicPartition, OrderPosition]:
+        """Transaction order from "latest": what is committed from now on, so open transactions are read from their start."""
+        if self._config.order != "transaction":
+            return {}
+        latest = {tp: LATEST for tp, reset_to in resets.items() if reset_to == LATEST}
+        ends = await self._lookup(latest, isolation_level="read_uncommitted", timeout_ms=timeout_ms)
+        return {tp: OrderPosition(found.offset) for tp, found in ends.items()}
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go to `offset` of an assigned partition. Raises IllegalState.
+
+        With order="transaction" a value of `current_positions` or `committed` goes on exactly there; a plain offset
+        begins anew, and of transactions that wrote before it only what lies behind it is handed out.
+        """
+        at = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+        position = self._positions.of(TopicPartition(*partition))
+        position.jump(at.offset, resume=OrderPosition.from_metadata(at.metadata))
+        self._fetcher.wake()
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go to the first record of these partitions (default: all assigned)."""
+        self._reset(partitions, EARLIEST)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go behind the last record (read_committed: to the last stable offset)."""
+        self._reset(partitions, LATEST)
+
+    def _reset(self, partitions: Sequence[TopicPartition], reset_to: int) -> None:
+        for topic_partition in partitions or tuple(self._positions.by_partition):
+            self._positions.of(TopicPartition(*topic_partition)).jump(None, reset_to=reset_to)
+        self._fetcher.wake()
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record of an assigned partition; with order="transaction" the one from which it would be
+        read again (`current_positions` has both numbers)."""
+        topic_partition = TopicPartition(*partition)
+        position = self._positions.of(topic_partition)
+        if position.offset is None:
+            await self._find_positions([topic_partition])
+        assert position.offset is not None
+        return position.offset if position.order is None else position.order.restart_offset
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out nothing of these until `resume`."""
+        for topic_partition in partitions:
+            self._positions.of(TopicPartition(*topic_partition)).is_paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Go on with these."""
+        for topic_partition in partitions:
+            self._positions.of(TopicPartition(*topic_partition)).is_paused = False
+        self._fetcher.wake()
+        self._fetcher.arrived.set()
+
+    def paused(self) -> set[TopicPartition]:
+        """The paused partitions."""
+        return {tp for tp, position in self._positions.by_partition.items() if position.is_paused}
+
+    # -- what is known
+
+    def metrics(self) -> ConsumerMetrics:
+        """What this consumer counted since it was made, and where it stands; asks no broker. See also `stats_cb`."""
+        is_read_committed = self._config.is_read_committed
+        return ConsumerMetrics(
+            client_id=self._config.client_id,
+            group_id=self._config.group_id,
+            delivered_record_count=self._delivered_record_count,
+            fetched_bytes=self._fetcher.fetched_bytes,
+            rebalance_count=self._rebalance_count,
+            partitions=tuple(partition_metrics(self._positions.by_partition, is_read_committed=is_read_committed)),
+            brokers=self._cluster.traffic.snapshot(),
+        )
+
+    async def partitions_for_topic(self, topic: str) -> set[int]:
+        """The partitions of a topic."""
+        timeout_ms = self._config.default_api_timeout_ms
+        return set((await self._cluster.topic(topic, timeout_ms=timeout_ms)).partitions)
+
+    async def topics(self) -> set[str]:
+        """All topics of the cluster that are not internal."""
+        await self._cluster.refresh(None)
+        return {topic.name for topic in self._cluster.view.topics.values() if not topic.is_internal}
+
+
+def _check_topic(topic: object) -> None:
+    """What other clients take first: a list of topics, or a dict of the configuration."""
+    if not isinstance(topic, str):
+        hint = "; a dict of Kafka's keys goes to Consumer.from_config" if isinstance(topic, Mapping) else ""
+        raise TypeError(f"topics are given one by one, as str, not {type(topic).__name__}{hint}")

@@ -1,0 +1,100 @@
+"""Rows of Arrow batches on their way into produce batches: which partition each goes to, and sections that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from oncelog.client.config import ProducerConfig
+from oncelog.core.producer.partitioner import Partitioner
+from oncelog.wire.arrow_records import EncodedRecords, encode_from_arrow, rows_by_partition
+from oncelog.wire.compression import Codec
+from oncelog.wire.record_batch import HEADER_BYTES, build_batch_of_section
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_BYTES_MAX = 1 << 19
+"""Larger than batch_size: rows that are there at once need not wait for one another."""
+
+
+class ArrowSource:
+    """One section of rows that becomes a batch when its sequence is known."""
+
+    def __init__(self, records: EncodedRecords, codec: Codec) -> None:
+        self._records, self._codec = records, codec
+        self.record_count = records.record_count
+        self.size_bytes = HEADER_BYTES + len(records.section)
+
+    def encode(self, *, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool) -> bytearray:
+        """The whole batch."""
+        return build_batch_of_section(
+            **self._records._asdict(),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            is_transactional=is_transactional,
+            codec=self._codec,
+        )
+
+
+def sections(
+    batch: pa.RecordBatch, rows: pa.Array | None, now_ms: int, config: ProducerConfig
+) -> Iterator[ArrowSource]:
+    """The rows as sections, none larger than a request takes; one record that is larger comes alone."""
+    size_bytes_max = min(BATCH_BYTES_MAX, config.max_request_size, config.buffer_memory) - HEADER_BYTES
+    for encoded in encode_from_arrow(batch, timestamp_ms=now_ms, size_bytes_max=size_bytes_max, rows=rows):
+        yield ArrowSource(encoded, config.codec)
+
+
+def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each topic: all go to `topic`, or where it is None each to what its column `topic` says."""
+    import pyarrow.compute as pc
+
+    if topic is not None:
+        yield topic, batch
+        return
+    names = batch.column("topic") if "topic" in batch.schema.names else None
+    if names is None or names.null_count:
+        raise ValueError("say the topic, or give every row one in the column `topic`")
+    for name in pc.unique(names).to_pylist():
+        yield name, batch.filter(pc.equal(names, name))
+
+
+def partitioned_rows(
+    batch: pa.RecordBatch,
+    partition_count: int,
+    partition: int | None,
+    keyless_partition: int,
+    partitioner: Partitioner | None = None,
+) -> list[tuple[int, pa.Array | None]]:
+    """Partitions and the indexes of their rows, in order; None is all rows. `partitioner` None: Java's, compiled."""
+    if not batch.num_rows:
+        return []
+    if partition is not None:
+        return [(partition, None)]
+    if partition_count == 1 and "partition" not in batch.schema.names:
+        return [(0, None)]
+    if partitioner is not None:
+        batch = _with_partitions(batch, partition_count, keyless_partition, partitioner)
+    return list(rows_by_partition(batch, partition_count, keyless_partition=keyless_partition))
+
+
+def _with_partitions(
+    batch: pa.RecordBatch, partition_count: int, keyless_partition: int, partitioner: Partitioner
+) -> pa.RecordBatch:
+    """With a column that says what another partitioner than Java's chooses: a call for each row."""
+    import pyarrow as pa
+
+    keys = batch.column("key").to_pylist() if "key" in batch.schema.names else [None] * batch.num_rows
+    chosen = (partitioner(_key_bytes(key), partition_count) for key in keys)
+    partitions = [keyless_partition if each is None else each for each in chosen]
+    if "partition" in batch.schema.names:
+        said = batch.column("partition").to_pylist()
+        partitions = [mine if each is None else each for each, mine in zip(said, partitions, strict=True)]
+        batch = batch.drop_columns(["partition"])
+    return batch.append_column("partition", pa.array(partitions, pa.int32()))
+
+
+def _key_bytes(key: bytes | str | None) -> bytes | None:
+    return key.encode() if isinstance(key, str) else key

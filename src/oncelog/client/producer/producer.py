@@ -1,0 +1,505 @@
+"""The producer: idempotent by default, transactional with a transactional id, two-phase commit with KIP-939.
+
+`send` gives back pressure and returns once the record is buffered; its result is awaited separately. Errors say what
+may be done: `.retriable` was tried already, `.abortable` wants `abort_transaction`, `.fatal` a new producer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from oncelog.client.cluster.cluster import Cluster
+from oncelog.client.cluster.view import TopicView
+from oncelog.client.config import ProducerConfig, snake_case
+from oncelog.client.interceptors import ProducerInterceptor, ProducerRecord, interceptors_of
+from oncelog.client.metrics import ProducerMetrics, report
+from oncelog.client.producer.sender import Sender
+from oncelog.client.records import Delivery, RecordMetadata
+from oncelog.core.producer.accumulator import AccumulatorConfig, RecordAccumulator
+from oncelog.core.producer.batch import ProducerBatch, record_size_bytes
+from oncelog.core.producer.partitioner import StickyPartitioner
+from oncelog.core.producer.requests import GroupMetadata, PendingResult
+from oncelog.core.producer.states import TransactionState
+from oncelog.core.producer.transaction_manager import TransactionManager, TransactionManagerConfig, again
+from oncelog.errors import IllegalState, InvalidPartitions, KafkaError, RecordTooLarge, RequestTimedOut, UnknownServer
+from oncelog.host.host import Host, real_host
+from oncelog.types import OffsetAndMetadata, PreparedTxnState, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from oncelog.client.producer.arrow_sending import ArrowSource
+
+log = logging.getLogger("oncelog.client")
+
+Headers = Iterable[tuple[str, bytes | None]]
+JAVAS = "murmur2_random"
+_OPEN = (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR)
+
+
+class Producer:
+    """Writes records. Use it as `async with Producer(...)`, or call `start` and `stop`.
+
+    Keyword arguments are Kafka's producer keys in snake case. Raises ConfigurationError for what it does not know.
+    """
+
+    def __init__(self, *, host: Host | None = None, **config: Any) -> None:
+        self._config = ProducerConfig.of(config)
+        self._host = host or real_host()
+        self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._sender.wake())
+        self._manager = TransactionManager(
+            TransactionManagerConfig(
+                transactional_id=self._config.transactional_id,
+                transaction_timeout_ms=self._config.transaction_timeout_ms,
+                two_phase_commit_enable=self._config.transaction_two_phase_commit_enable,
+                retry_backoff_ms=self._config.retry_backoff_ms,
+                retry_backoff_max_ms=self._config.retry_backoff_max_ms,
+            )
+        )
+        self._accumulator = RecordAccumulator(
+            AccumulatorConfig(
+                batch_size_bytes=self._config.batch_size,
+                linger_ms=self._config.linger_ms,
+                buffer_size_bytes=self._config.buffer_memory,
+                delivery_timeout_ms=self._config.delivery_timeout_ms,
+            )
+        )
+        self._sender = Sender(self._cluster, self._config, self._manager, self._accumulator)
+        self._sticky = StickyPartitioner(self._host.random.below, batch_size_bytes=self._config.batch_size)
+        self._interceptors = interceptors_of(self._config.interceptor_classes, ProducerInterceptor)
+        self._is_started = False
+        self._is_stopped = False
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *, host: Host | None = None, **more: Any) -> Self:
+        """From Kafka's dotted keys; `more` are keyword arguments beside them."""
+        return cls(host=host, **{**snake_case(config), **more})
+
+    # -- life
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Connect; with a transactional id also `init_transactions`. Raises RequestTimedOut, ProducerFenced ..."""
+        if self._is_started:
+            raise IllegalState("this producer was started before")
+        self._is_started = True
+        try:
+            await self._cluster.start()
+            self._cluster.tasks.start(self._sender.run(), name="oncelog-sender")
+            if self._config.statistics_interval_ms and self._config.stats_cb is not None:
+                reports = report(self._config.statistics_interval_ms, self.metrics, self._config.stats_cb)
+                self._cluster.tasks.start(reports, name="oncelog-statistics")
+            if self._manager.is_transactional:
+                await self.init_transactions(keep_prepared_txn=self._config.keeps_prepared)
+        except BaseException:
+            await self._close()
+            raise
+
+    async def stop(self, timeout_ms: int | None = None) -> None:
+        """Send what is buffered, abort an open transaction, leave a prepared one prepared, close. Never raises twice.
+
+        What cannot be sent within `timeout_ms` (default: delivery_timeout_ms) fails.
+        """
+        if self._is_stopped:
+            return
+        try:
+            async with asyncio.timeout((self._config.delivery_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
+                await self._finish()
+        except (KafkaError, TimeoutError) as error:
+            log.warning("the producer was stopped with unfinished work: %s", error)
+        finally:
+            await self._close()
+
+    async def _finish(self) -> None:
+        state = self._manager.state
+        if not self._is_started or state is TransactionState.FATAL_ERROR:
+            return
+        if state in _OPEN:
+            await self.abort_transaction()
+        else:
+            await self.flush()
+
+    async def _close(self) -> None:
+        self._is_stopped = True
+        self._sender.end_all(UnknownServer("the producer was stopped"))
+        await self._cluster.close()
+        for interceptor in self._interceptors:
+            interceptor.close()
+
+    def _broken(self, error: BaseException) -> None:
+        if isinstance(error, KafkaError):
+            return  # whoever asked was told
+        log.error("the producer met an error of its own", exc_info=error)
+        self._sender.end_all(UnknownServer(f"the producer met an error of its own: {error!r}"))
+
+    # -- sending
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Buffer one record; waits for metadata and room at most `max_block_ms`. Await the result for its metadata.
+
+        `key` and `value` are bytes or None, or what `key_serializer` and `value_serializer` make bytes of. `partition`
+        None: as `partitioner` says, by Java's hash of the key unless told otherwise, sticky where there is no key.
+        `timestamp_ms` None: now. Raises RecordTooLarge, RequestTimedOut, the error of the transaction, IllegalState,
+        TypeError for what is not bytes, and whatever a serializer raises; nothing was buffered then.
+        """
+        self._check_may_send()
+        if self._interceptors:
+            record_to_send = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
+            for interceptor in self._interceptors:
+                record_to_send = interceptor.on_send(record_to_send)
+            topic, value, key, headers, partition, timestamp_ms = record_to_send
+        key = _as_bytes("key", key, self._config.key_serializer)
+        value = _as_bytes("value", value, self._config.value_serializer)
+        pairs = _header_pairs(headers) if headers else ()
+        size_bytes = record_size_bytes(key, value, pairs)
+        if size_bytes > self._config.max_request_size:
+            limit = self._config.max_request_size
+            raise RecordTooLarge(f"a record of about {size_bytes} bytes is larger than max_request_size={limit}")
+        view = self._cluster.view.topics.get(topic)
+        if view is None or view.error_code or not view.led_partitions:
+            view = await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms, may_create=True)
+        topic_partition = TopicPartition(topic, self._choose_partition(view, key, partition, size_bytes))
+        if not self._accumulator.has_room(size_bytes):
+            await self._wait_for_room(size_bytes)
+        self._check_may_send()
+        if self._manager.is_transactional:
+            self._manager.add_partition(topic_partition)
+        record = (self._host.clock.now_ms() if timestamp_ms is None else timestamp_ms, key, value, pairs)
+        batch, index = self._accumulator.append(topic_partition, record, size_bytes, self._cluster.now_ms())
+        if self._interceptors:
+            Delivery(batch, index, record[0]).add_done_callback(self._acknowledged)
+        if index == 0 or batch.is_closed:
+            self._sender.wake()
+            await asyncio.sleep(0)  # a loop that only sends must let the sender run
+        return Delivery(batch, index, record[0])
+
+    def _acknowledged(self, delivery: Delivery) -> None:
+        for interceptor in self._interceptors:
+            interceptor.on_acknowledgement(delivery.metadata, delivery.error)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """`send`, and wait until the record is acknowledged."""
+        return await (await self.send(topic, value, key, headers, partition, timestamp_ms))
+
+    async def send_many(
+        self, topic: str, records: Iterable[tuple[Any, Any]], *, partition: int | None = None
+    ) -> list[Delivery]:
+        """Buffer (key, value) pairs, in order."""
+        return [await self.send(topic, value, key, partition=partition) for key, value in records]
+
+    async def send_arrow(self, topic: str | None, batch: pa.RecordBatch, *, partition: int | None = None) -> None:
+        """Buffer the rows of an Arrow batch: `value`, and if present `key`, `headers`, `partition`, `timestamp`.
+
+        `topic` None: each row says its own in a column `topic`. No Python object per record is made. Rows of one
+        partition keep their order. Waits for room at most `max_block_ms` each time; errors come with `flush` or the
+        end of the transaction.
+        """
+        from oncelog.client.producer.arrow_sending import by_topic, partitioned_rows, sections
+
+        self._check_may_send()
+        now_ms = self._host.clock.now_ms()
+        for name, part in by_topic(batch, topic):
+            view = await self._cluster.topic(name, timeout_ms=self._config.max_block_ms, may_create=True)
+            keyless = self._sticky.partition(name, view.led_partitions, part.nbytes)
+            rule = None if self._config.partitioner == JAVAS else self._config.choose_partition
+            for index, rows in partitioned_rows(part, len(view.partitions), partition, keyless, rule):
+                topic_partition = TopicPartition(name, self._choose_partition(view, None, index, 0))
+                for source in sections(part, rows, now_ms, self._config):
+                    await self._buffer_section(topic_partition, source)
+
+    async def _buffer_section(self, topic_partition: TopicPartition, source: ArrowSource) -> None:
+        if not self._accumulator.has_room(source.size_bytes):
+            await self._wait_for_room(source.size_bytes)
+        self._check_may_send()
+        if self._manager.is_transactional:
+            self._manager.add_partition(topic_partition)
+        batch = self._accumulator.append_encoded(
+            topic_partition, source, source.record_count, source.size_bytes, self._cluster.now_ms()
+        )
+        batch.on_done.append(self._note_failure)
+        self._sender.wake()
+        await asyncio.sleep(0)
+
+    def _note_failure(self, batch: ProducerBatch) -> None:
+        if isinstance(batch.outcome, KafkaError) and not self._manager.is_transactional:
+            self._unseen_error = batch.outcome
+
+    _unseen_error: KafkaError | None = None
+
+    async def flush(self) -> None:
+        """Wait until everything buffered so far is acknowledged or failed. Raises the transaction's error, if any."""
+        waiting = list(self._accumulator.incomplete())
+        if waiting:
+            self._accumulator.begin_flush()
+            try:
+                self._sender.wake()
+                await _all_ended(waiting)
+            finally:
+                self._accumulator.end_flush()
+        error, self._unseen_error = self._unseen_error, None
+        if error is not None:
+            raise again(error)
+        if self._manager.is_transactional:
+            self._manager.raise_error()
+
+    def purge(self, in_queue: bool = True, in_flight: bool = True) -> int:
+        """Give up records that are not acknowledged, at once: those never sent, those on their way, or both. How many.
+
+        Their deliveries (and callbacks) fail with PurgedInQueue (certainly not stored) or PurgedInFlight (stored or not:
+        nobody knows); rows of `send_arrow` say so at the next `flush`. Nothing is renumbered: the producer goes on under
+        another epoch. An open transaction that lost records so can only be aborted; `abort_transaction` waits until what
+        is on its way was answered or lost. Where there is nothing to give up, nothing changes.
+        """
+        return self._sender.purge(in_queue=in_queue, in_flight=in_flight)
+
+    def send_soon(self) -> None:
+        """What is buffered leaves before its linger_ms are over: now, or when what is on its way has arrived."""
+        on_its_way = next((batch for batch in self._accumulator.incomplete() if batch.attempt_count), None)
+        if on_its_way is None:
+            self._accumulator.close_batches()
+            self._sender.wake()
+        elif not self._sends_soon:
+            self._sends_soon = True
+            on_its_way.on_done.append(self._send_soon_again)
+
+    _sends_soon = False
+
+    def _send_soon_again(self, _: ProducerBatch) -> None:
+        self._sends_soon = False
+        self.send_soon()
+
+    def _check_may_send(self) -> None:
+        if self._is_stopped or not self._is_started:
+            raise IllegalState("this producer is not running: use `async with`, or call start()")
+        if self._manager.is_transactional:
+            self._manager.check_in_transaction("send")
+        else:
+            self._manager.raise_error()
+
+    def _choose_partition(self, view: TopicView, key: bytes | None, partition: int | None, size_bytes: int) -> int:
+        if partition is not None:
+            if partition not in view.partitions:
+                raise InvalidPartitions(f"topic {view.name!r} has no partition {partition}")
+            return partition
+        chosen = self._config.choose_partition(key, len(view.partitions))
+        if chosen is not None:
+            if chosen not in view.partitions:
+                raise InvalidPartitions(f"the partitioner chose {chosen} of topic {view.name!r}, which it has not")
+            return chosen
+        return self._sticky.partition(view.name, view.led_partitions, size_bytes)
+
+    async def _wait_for_room(self, size_bytes: int) -> None:
+        try:
+            async with asyncio.timeout(self._config.max_block_ms / 1000):
+                await self._sender.room_for(size_bytes)
+        except TimeoutError as error:
+            memory, limit = self._config.buffer_memory, self._config.max_block_ms
+            raise RequestTimedOut(
+                f"no room for {size_bytes} bytes in buffer_memory={memory} within max_block_ms={limit}"
+            ) from error
+
+    # -- transactions
+
+    async def init_transactions(self, keep_prepared_txn: bool = False) -> None:
+        """Fence older producers with this transactional id and abort their open transaction, or keep it (KIP-939).
+
+        `start` does this. After a kept transaction only commit, abort and complete are allowed.
+        """
+        self._check_transactional()
+        manager = self._manager
+        if manager.state is TransactionState.PREPARED_TRANSACTION and keep_prepared_txn:
+            return
+        manager.forget_initialization()
+        await self._wait(manager.initialize(keep_prepared_txn=keep_prepared_txn))
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction. Raises IllegalState where one is open, or the producer's fatal error."""
+        self._check_transactional()
+        if self._manager.state is TransactionState.FATAL_ERROR:
+            self._manager.raise_error()
+        self._manager.begin_transaction()
+
+    async def commit_transaction(self) -> None:
+        """Wait for all records, then commit. After RequestTimedOut call it again: the outcome is not known yet."""
+        self._check_transactional()
+        await self._complete(self._manager.begin_commit())
+        self._sender.counts.committed_transaction_count += 1
+
+    async def abort_transaction(self) -> None:
+        """Abort; records that were not sent yet fail. After RequestTimedOut call it again."""
+        self._check_transactional()
+        await self._complete(self._manager.begin_abort())
+        self._sender.counts.aborted_transaction_count += 1
+
+    async def prepare_transaction(self) -> PreparedTxnState:
+        """Flush, then promise to wait for an outside decision (KIP-939). Store the state with that decision."""
+        self._check_transactional()
+        self._manager.check_in_transaction("prepare_transaction")
+        await self.flush()
+        return self._manager.prepare()
+
+    async def complete_transaction(self, state: PreparedTxnState) -> None:
+        """Commit if `state` is the prepared transaction, else abort it; nothing where none was kept."""
+        self._check_transactional()
+        was_prepared = self._manager.prepared_state
+        await self._complete(self._manager.begin_complete(state))
+        if was_prepared == state and not was_prepared.is_none:
+            self._sender.counts.committed_transaction_count += 1
+        elif not was_prepared.is_none:
+            self._sender.counts.aborted_transaction_count += 1
+
+    async def detach_transaction(self) -> PreparedTxnState:
+        """Flush and leave the transaction open: another process ends it with `Admin.end_transaction`.
+
+        The broker's transaction timeout runs on. The state is none where nothing was sent. Needs transaction.version 2.
+        """
+        self._check_transactional()
+        self._manager.check_in_transaction("detach_transaction")
+        await self.flush()
+        return self._manager.suspend()
+
+    @property
+    def prepared_state(self) -> PreparedTxnState:
+        """The prepared (or kept) transaction; none where there is none."""
+        return self._manager.prepared_state
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
+    ) -> None:
+        """Commit positions of a consumer group with the transaction; `group` is `consumer.group_metadata()`."""
+        self._check_transactional()
+        metadata = GroupMetadata(group) if isinstance(group, str) else group
+        positions = {tp: OffsetAndMetadata(at) if isinstance(at, int) else at for tp, at in offsets.items()}
+        await self._wait(self._manager.send_offsets(positions, metadata))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """Commit at the end of the block; abort when it raises. A prepared transaction is left prepared."""
+        self.begin_transaction()
+        try:
+            yield self
+            if self._manager.is_in_transaction and self._manager.state is not TransactionState.PREPARED_TRANSACTION:
+                await self.commit_transaction()
+        except BaseException:
+            if self._manager.state in _OPEN and not self._is_stopped:
+                await self._abort_quietly()
+            raise
+
+    async def _abort_quietly(self) -> None:
+        try:
+            await self.abort_transaction()
+        except KafkaError as error:
+            log.warning("the transaction could not be aborted: %s", error)
+
+    def _check_transactional(self) -> None:
+        if not self._manager.is_transactional:
+            raise IllegalState("transactions need a transactional_id")
+        if self._is_stopped or not self._is_started:
+            raise IllegalState("this producer is not running: use `async with`, or call start()")
+
+    async def _complete(self, result: PendingResult) -> None:
+        self._accumulator.begin_flush()
+        try:
+            await self._wait(result)
+        finally:
+            self._accumulator.end_flush()
+
+    async def _wait(self, result: PendingResult) -> None:
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        result.when_done(lambda: None if ended.done() else ended.set_result(None))
+        self._sender.wake()
+        limit = self._config.max_block_ms
+        try:
+            async with asyncio.timeout(limit / 1000):
+                await ended
+        except TimeoutError as error:
+            raise RequestTimedOut(
+                f"{result.name} not done within max_block_ms={limit}; waiting for {self._waits_for()}"
+            ) from error
+        self._manager.result_taken(result)
+        if result.error is not None:
+            raise again(result.error)
+
+    def _waits_for(self) -> str:
+        batches = list(self._accumulator.incomplete())
+        if batches:
+            partitions = sorted({str(batch.topic_partition) for batch in batches})
+            return f"{len(batches)} batches for {', '.join(partitions[:5])}"
+        return self._manager.describe_waiting()
+
+    # -- what is known
+
+    def metrics(self) -> ProducerMetrics:
+        """What this producer counted since it was made; asks no broker. See also `stats_cb`."""
+        counts = self._sender.counts
+        return ProducerMetrics(
+            client_id=self._config.client_id,
+            transaction_state=self._manager.state.name,
+            incomplete_record_count=sum(batch.record_count for batch in self._accumulator.incomplete()),
+            buffered_bytes=self._accumulator.used_bytes,
+            requests_in_flight_count=self._sender.requests_in_flight_count,
+            **vars(counts),
+            brokers=self._cluster.traffic.snapshot(),
+        )
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic."""
+        return sorted((await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms)).partitions)
+
+
+def _as_bytes(what: str, content: Any, serializer: Callable[[Any], Any] | None = None) -> bytes | None:
+    """Keys and values are bytes; told here, where the caller is, not when the batch is written."""
+    if serializer is not None:
+        content = serializer(content)
+    if content is None or isinstance(content, bytes):
+        return content
+    if isinstance(content, bytearray | memoryview):
+        return bytes(content)
+    hint = "" if serializer is not None or what.startswith("header") else f": encode it, or set {what}_serializer"
+    raise TypeError(f"{what} must be bytes or None, not {type(content).__name__}{hint}")
+
+
+def _header_pairs(headers: Headers | Mapping[str, bytes | None]) -> tuple[tuple[str, bytes | None], ...]:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return tuple((str(name), _as_bytes(f"header {name!r}", content)) for name, content in pairs)
+
+
+async def _all_ended(batches: Sequence[ProducerBatch]) -> None:
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    left = len(batches)
+
+    def one_ended(_: ProducerBatch) -> None:
+        nonlocal left
+        left -= 1
+        if not left and not ended.done():
+            ended.set_result(None)
+
+    for batch in batches:
+        batch.on_done.append(one_ended)
+    await ended

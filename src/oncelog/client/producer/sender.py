@@ -1,0 +1,373 @@
+"""The producer's engine: one task that sends what is due, and one per request that waits for its answer.
+
+It decides nothing: which batch may leave is the accumulator's, the sequences' and the transaction manager's business.
+Requests to one broker leave in the order in which the batches were numbered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+
+from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
+from oncelog.client.cluster.connection import Connection
+from oncelog.client.config import ProducerConfig
+from oncelog.client.metrics import SendCounts
+from oncelog.core.producer.accumulator import RecordAccumulator
+from oncelog.core.producer.batch import Acknowledged, ProducerBatch
+from oncelog.core.producer.in_flight import RequestsInFlight
+from oncelog.core.producer.produce_responses import MOVED, BatchVerdict, verdict_on_batch
+from oncelog.core.producer.requests import TxnRequest
+from oncelog.core.producer.responses import on_response, on_unsupported_version
+from oncelog.core.producer.states import TransactionState
+from oncelog.core.producer.transaction_manager import TransactionManager, again
+from oncelog.errors import (
+    ErrorCode,
+    KafkaError,
+    PurgedInFlight,
+    PurgedInQueue,
+    RequestTimedOut,
+    TransactionAbortable,
+    UnsupportedVersion,
+    error_for,
+)
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from oncelog.wire.record_batch import build_batch
+from oncelog.wire.schema import ZERO_UUID
+
+log = logging.getLogger("oncelog.client")
+
+
+class Sender:
+    """Moves batches and transaction requests of one producer."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ProducerConfig,
+        manager: TransactionManager,
+        accumulator: RecordAccumulator,
+    ) -> None:
+        self._cluster, self._config = cluster, config
+        self._manager, self._accumulator = manager, accumulator
+        self._in_flight = RequestsInFlight(
+            per_connection_max=config.max_in_flight_requests_per_connection, is_idempotent=config.is_idempotent
+        )
+        self._woken = asyncio.Event()
+        self._room = asyncio.Event()
+        self._leader_is_unknown = False
+        self.counts = SendCounts()
+        self._unanswered: set[ProducerBatch] = set()  # on their way, also what was purged meanwhile
+
+    # -- for the producer
+
+    def wake(self) -> None:
+        """Something may be due now."""
+        self._woken.set()
+
+    async def room_for(self, size_bytes: int) -> None:
+        """Wait until the buffer has room (back pressure)."""
+        while not self._accumulator.has_room(size_bytes):
+            self._room.clear()
+            self._accumulator.is_starved = True
+            self.wake()
+            await self._room.wait()
+        self._accumulator.is_starved = False
+
+    def purge(self, *, in_queue: bool, in_flight: bool) -> int:
+        """Give up what waits, what is on its way, or both; how many records that were.
+
+        Sequences stay what they are: as what was on its way may be stored, the producer goes on under another epoch.
+        """
+        record_count = 0
+        for batch in self._accumulator.take_purged(in_queue=in_queue, in_flight=in_flight):
+            record_count += batch.record_count
+            if batch.attempt_count:
+                text = f"{batch.record_count} records for {batch.topic_partition} were purged while on their way"
+                self._fail(batch, PurgedInFlight(text))
+            else:
+                text = f"{batch.record_count} records for {batch.topic_partition} were purged before they were sent"
+                self._fail(batch, PurgedInQueue(text))
+        return record_count
+
+    @property
+    def requests_in_flight_count(self) -> int:
+        """Produce requests on their way."""
+        return len(self._in_flight)
+
+    def end_all(self, error: KafkaError) -> None:
+        """The producer is over: whatever has not ended ends with `error`."""
+        for batch in self._accumulator.incomplete():
+            self.counts.ended(batch, error)
+        self._accumulator.fail_all(error)
+        self._manager.fatal_error(error)
+        self._room.set()
+
+    # -- the loop
+
+    async def run(self) -> None:
+        """Send what is due, for ever."""
+        while True:
+            self._woken.clear()
+            now_ms = self._cluster.now_ms()
+            self._step(now_ms)
+            pause_ms = self._pause_ms(now_ms)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if pause_ms is None else pause_ms / 1000):
+                    await self._woken.wait()
+
+    def _pause_ms(self, now_ms: float) -> float | None:
+        timers = [self._accumulator.next_timer(now_ms), self._manager.next_timer()]
+        if self._leader_is_unknown:
+            timers.append(now_ms + self._config.retry_backoff_ms)
+        due = [timer for timer in timers if timer is not None and timer > now_ms]
+        return max(min(due) - now_ms, 1) if due else None
+
+    def _step(self, now_ms: float) -> None:
+        manager, accumulator = self._manager, self._accumulator
+        versions = self._cluster.versions
+        manager.note_features(versions.features_epoch, versions.finalized_features.get("transaction.version", 0))
+        if manager.drops_waiting_batches:
+            self._drop_waiting()
+        for batch in accumulator.expired(now_ms):
+            self._expire(batch)
+        if self._config.is_idempotent and accumulator.has_incomplete:
+            manager.ensure_producer_id()
+        # EndTxn must not overtake a batch on its way (TV1: it would belong to the next transaction), purged or not.
+        is_busy = accumulator.has_incomplete or (manager.is_transactional and bool(self._unanswered))
+        request = manager.next_request(now_ms, has_incomplete=is_busy)
+        if request is not None:
+            self._cluster.tasks.start(self._send_txn_request(request), name="oncelog-txn")
+        self._send_batches(now_ms)
+
+    def _drop_waiting(self) -> None:
+        error = self._manager.last_error
+        for batch in self._accumulator.take_all_waiting():
+            self._manager.batch_dropped(batch)
+            self._end(batch, again(error) if error else TransactionAbortable("the transaction was aborted"))
+
+    def _expire(self, batch: ProducerBatch) -> None:
+        text = f"{batch.record_count} records for {batch.topic_partition} were not acknowledged within "
+        self._fail(batch, RequestTimedOut(f"{text}delivery_timeout_ms={self._config.delivery_timeout_ms}"))
+
+    def _fail(self, batch: ProducerBatch, error: KafkaError) -> None:
+        if self._config.is_idempotent:
+            self._manager.batch_failed(batch, error)
+        self._end(batch, error)
+
+    def _end(self, batch: ProducerBatch, outcome: Acknowledged | KafkaError) -> None:
+        self._manager.sequences.resolved(batch)
+        self._accumulator.completed(batch)
+        self.counts.ended(batch, outcome)
+        batch.end(outcome)
+        self._room.set()
+        self.wake()
+
+    # -- Produce
+
+    def _send_batches(self, now_ms: float) -> None:
+        self._leader_is_unknown = False
+        by_node: dict[int, list[ProducerBatch]] = {}
+        sizes: dict[int, int] = {}
+        for batch in self._accumulator.ready(now_ms, may_send=self._may_send):
+            leader = self._cluster.view.leader_of(batch.topic_partition)
+            if leader is None or leader.leader_id not in self._cluster.view.nodes:
+                self._leader_is_unknown = True
+                self._cluster.refresh_soon((batch.topic_partition.topic,))
+                continue
+            node_id = leader.leader_id
+            size = sizes.get(node_id, 0) + batch.size_bytes
+            if self._in_flight.may_send_to(node_id) and (node_id not in sizes or size <= self._config.max_request_size):
+                by_node.setdefault(node_id, []).append(batch)
+                sizes[node_id] = size
+        for node_id, batches in by_node.items():
+            connection = self._cluster.open_connection(self._cluster.view.nodes[node_id], self.wake)
+            if connection is not None:
+                self._produce(node_id, connection, batches)
+                self.wake()  # a partition may have more than one batch to send
+
+    def _may_send(self, batch: ProducerBatch) -> bool:
+        if self._in_flight.is_muted(batch.topic_partition):
+            return False
+        return not self._config.is_idempotent or self._manager.may_send(batch)
+
+    def _produce(self, node_id: int, connection: Connection, batches: list[ProducerBatch]) -> None:
+        for batch in batches:
+            self._accumulator.take(batch)
+            batch.attempt_count += 1
+            if self._config.is_idempotent:
+                self._manager.sequences.assign(batch)
+            if batch.encoded is None:
+                batch.encoded = self._encode(batch)
+        ids = self._cluster.view.topic_ids({batch.topic_partition.topic for batch in batches})
+        request, version_max = self._produce_request(batches, ids)
+        self._in_flight.sent(node_id, batches)
+        self._unanswered.update(batches)
+        deadline_ms = min(self._accumulator.deadline_ms(batch) for batch in batches)
+        timeout_ms = max(min(self._config.request_timeout_ms, int(deadline_ms - self._cluster.now_ms())), 1)
+        answer: asyncio.Future[Any] | None = None
+        error: KafkaError | None = None
+        try:
+            if request.acks == 0:
+                connection.send_only(request, version_max=version_max)
+            else:
+                answer, _ = connection.start_request(request, version_max=version_max, timeout_ms=timeout_ms)
+        except KafkaError as failed:
+            error = failed
+        names = {topic_id: name for name, topic_id in ids.items()} if ids else {}
+        self._cluster.tasks.start(self._answer(node_id, batches, answer, error, names), name="oncelog-produce")
+
+    def _encode(self, batch: ProducerBatch) -> bytearray | bytes:
+        is_transactional = self._manager.is_transactional
+        producer_id, producer_epoch = batch.identity
+        if batch.source is not None:
+            return batch.source.encode(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=batch.sequence,
+                is_transactional=is_transactional,
+            )
+        return build_batch(
+            batch.records,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=batch.sequence,
+            is_transactional=is_transactional,
+            codec=self._config.codec,
+        )
+
+    def _produce_request(
+        self, batches: list[ProducerBatch], ids: dict[str, bytes] | None
+    ) -> tuple[ProduceRequest, int]:
+        topics: dict[str, list[PartitionProduceData]] = {}
+        for batch in batches:
+            topic, partition = batch.topic_partition
+            topics.setdefault(topic, []).append(PartitionProduceData(index=partition, records=batch.encoded))
+        request = ProduceRequest(
+            transactional_id=self._config.transactional_id,
+            acks=self._config.acks_number,
+            timeout_ms=self._config.request_timeout_ms,
+            topic_data=[
+                TopicProduceData(name=name, topic_id=ids[name] if ids else ZERO_UUID, partition_data=data)
+                for name, data in topics.items()
+            ],
+        )
+        version_max = min(VERSION_MAX if ids else 12, self._manager.produce_version_max)
+        return request, version_max
+
+    async def _answer(
+        self,
+        node_id: int,
+        batches: list[ProducerBatch],
+        answer: asyncio.Future[Any] | None,
+        error: KafkaError | None,
+        names: dict[bytes, str],
+    ) -> None:
+        response: ProduceResponse | None = None
+        try:
+            if answer is not None:
+                response = await answer
+        except KafkaError as failed:
+            error = failed
+        self._in_flight.answered(node_id, batches)
+        self._unanswered.difference_update(batches)
+        batches = [batch for batch in batches if batch.outcome is None]  # the others were purged
+        if response is not None:
+            self._on_response(batches, response, names)
+        else:
+            for batch in batches:
+                self._on_no_answer(batch, error)
+        self.wake()
+
+    def _on_no_answer(self, batch: ProducerBatch, error: KafkaError | None) -> None:
+        if error is None:
+            self._end(batch, Acknowledged(-1))  # acks=0
+        elif error.retriable:
+            self._cluster.refresh_soon()
+            self._retry(batch, error)
+        else:
+            self._fail(batch, error)
+
+    def _on_response(self, batches: list[ProducerBatch], response: ProduceResponse, names: dict[bytes, str]) -> None:
+        results: dict[TopicPartition, PartitionProduceResponse] = {}
+        for topic in response.responses:
+            name = topic.name or names.get(bytes(topic.topic_id), "")
+            for result in topic.partition_responses:
+                results[TopicPartition(name, result.index)] = result
+        for batch in batches:
+            found = results.get(batch.topic_partition)
+            if found is None:
+                self._on_no_answer(
+                    batch, error_for(ErrorCode.UNKNOWN_TOPIC_ID, f"no answer for {batch.topic_partition}")
+                )
+            else:
+                self._on_result(batch, found)
+
+    def _on_result(self, batch: ProducerBatch, result: PartitionProduceResponse) -> None:
+        verdict = verdict_on_batch(batch, result.error_code, result.log_start_offset)
+        if verdict is BatchVerdict.DONE:
+            self._end(batch, Acknowledged(result.base_offset, result.log_append_time_ms, result.log_start_offset))
+            return
+        if verdict is BatchVerdict.DONE_BEFORE:
+            self._end(batch, Acknowledged(-1))
+            return
+        text = "; ".join(
+            [result.error_message or f"{batch.record_count} records for {batch.topic_partition} were refused"]
+            + [f"record {each.batch_index}: {each.batch_index_error_message}" for each in result.record_errors]
+        )
+        error = error_for(result.error_code, text)
+        if verdict is BatchVerdict.RETRY:
+            moved = result.error_code in MOVED
+            if moved:
+                leader = result.current_leader
+                self._cluster.view.set_leader(batch.topic_partition, leader.leader_id, leader.leader_epoch)
+                self._cluster.refresh_soon()
+            self._retry(batch, error)
+        else:
+            self._fail(batch, error)
+
+    def _retry(self, batch: ProducerBatch, error: KafkaError) -> None:
+        now_ms = self._cluster.now_ms()
+        if batch.attempt_count > self._config.retries or self._accumulator.deadline_ms(batch) <= now_ms:
+            self._fail(batch, error)
+            return
+        first_ms, max_ms = self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
+        if error.code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            first_ms = min(first_ms, 20)  # markers of the previous transaction are on their way (KAFKA-18662)
+        pause_ms = min(first_ms * 2 ** min(batch.attempt_count - 1, 10), max_ms)
+        if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            pause_ms = 0  # it waits for the batch before it anyway
+        log.debug("retrying %s in %d ms: %s", batch, pause_ms, error)
+        self.counts.retry_count += 1
+        self._accumulator.requeue(batch, not_before_ms=now_ms + pause_ms)
+
+    # -- requests of the transaction manager
+
+    async def _send_txn_request(self, request: TxnRequest) -> None:
+        manager = self._manager
+        try:
+            response, _ = await self._cluster.request_with_version(
+                request.node,
+                request.message,
+                version_min=request.version_min,
+                version_max=request.version_max,
+            )
+        except UnsupportedVersion as error:
+            on_unsupported_version(manager, request, error)
+        except KafkaError as error:
+            log.debug("%s: %s", request.api.name, error)
+            manager.disconnected(request, self._cluster.now_ms())
+        else:
+            on_response(manager, request, response, self._cluster.now_ms())
+        if manager.state is TransactionState.FATAL_ERROR and manager.last_error is not None:
+            self._drop_waiting()
+        self.wake()

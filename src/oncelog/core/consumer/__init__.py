@@ -1,0 +1,1 @@
+"""The consumer's own machines: membership, assignors, fetch sessions, what read_committed hides."""

@@ -1,0 +1,1 @@
+"""Groups of KIP-848: heartbeats, targets, reconciliation, and members that migrate."""

@@ -1,0 +1,233 @@
+"""Which transactions to ask the coordinators about, together and one request at a time per coordinator (KIP-890).
+
+Partition leaders come here with what `AskCoordinator` named. Rules: one AddPartitionsToTxn in flight per coordinator, a
+transactional id once per request. CONCURRENT_TRANSACTIONS is not passed on at once to clients of the new protocol: the
+previous transaction's markers are on their way, so the question is held and asked again, at the latest at the bound.
+
+Unlike Apache Kafka, which fails a queued question with NETWORK_EXCEPTION when its transactional id asks again, equal
+questions are asked as one; different identities of one transactional id wait their turn and the coordinator decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from oncelog.core.leader.gate_errors import ClientVersion, client_refusal
+from oncelog.core.leader.verdict import Refuse
+from oncelog.errors import ErrorCode
+from oncelog.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class GateConfig:
+    """Kafka's keys of the retries on CONCURRENT_TRANSACTIONS (ms)."""
+
+    retry_backoff_ms: int = 20  # add.partitions.to.txn.retry.backoff.ms
+    retry_backoff_ms_max: int = 100  # add.partitions.to.txn.retry.backoff.max.ms: the longest that a question is held
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One client request's partitions that need the coordinator's word; `token` comes back with the answer."""
+
+    token: int
+    client: ClientVersion
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a question: the partitions that are refused, in the client's words; the others are agreed."""
+
+    token: int
+    refused: Mapping[TopicPartition, Refuse]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionToAsk:
+    """One entry of an AddPartitionsToTxn v4+ request."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    verify_only: bool
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """Equal questions: same identity, same wish; asked not before `due_ms`."""
+
+    questions: list[tuple[Question, int]]  # with the time each was first asked
+    due_ms: int
+
+    @property
+    def first(self) -> Question:
+        return self.questions[0][0]
+
+    def takes(self, question: Question) -> bool:
+        mine = self.first
+        return (
+            mine.transactional_id == question.transactional_id
+            and mine.producer_id == question.producer_id
+            and mine.producer_epoch == question.producer_epoch
+            and mine.client.supports_implicit_add == question.client.supports_implicit_add
+        )
+
+    def to_ask(self) -> TransactionToAsk:
+        mine = self.first
+        return TransactionToAsk(
+            mine.transactional_id,
+            mine.producer_id,
+            mine.producer_epoch,
+            not mine.client.supports_implicit_add,
+            frozenset().union(*(question.partitions for question, _ in self.questions)),
+        )
+
+
+@dataclass(slots=True)
+class _Coordinator:
+    waiting: list[_Entry] = field(default_factory=list)
+    in_flight: list[_Entry] = field(default_factory=list)
+    woken: set[str] = field(default_factory=set)  # completed while their question was in flight
+
+
+class Gate:
+    """The questions of one broker, by the node that coordinates their transactional id."""
+
+    def __init__(self, config: GateConfig | None = None) -> None:
+        self.config = config or GateConfig()
+        self._coordinators: dict[int, _Coordinator] = {}
+
+    def __len__(self) -> int:
+        return sum(
+            len(entry.questions)
+            for coordinator in self._coordinators.values()
+            for entry in (*coordinator.waiting, *coordinator.in_flight)
+        )
+
+    def ask(self, question: Question, node_id: int, now_ms: int) -> None:
+        """Queue a question for the node that coordinates its transactional id."""
+        self._queue(self._coordinators.setdefault(node_id, _Coordinator()), question, now_ms, due_ms=now_ms)
+
+    def next_request(self, node_id: int, now_ms: int) -> tuple[TransactionToAsk, ...]:
+        """What to send to that node now: everything due; nothing while a request is in flight. Answer it or fail it."""
+        coordinator = self._coordinators.get(node_id)
+        if coordinator is None or coordinator.in_flight:
+            return ()
+        asked: dict[str, _Entry] = {}
+        later: list[_Entry] = []
+        for entry in coordinator.waiting:
+            if entry.due_ms <= now_ms and entry.first.transactional_id not in asked:
+                asked[entry.first.transactional_id] = entry
+            else:
+                later.append(entry)
+        coordinator.waiting, coordinator.in_flight = later, list(asked.values())
+        return tuple(entry.to_ask() for entry in coordinator.in_flight)
+
+    def answered(
+        self, node_id: int, results: Mapping[str, Mapping[TopicPartition, ErrorCode]], now_ms: int
+    ) -> list[Answer]:
+        """The node's answer, by transactional id and partition. What is not in it counts as UNKNOWN_SERVER_ERROR."""
+        coordinator = self._coordinators[node_id]
+        entries, coordinator.in_flight = coordinator.in_flight, []
+        woken, coordinator.woken = coordinator.woken, set()
+        answers: list[Answer] = []
+        for entry in entries:
+            codes = results.get(entry.first.transactional_id, {})
+            backoff_ms = 0 if entry.first.transactional_id in woken else self.config.retry_backoff_ms
+            for question, asked_ms in entry.questions:
+                if self._may_hold(question, codes, asked_ms, now_ms):
+                    due_ms = min(now_ms + backoff_ms, asked_ms + self.config.retry_backoff_ms_max)
+                    self._queue(coordinator, question, asked_ms, due_ms=due_ms)
+                else:
+                    answers.append(_answer(question, codes))
+        return answers
+
+    def failed(self, node_id: int, error_code: ErrorCode) -> list[Answer]:
+        """No answer, or an error for the whole request: NETWORK_EXCEPTION for a lost connection or a timeout."""
+        coordinator = self._coordinators[node_id]
+        entries, coordinator.in_flight = coordinator.in_flight, []
+        coordinator.woken.clear()
+        return [refused(question, error_code) for entry in entries for question, _ in entry.questions]
+
+    def wake(self, transactional_id: str, node_id: int | None = None) -> list[int]:
+        """Its transaction is complete: ask now what was held (where known, by that node); the nodes to send to."""
+        nodes = []
+        if node_id is None:
+            coordinators = self._coordinators
+        else:
+            coordinators = {node_id: self._coordinators[node_id]} if node_id in self._coordinators else {}
+        for node_id, coordinator in coordinators.items():
+            held = [entry for entry in coordinator.waiting if entry.first.transactional_id == transactional_id]
+            for entry in held:
+                entry.due_ms = min(asked_ms for _, asked_ms in entry.questions)
+            if held:
+                nodes.append(node_id)
+            if any(entry.first.transactional_id == transactional_id for entry in coordinator.in_flight):
+                coordinator.woken.add(transactional_id)  # should its answer still be "concurrent"
+        return nodes
+
+    def drop(self, tokens: Iterable[int]) -> None:
+        """A closed connection takes its waiting questions along; what is in flight is answered to nobody."""
+        gone = set(tokens)
+        for coordinator in self._coordinators.values():
+            for entry in coordinator.waiting:
+                entry.questions = [asked for asked in entry.questions if asked[0].token not in gone]
+            coordinator.waiting = [entry for entry in coordinator.waiting if entry.questions]
+
+    def next_timer(self) -> int | None:
+        """When a held question is due (ms), None where none waits or each waits for an answer first."""
+        return min(
+            (
+                entry.due_ms
+                for coordinator in self._coordinators.values()
+                if not coordinator.in_flight
+                for entry in coordinator.waiting
+            ),
+            default=None,
+        )
+
+    def nodes_due(self, now_ms: int) -> list[int]:
+        """The nodes for which `next_request` has something."""
+        return [
+            node_id
+            for node_id, coordinator in self._coordinators.items()
+            if not coordinator.in_flight and any(entry.due_ms <= now_ms for entry in coordinator.waiting)
+        ]
+
+    def _queue(self, coordinator: _Coordinator, question: Question, asked_ms: int, *, due_ms: int) -> None:
+        for entry in coordinator.waiting:
+            if entry.takes(question):
+                entry.questions.append((question, asked_ms))
+                entry.due_ms = min(entry.due_ms, due_ms)
+                return
+        coordinator.waiting.append(_Entry([(question, asked_ms)], due_ms))
+
+    def _may_hold(
+        self, question: Question, codes: Mapping[TopicPartition, ErrorCode], asked_ms: int, now_ms: int
+    ) -> bool:
+        return (
+            question.client.supports_implicit_add
+            and now_ms < asked_ms + self.config.retry_backoff_ms_max
+            and any(codes.get(partition) is ErrorCode.CONCURRENT_TRANSACTIONS for partition in question.partitions)
+        )
+
+
+def refused(question: Question, error_code: ErrorCode) -> Answer:
+    """One error for all of a question's partitions; COORDINATOR_NOT_AVAILABLE when nobody knows the coordinator."""
+    return _answer(question, dict.fromkeys(question.partitions, error_code))
+
+
+def _answer(question: Question, codes: Mapping[TopicPartition, ErrorCode]) -> Answer:
+    refusals = {
+        partition: client_refusal(question.client, codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR))
+        for partition in question.partitions
+    }
+    return Answer(
+        question.token, {partition: refusal for partition, refusal in refusals.items() if refusal is not None}
+    )

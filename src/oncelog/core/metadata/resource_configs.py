@@ -1,0 +1,103 @@
+"""The configs of groups and of client-metrics subscriptions: keys, kinds, bounds (KIP-848, KIP-714).
+
+Both are stored whatever this broker does with them: consumer groups honour theirs, client metrics are not collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oncelog.core.metadata.topic_configs import TopicConfig, value_fault
+from oncelog.core.metadata.topics import Refusal
+from oncelog.errors import ErrorCode
+
+_INT_MAX = 2**31 - 1
+
+
+def _int(name: str, default: int, synonym: str = "", least: int = 0) -> TopicConfig:
+    return TopicConfig(name, "int", str(default), synonym or name, least, _INT_MAX)
+
+
+_GROUP = (
+    _int("consumer.session.timeout.ms", 45_000, "group.consumer.session.timeout.ms", 1),
+    _int("consumer.heartbeat.interval.ms", 5_000, "group.consumer.heartbeat.interval.ms", 1),
+    _int("consumer.assignment.interval.ms", 1_000, "group.consumer.assignment.interval.ms"),
+    _int("share.session.timeout.ms", 45_000, "group.share.session.timeout.ms", 1),
+    _int("share.heartbeat.interval.ms", 5_000, "group.share.heartbeat.interval.ms", 1),
+    _int("share.assignment.interval.ms", 1_000, "group.share.assignment.interval.ms"),
+    _int("share.record.lock.duration.ms", 30_000, "group.share.record.lock.duration.ms", 1000),
+    _int("share.delivery.count.limit", 5, "group.share.delivery.count.limit", 2),
+    _int("share.partition.max.record.locks", 2_000, "group.share.partition.max.record.locks", 100),
+    TopicConfig("share.auto.offset.reset", "string", "latest", "share.auto.offset.reset"),
+    TopicConfig(
+        "share.isolation.level",
+        "string",
+        "read_uncommitted",
+        "share.isolation.level",
+        choices=("read_committed", "read_uncommitted"),
+    ),
+    TopicConfig("share.renew.acknowledge.enable", "boolean", "true", "share.renew.acknowledge.enable"),
+    _int("streams.session.timeout.ms", 45_000, "group.streams.session.timeout.ms", 1),
+    _int("streams.heartbeat.interval.ms", 5_000, "group.streams.heartbeat.interval.ms", 1),
+    _int("streams.assignment.interval.ms", 1_000, "group.streams.assignment.interval.ms"),
+    _int("streams.initial.rebalance.delay.ms", 3_000, "group.streams.initial.rebalance.delay.ms"),
+    _int("streams.num.standby.replicas", 0, "group.streams.num.standby.replicas"),
+)
+GROUP_CONFIGS: dict[str, TopicConfig] = {config.name: config for config in _GROUP}
+
+_METRICS = (
+    TopicConfig("interval.ms", "int", "300000", least=-_INT_MAX, most=_INT_MAX),
+    TopicConfig("match", "list", ""),
+    TopicConfig("metrics", "list", ""),
+)
+CLIENT_METRICS_CONFIGS: dict[str, TopicConfig] = {config.name: config for config in _METRICS}
+_INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 100, 3_600_000
+_MATCHABLE = frozenset(
+    (
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    )
+)
+_MEMBER_KINDS = ("consumer.", "share.", "streams.")
+_BOUNDED = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+
+
+def group_refusal(name: str, value: str, broker_value: Callable[[str], str | None]) -> Refusal | None:
+    """Why a group cannot have this value; `broker_value` gives the broker's bounds, None for keys it has not."""
+    config = GROUP_CONFIGS.get(name)
+    if config is None:
+        return Refusal(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
+    fault = value_fault(config, value.strip())
+    if fault is None and name.startswith(_MEMBER_KINDS) and name.endswith(_BOUNDED):
+        kind, _, rest = name.partition(".")
+        low, high = broker_value(f"group.{kind}.min.{rest}"), broker_value(f"group.{kind}.max.{rest}")
+        if low is not None and int(value) < int(low):
+            fault = f"{name} must be greater than or equal to group.{kind}.min.{rest}"
+        elif high is not None and int(value) > int(high):
+            fault = f"{name} must be less than or equal to group.{kind}.max.{rest}"
+    return Refusal(ErrorCode.INVALID_CONFIG, fault) if fault else None
+
+
+def client_metrics_refusal(name: str, value: str) -> Refusal | None:
+    """Why a subscription cannot have this value."""
+    config = CLIENT_METRICS_CONFIGS.get(name)
+    if config is None:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
+    fault = value_fault(config, value.strip())
+    if fault:
+        return Refusal(ErrorCode.INVALID_CONFIG, fault)
+    if name == "interval.ms" and not _INTERVAL_MS_MIN <= int(value) <= _INTERVAL_MS_MAX:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"Invalid value {value} for interval.ms, interval must be between 100 and 3600000 (1 hour)",
+        )
+    if name == "match":
+        for pattern in filter(None, (item.strip() for item in value.split(","))):
+            key, equals, text = pattern.partition("=")
+            if not equals or key.strip() not in _MATCHABLE or not text:
+                return Refusal(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}")
+    return None

@@ -1,0 +1,199 @@
+"""What waits to be produced: one queue of batches per partition, bounded in bytes.
+
+Decides when a batch is ready (full, lingered, flushing, no room, or older ones waiting behind it) and in which order
+batches of a partition leave; who may send where is `requests_in_flight`, sequences are `producer_sequences`.
+Times are the loop's monotonic milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from oncelog.core.producer.batch import BATCH_OVERHEAD_BYTES, EncodedRecords, ProducedRecord, ProducerBatch
+from oncelog.errors import KafkaError
+from oncelog.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatorConfig:
+    """Bounds of the producer's buffer, Kafka's `batch.size`, `linger.ms`, `buffer.memory`, `delivery.timeout.ms`."""
+
+    batch_size_bytes: int = 16384
+    linger_ms: float = 5
+    buffer_size_bytes: int = 33554432
+    delivery_timeout_ms: int = 120000
+
+
+class RecordAccumulator:
+    """The producer's buffer."""
+
+    def __init__(self, config: AccumulatorConfig) -> None:
+        self._config = config
+        self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self._incomplete: dict[ProducerBatch, None] = {}  # in the order of their beginning
+        self._flushing_count = 0
+        self.is_starved = False  # somebody waits for room: nothing lingers
+        self.used_bytes = 0
+
+    # -- filling
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether `size_bytes` fit now; one that is larger than the whole buffer fits when the buffer is empty."""
+        return self.used_bytes + size_bytes <= self._config.buffer_size_bytes or not self.used_bytes
+
+    def append(
+        self, topic_partition: TopicPartition, record: ProducedRecord, size_bytes: int, now_ms: float
+    ) -> tuple[ProducerBatch, int]:
+        """Take a record; gives its batch and its index there."""
+        queue = self._queues.setdefault(topic_partition, deque())
+        batch = queue[-1] if queue else None
+        if batch is None or batch.is_closed or batch.size_bytes + size_bytes > self._config.batch_size_bytes:
+            if batch is not None:
+                batch.is_closed = True
+            batch = self._open(topic_partition, now_ms)
+        index = batch.add(record, size_bytes)
+        self.used_bytes += size_bytes
+        if batch.size_bytes >= self._config.batch_size_bytes:
+            batch.is_closed = True
+        return batch, index
+
+    def append_encoded(
+        self, topic_partition: TopicPartition, source: EncodedRecords, record_count: int, size_bytes: int, now_ms: float
+    ) -> ProducerBatch:
+        """Take a whole batch that was made elsewhere (columns of Arrow); it is sent as it is, behind what waits."""
+        queue = self._queues.setdefault(topic_partition, deque())
+        if queue:
+            queue[-1].is_closed = True
+        batch = self._open(topic_partition, now_ms)
+        batch.source, batch.record_count, batch.size_bytes = source, record_count, size_bytes
+        self.used_bytes += size_bytes
+        batch.is_closed = True
+        return batch
+
+    def _open(self, topic_partition: TopicPartition, now_ms: float) -> ProducerBatch:
+        batch = ProducerBatch(topic_partition, now_ms)
+        self._queues[topic_partition].append(batch)
+        self._incomplete[batch] = None
+        return batch
+
+    # -- emptying
+
+    def begin_flush(self) -> None:
+        """Until `end_flush`, nothing lingers."""
+        self._flushing_count += 1
+
+    def end_flush(self) -> None:
+        """One flush is over."""
+        self._flushing_count -= 1
+
+    def close_batches(self) -> None:
+        """What waits takes no more records, and does not linger."""
+        for queue in self._queues.values():
+            if queue:
+                queue[-1].is_closed = True
+
+    def ready(self, now_ms: float, *, may_send: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """The first batch of each partition that should and may leave now (they stay until `take`)."""
+        return [
+            queue[0]
+            for queue in self._queues.values()
+            if queue and self._ready_at(queue, queue[0]) <= now_ms and may_send(queue[0])
+        ]
+
+    def _ready_at(self, queue: deque[ProducerBatch], batch: ProducerBatch) -> float:
+        if batch.attempt_count or batch.not_before_ms:
+            return batch.not_before_ms
+        if batch.is_closed or len(queue) > 1 or self._flushing_count or self.is_starved:
+            return batch.created_ms
+        return batch.created_ms + self._config.linger_ms
+
+    def take(self, batch: ProducerBatch) -> None:
+        """Remove the first batch of its queue: it is about to be sent."""
+        queue = self._queues[batch.topic_partition]
+        assert queue[0] is batch
+        queue.popleft()
+        batch.is_closed = True
+
+    def requeue(self, batch: ProducerBatch, *, not_before_ms: float) -> None:
+        """Put a batch back for another attempt, in the order of sequences, before everything that has none yet."""
+        batch.not_before_ms = not_before_ms
+        queue = self._queues.setdefault(batch.topic_partition, deque())
+        position = 0
+        while position < len(queue) and queue[position].has_sequence and _precedes(queue[position], batch):
+            position += 1
+        queue.insert(position, batch)
+
+    def next_timer(self, now_ms: float) -> float | None:
+        """The next time after `now_ms` (milliseconds) at which something becomes ready or expires by itself."""
+        times = []
+        for queue in self._queues.values():
+            if queue:
+                times += [self._ready_at(queue, queue[0]), self.deadline_ms(queue[0])]
+        return min((time for time in times if time > now_ms), default=None)
+
+    def deadline_ms(self, batch: ProducerBatch) -> float:
+        """When the batch must have ended."""
+        return batch.created_ms + self._config.delivery_timeout_ms
+
+    def expired(self, now_ms: float) -> list[ProducerBatch]:
+        """Take out the waiting batches whose time is over, oldest first; the caller ends them."""
+        found = []
+        for queue in self._queues.values():
+            late = [batch for batch in queue if self.deadline_ms(batch) <= now_ms]
+            for batch in late:
+                queue.remove(batch)
+            found.extend(late)
+        return found
+
+    def take_all_waiting(self) -> list[ProducerBatch]:
+        """Take out everything that is not on its way (the transaction is being aborted); the caller ends them."""
+        found = [batch for queue in self._queues.values() for batch in queue]
+        for queue in self._queues.values():
+            queue.clear()
+        return found
+
+    def take_purged(self, *, in_queue: bool, in_flight: bool) -> list[ProducerBatch]:
+        """Take out what was never sent, what was sent and has no answer yet, or both; the caller ends them.
+
+        What waits for another attempt was sent: it may be stored. A batch keeps its sequence wherever it is.
+        """
+        found = [each for each in self._incomplete if (in_flight if each.attempt_count else in_queue)]
+        gone = set(found)
+        for topic_partition in {each.topic_partition for each in found}:
+            queue = self._queues[topic_partition]
+            self._queues[topic_partition] = deque(each for each in queue if each not in gone)
+        for batch in found:
+            batch.is_closed = True
+        return found
+
+    # -- what is not done yet
+
+    def completed(self, batch: ProducerBatch) -> None:
+        """A batch ended: its room is free."""
+        if batch in self._incomplete:
+            del self._incomplete[batch]
+            self.used_bytes -= batch.size_bytes - (0 if batch.source is not None else BATCH_OVERHEAD_BYTES)
+            assert self.used_bytes >= 0
+
+    @property
+    def has_incomplete(self) -> bool:
+        """Whether any batch is waiting or on its way."""
+        return bool(self._incomplete)
+
+    def incomplete(self) -> Iterable[ProducerBatch]:
+        """All batches that have not ended."""
+        return tuple(self._incomplete)
+
+    def fail_all(self, error: KafkaError) -> None:
+        """The producer is over: everything that has not ended ends with `error`."""
+        self.take_all_waiting()
+        for batch in self.incomplete():
+            batch.end(error)
+            self.completed(batch)
+
+
+def _precedes(first: ProducerBatch, second: ProducerBatch) -> bool:
+    """Whether `first` has the earlier sequence; sequences wrap at 2^31, batches in flight are few (KAFKA-13794)."""
+    return (second.sequence - first.sequence) % 2**31 < 2**30

@@ -1,0 +1,71 @@
+"""Sequence numbers of an idempotent producer, per partition, and what is outstanding under them.
+
+Each partition keeps the identity it began with until nothing is outstanding, then moves to the producer's current one
+and starts at 0. So a bump after a failed batch never renumbers what may already be stored elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from oncelog.core.producer.batch import ProducerBatch
+from oncelog.types import ProducerIdAndEpoch, TopicPartition
+
+SEQUENCE_COUNT = 2**31
+
+
+@dataclass(slots=True)
+class PartitionSequences:
+    """One partition's numbering."""
+
+    identity: ProducerIdAndEpoch
+    next_sequence: int = 0
+    outstanding: list[ProducerBatch] = field(default_factory=list)  # in the order of their sequences
+
+
+class ProducerSequences:
+    """Numbers batches; knows which may be sent next without leaving a gap."""
+
+    def __init__(self) -> None:
+        self.identity = ProducerIdAndEpoch()
+        self._partitions: dict[TopicPartition, PartitionSequences] = {}
+
+    def begin_identity(self, identity: ProducerIdAndEpoch) -> None:
+        """The producer's identity from now on; partitions move over when nothing is outstanding there."""
+        self.identity = identity
+
+    def reset(self) -> None:
+        """A new epoch begins with nothing outstanding anywhere (after EndTxn v5, or InitProducerId): all start at 0."""
+        self._partitions.clear()
+
+    def may_send(self, batch: ProducerBatch) -> bool:
+        """Whether the batch can leave now without overtaking what must come before it."""
+        partition = self._partitions.get(batch.topic_partition)
+        if batch.has_sequence:
+            # A retry goes out only when it is the oldest: whatever is behind it would be refused again.
+            return partition is None or not partition.outstanding or partition.outstanding[0] is batch
+        if partition is None or not partition.outstanding:
+            return True
+        return partition.identity == self.identity
+
+    def assign(self, batch: ProducerBatch) -> None:
+        """Give the batch its identity and sequence, for good; a batch that has them keeps them."""
+        partition = self._partitions.setdefault(batch.topic_partition, PartitionSequences(self.identity))
+        if not batch.has_sequence:
+            if not partition.outstanding and partition.identity != self.identity:
+                partition.identity, partition.next_sequence = self.identity, 0
+            batch.identity, batch.sequence = partition.identity, partition.next_sequence
+            partition.next_sequence = (partition.next_sequence + batch.record_count) % SEQUENCE_COUNT
+            partition.outstanding.append(batch)
+        batch.was_first_when_sent = bool(partition.outstanding) and partition.outstanding[0] is batch
+
+    def resolved(self, batch: ProducerBatch) -> None:
+        """The batch ended, well or badly."""
+        partition = self._partitions.get(batch.topic_partition)
+        if partition is not None and batch in partition.outstanding:
+            partition.outstanding.remove(batch)
+
+    def next_sequence(self, topic_partition: TopicPartition) -> int:
+        """The sequence the next new batch of this partition gets (0 where nothing was sent)."""
+        partition = self._partitions.get(topic_partition)
+        return partition.next_sequence if partition and partition.identity == self.identity else 0

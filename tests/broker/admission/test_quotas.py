@@ -1,0 +1,260 @@
+"""Quotas over the wire: told in the reply, and the connection is not served meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from evidence.world.broker import TIMEOUT_S, Client, ConnectionClosed, broker_and_client, fetch_request, run
+
+from oncelog.broker.admission.handling_time import HandlingTime
+from oncelog.errors import ErrorCode
+from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from oncelog.wire.messages.api_versions import ApiVersionsRequest
+from oncelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog.wire.messages.heartbeat import HeartbeatRequest
+from oncelog.wire.messages.metadata import MetadataRequest
+
+E = ErrorCode
+
+
+def stop_clock(broker):
+    """A function that moves the wall clock on; else it stands still, however slow the machine."""
+    clock = broker.host.clock
+    now_ms = [clock.now_ms()]
+    clock.now_ms = lambda: now_ms[0]
+
+    def move(by_ms):
+        now_ms[0] += by_ms
+
+    return move
+
+
+async def quota(client, key, value, entity=("client-id", "test")):
+    op = OpData(key=key, value=value or 0.0, remove=value is None)
+    entry = EntryData(entity=[EntityData(entity_type=entity[0], entity_name=entity[1])], ops=[op])
+    reply = await client.call(AlterClientQuotasRequest(entries=[entry]))
+    assert reply.entries[0].error_code == E.NONE
+
+
+def test_a_producer_over_its_quota_waits(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            stop_clock(broker)
+            await client.create("t")
+            await quota(client, "producer_byte_rate", 10_000.0)
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+            reply = await client.call(client.produce_request("t", "x" * 109_000), 9)
+            assert reply.responses[0].partition_responses[0].error_code == E.NONE, "what is over the quota is taken"
+            assert 900 <= reply.throttle_time_ms < 1000
+            await client.call(ApiVersionsRequest(), 0)
+            assert loop.time() - begun >= reply.throttle_time_ms / 1000
+
+    run(work())
+
+
+def test_other_connections_go_on_while_one_waits(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            stop_clock(broker)
+            await client.create("t")
+            await quota(client, "producer_byte_rate", 1.0)
+            other = await Client.connect(broker)
+            reply = await client.call(client.produce_request("t", "x" * 5_000), 9)
+            assert reply.throttle_time_ms > 3_600_000
+            waiting = asyncio.ensure_future(client.call(ApiVersionsRequest(), 0))
+            for _ in range(10):
+                await other.call(ApiVersionsRequest(), 0)
+            assert not waiting.done()
+            waiting.cancel()
+            other.close()
+
+    run(work())
+
+
+def test_a_wait_ends_though_its_timer_rings_a_little_early(tmp_path):
+    """uvloop's timers do, by up to a millisecond: asked the time, such a connection was never read again."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            loop = asyncio.get_running_loop()
+            call_at = loop.call_at
+            loop.call_at = lambda when, *rest, **more: call_at(when - 0.001, *rest, **more)
+            await client.create("t")
+            await quota(client, "producer_byte_rate", 10_000.0)
+            reply = await client.call(client.produce_request("t", "x" * 101_000), 9)
+            assert reply.throttle_time_ms > 0
+            async with asyncio.timeout(TIMEOUT_S / 2):
+                await client.call(ApiVersionsRequest(), 0)
+
+    run(work())
+
+
+def test_a_reader_over_its_quota_gets_nothing_and_waits(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            stop_clock(broker)
+            await client.create("t")
+            await client.produce("t", "x" * 60_000)
+            await quota(client, "consumer_byte_rate", 10_000.0)
+            first = await client.call(fetch_request("t", 0, committed=False), 12)
+            assert first.throttle_time_ms == 0
+            assert len(first.responses[0].partitions[0].records) > 60_000
+            await quota(client, "consumer_byte_rate", 11_900.0)
+            second = await client.call(fetch_request("t", 0, committed=False), 12)
+            assert second.throttle_time_ms > 0
+            assert second.responses == []
+            await quota(client, "consumer_byte_rate", None)
+            third = await client.call(fetch_request("t", 0, committed=False), 12)
+            assert third.throttle_time_ms == 0
+            assert len(third.responses[0].partitions[0].records) > 60_000
+
+    run(work())
+
+
+def test_without_acks_there_is_no_reply_and_still_a_wait(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            await quota(client, "producer_byte_rate", 10_000.0)
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+            client.send(client.produce_request("t", "x" * 102_000, acks=0), 9)
+            sent = client.send(ApiVersionsRequest(), 0)
+            correlation_id, _ = await client.receive()
+            assert correlation_id == sent
+            assert loop.time() - begun > 0.15
+
+    run(work())
+
+
+def test_mutations_over_their_quota_are_refused_or_wait(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            move = stop_clock(broker)
+            await quota(client, "controller_mutation_rate", 100.0)
+
+            async def create(name, count, version=7):
+                topic = CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+                reply = await client.call(CreateTopicsRequest(topics=[topic]), version)
+                return E(reply.topics[0].error_code), reply.throttle_time_ms
+
+            assert await create("a", 1_090) == (E.NONE, 0)
+            assert await create("a", 500) == (E.TOPIC_ALREADY_EXISTS, 0), "what is not made does not count"
+            assert await create("b", 30) == (E.NONE, 0)
+            code, throttle_ms = await create("c", 1)
+            assert (code, throttle_ms) == (E.THROTTLING_QUOTA_EXCEEDED, 200)
+            assert "c" not in broker.metadata.topics
+            move(throttle_ms)
+            assert (await create("c", 1))[0] is E.NONE, "after the wait there is room again"
+            code, throttle_ms = await create("d", 30, version=5)
+            assert (code, throttle_ms > 0) == (E.NONE, True), "an older client knows no such error"
+            move(throttle_ms)
+            states = [DeleteTopicState(name="d"), DeleteTopicState(name="nosuch")]
+            reply = await client.call(DeleteTopicsRequest(topics=states))
+            assert {each.name: E(each.error_code) for each in reply.responses} == {
+                "d": E.NONE,
+                "nosuch": E.UNKNOWN_TOPIC_OR_PARTITION,
+            }
+
+    run(work())
+
+
+def test_an_address_over_its_quota_of_connections_is_not_read_and_then_closed(tmp_path):
+    """KIP-612, as Apache Kafka 4.3.0 does it: the wait is at most a second, and what is refused does not count."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            stop_clock(broker)
+            await quota(client, "connection_creation_rate", 1.0, ("ip", None))
+
+            async def is_served():
+                other = await Client.connect(broker)
+                try:
+                    other.send(ApiVersionsRequest(), 0)
+                    await other.receive()
+                except ConnectionClosed:
+                    return False
+                finally:
+                    other.close()
+                return True
+
+            begun = asyncio.get_running_loop().time()
+            assert [await is_served() for _ in range(12)] == [True] * 10 + [False] * 2
+            assert asyncio.get_running_loop().time() - begun > 1.9
+            assert broker.metrics.limit_hits("connection_creation_rate") == 2
+            await quota(client, "connection_creation_rate", 2.0, ("ip", "127.0.0.1"))
+            assert await is_served(), "the address's own quota holds"
+            await quota(client, "connection_creation_rate", None, ("ip", "127.0.0.1"))
+            await quota(client, "connection_creation_rate", None, ("ip", None))
+            assert all([await is_served() for _ in range(20)])
+
+    run(work())
+
+
+@pytest.mark.parametrize("api", ["metadata", "join", "produce"])
+def test_a_client_that_takes_too_much_of_the_brokers_time_waits(tmp_path, api):
+    """KIP-124: whatever it asks, and at most a second for each request."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            await quota(client, "request_percentage", 1e-9)
+            request = {
+                "metadata": lambda: MetadataRequest(),
+                "join": lambda: HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+                "produce": lambda: client.produce_request("t", "v"),
+            }[api]()
+            begun = asyncio.get_running_loop().time()
+            assert (await client.call(request)).throttle_time_ms == 1000
+            await client.call(ApiVersionsRequest(), 0)
+            assert asyncio.get_running_loop().time() - begun > 0.9
+
+    run(work())
+
+
+def test_a_client_that_takes_less_than_its_share_does_not_wait(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await quota(client, "request_percentage", 1e9)
+            assert (await client.call(MetadataRequest())).throttle_time_ms == 0
+            assert broker.metadata.has_request_quotas
+            await quota(client, "request_percentage", None)
+            assert not broker.metadata.has_request_quotas
+
+    run(work())
+
+
+def test_a_handlers_steps_are_measured_and_not_what_it_waits_for():
+    now = 0.0
+
+    async def handler():
+        nonlocal now
+        now += 1.0
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            now += 4.0
+            raise
+        now += 2.0
+        return "done"
+
+    async def work():
+        nonlocal now
+        spent = HandlingTime(lambda: now)
+        task = asyncio.ensure_future(spent.measured(None, lambda _: handler()))
+        await asyncio.sleep(0)
+        now += 100.0
+        assert await task == "done"
+        assert spent.used_s == 3.0
+        cancelled = HandlingTime(lambda: now)
+        task = asyncio.ensure_future(cancelled.measured(None, lambda _: handler()))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert cancelled.used_s == 5.0
+
+    asyncio.run(work())

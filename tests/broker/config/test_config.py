@@ -1,0 +1,76 @@
+"""Kafka's keys: parsed, bounded, suggested; server.properties; addresses."""
+
+import pytest
+
+from oncelog.broker.config.addresses import Address, address_from, advertised_address, listen_addresses
+from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, config_from, properties_from, rules
+from oncelog.broker.config.unhonoured_keys import is_known_to_kafka
+from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS
+
+
+def test_values_are_typed_and_bounded():
+    config, warnings = config_from({"num.partitions": "3", "auto.create.topics.enable": False, "flush.policy": " os "})
+    assert (config.num_partitions, config.auto_create_topics_enable, config.flush_policy) == (3, False, "os")
+    assert warnings == []
+    for values in (
+        {"num.partitions": "0"},
+        {"num.partitions": "three"},
+        {"num.partitions": "9" * 5000},
+        {"auto.create.topics.enable": "yes"},
+        {"flush.policy": "never"},
+        {"group.min.session.timeout.ms": 10, "group.max.session.timeout.ms": 5},
+    ):
+        with pytest.raises(ConfigInvalid, match=next(iter(values)).replace(".", r"\.")):
+            config_from(values)
+
+
+def test_an_unknown_key_gets_a_suggestion_and_a_foreign_one_a_warning():
+    with pytest.raises(ConfigInvalid, match=r"did you mean num\.partitions"):
+        config_from({"num.partition": 1})
+    with pytest.raises(ConfigInvalid, match="unknown"):
+        config_from({"num_partitions": 1})
+    _, warnings = config_from({"num.io.threads": 8, "ssl.keystore.location": "x"})
+    assert len(warnings) == 2
+
+
+def test_no_key_is_both_honoured_and_foreign():
+    assert [key for key in rules() if is_known_to_kafka(key)] == []
+
+
+def test_topic_defaults_come_from_the_brokers_keys():
+    config, _ = config_from({"log.retention.hours": 2, "log.roll.ms": 5})
+    assert config.topic_default("log.retention.ms") == "7200000"
+    assert config.topic_default("log.roll.ms") == "5"
+    config, _ = config_from({"log.retention.minutes": 3, "log.retention.hours": 2})
+    assert config.retention_ms == 180_000
+    assert config_from({"log.retention.ms": -1})[0].retention_ms == -1
+    defaults = BrokerConfig()
+    differing = {
+        entry.name: defaults.topic_default(entry.synonym)
+        for entry in TOPIC_CONFIGS.values()
+        if entry.synonym and defaults.topic_default(entry.synonym) not in (None, entry.default)
+    }
+    assert differing == {}
+
+
+def test_properties():
+    text = "# a comment\n! another\n\na.b = 1\nc:x=y\nlong = one,\\\n  two\nempty=\n"
+    assert properties_from(text) == {"a.b": "1", "c": "x=y", "long": "one,two", "empty": ""}
+    with pytest.raises(ConfigInvalid, match="line 2"):
+        properties_from("a=1\nnonsense\n")
+
+
+def test_addresses():
+    assert address_from("PLAINTEXT://[::1]:9092") == Address("::1", 9092)
+    assert str(Address("::1", 9092)) == "[::1]:9092"
+    assert address_from(":9092") == Address("", 9092)
+    for text in ("localhost", "SSL://a:1", "a:x", "a:99999"):
+        with pytest.raises(ConfigInvalid):
+            address_from(text)
+    config, _ = config_from({"listeners": "PLAINTEXT://0.0.0.0:9,CONTROLLER://:10"})
+    listening = listen_addresses(config, ["127.0.0.1:0"])
+    assert listening == [Address("0.0.0.0", 9)]
+    assert advertised_address(config, listening) == Address("localhost", 9)
+    config, _ = config_from({"advertised.listeners": "PLAINTEXT://name:7"})
+    assert advertised_address(config, listening) == Address("name", 7)
+    assert listen_addresses(config, ["127.0.0.1:0"]) == [Address("127.0.0.1", 0)]

@@ -1,0 +1,109 @@
+"""A refusal that is over as soon as a transition is: decided anew, answered at the latest at the deadline."""
+
+from evidence.world.loop import run_simulated
+
+from oncelog.broker.coordinators.held_request import HeldRequest
+from oncelog.core.decision import Decision
+from oncelog.errors import ErrorCode
+
+E = ErrorCode
+REFUSAL = Decision(reply="concurrent", held_until_complete="id")
+ANSWER = Decision(reply="fine")
+
+
+class World:
+    """The request, its connection and its coordinator: `decisions` come one after the other, `free` ends a transition."""
+
+    def __init__(self, loop, decisions=(), code=E.NONE):
+        self.loop, self.decisions, self.code = loop, list(decisions), code
+        self.held_count, self.performed, self.waiting, self.replies = 0, [], [], []
+        self.held = HeldRequest(
+            self,
+            self,
+            REFUSAL,
+            only_waits=lambda decision: decision.held_until_complete is not None,
+            refused=lambda code: code.name,
+            deadline=loop.time() + 0.1,
+        )
+        if not self.held.later.is_given:
+            self.held.later.listen(self)
+
+    def hold(self):
+        self.held_count += 1
+
+    def decide(self):
+        return self.decisions.pop(0)
+
+    def begin(self, decision, ended):
+        self.performed.append(decision.reply)
+        ended(self.code)
+
+    def when_not_busy(self, then):
+        self.waiting.append(then)
+
+    def free(self):
+        self.waiting.pop()()
+
+    def given(self, reply):
+        self.replies.append((reply, round(self.loop.time(), 3)))
+
+
+def run(work):
+    async def main(loop):
+        work_done = loop.create_future()
+        loop.call_later(1, work_done.set_result, None)
+        world = work(loop)
+        await work_done
+        return world
+
+    return run_simulated(1, main)
+
+
+def test_it_is_decided_anew_when_the_transition_is_over():
+    def work(loop):
+        world = World(loop, [REFUSAL, ANSWER])
+        loop.call_later(0.02, world.free)
+        loop.call_later(0.05, world.free)
+        return world
+
+    world = run(work)
+    assert world.replies == [("fine", 0.05)]
+    assert world.performed == ["concurrent", "concurrent", "fine"]
+    assert world.held_count == 2
+
+
+def test_at_the_deadline_the_refusal_is_the_reply_and_nothing_follows():
+    def work(loop):
+        world = World(loop, [ANSWER])
+        loop.call_later(0.5, world.free)
+        return world
+
+    world = run(work)
+    assert world.replies == [("concurrent", 0.1)]
+    assert world.performed == ["concurrent"]
+
+
+def test_a_failed_coordinator_is_told_at_once():
+    world = run(lambda loop: World(loop, code=E.NOT_COORDINATOR))
+    assert world.held.later.reply == "NOT_COORDINATOR"
+    assert world.waiting == []
+
+
+def test_without_producer_ids_the_refusal_is_the_reply():
+    def work(loop):
+        world = World(loop, [None])
+        loop.call_later(0.02, world.free)
+        return world
+
+    assert run(work).replies == [("concurrent", 0.02)]
+
+
+def test_a_client_that_went_away_decides_nothing_more():
+    def work(loop):
+        world = World(loop, [ANSWER])
+        world.held.later.drop()
+        loop.call_later(0.02, world.free)
+        return world
+
+    world = run(work)
+    assert (world.replies, world.performed, world.decisions) == ([], ["concurrent"], [ANSWER])

@@ -1,0 +1,181 @@
+"""The cluster's metadata: its log begins anew when it is large, and no power cut on the way loses a change."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from evidence.world.broker import Client, broker_and_client, run, until
+from evidence.world.files import Keep, PowerCut, SimFiles, SimSyncer
+
+from oncelog.broker.metadata.metadata_store import DIRECTORY, MetadataStore
+from oncelog.core.metadata.cluster import TOPIC_RESOURCE
+from oncelog.host.tasks import Tasks
+from oncelog.log.open_files import OpenFiles
+from oncelog.wire.log_records.cluster_metadata import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from oncelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+LIMIT_SIZE_BYTES = 600
+
+
+class Clock:
+    """Stands still."""
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+
+def changes() -> list[MetadataRecord]:
+    """Some that stay, some that are taken back, many that say something new of the same thing."""
+    found: list[MetadataRecord] = [FeatureLevelRecord(name="f", level=1, features_epoch=1)]
+    for index in range(12):
+        topic_id = bytes([index + 1]) * 16
+        found.append(TopicRecord(name=f"t{index}", topic_id=topic_id, partition_count=index + 1))
+        if index % 3:
+            found.append(RemoveTopicRecord(topic_id=topic_id))
+        found.append(ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t0", name="a", value=str(index)))
+    return found
+
+
+def store_on(files: SimFiles) -> MetadataStore:
+    store = MetadataStore(
+        OpenFiles(files),
+        "data",
+        SimSyncer(),
+        Clock(),
+        Tasks(lambda _error: None),
+        lambda: LIMIT_SIZE_BYTES,
+    )
+    store.open(is_clean=False)
+    return store
+
+
+def state_of(store: MetadataStore) -> object:
+    topics = {
+        name: (topic.topic_id, topic.partition_count, topic.configs) for name, topic in store.metadata.topics.items()
+    }
+    return topics, dict(store.metadata.features)
+
+
+def states() -> list[object]:
+    """After no change, after the first, and so on."""
+    store = MetadataStore(OpenFiles(SimFiles()), "data", SimSyncer(), Clock(), Tasks(lambda _error: None))
+    found = [state_of(store)]
+    for change in changes():
+        store.metadata.apply(change)
+        found.append(state_of(store))
+    return found
+
+
+def life(files: SimFiles, done: list[int]) -> None:
+    """Make the changes that are not made yet; `done` counts those that were acknowledged."""
+
+    async def work() -> None:
+        store = store_on(files)
+        for change in changes()[done[0] :]:
+            async with store.changing():
+                await store.append([change])
+            done[0] += 1
+
+    asyncio.run(work())
+
+
+def new_files(seed: str) -> SimFiles:
+    files = SimFiles(seed)
+    files.make_directory("data")
+    files.sync_directory("")
+    return files
+
+
+def log_files(files: SimFiles) -> list[str]:
+    return [name for name in files.list(f"data/{DIRECTORY}") if name.endswith(".log")]
+
+
+def test_the_log_begins_anew_and_holds_the_same():
+    files, done = new_files("whole"), [0]
+    life(files, done)
+    assert len(log_files(files)) == 1
+    assert log_files(files) != ["00000000000000000000.log"]
+    size_bytes = files.size_of(f"data/{DIRECTORY}/{log_files(files)[0]}")
+    assert size_bytes < 3 * LIMIT_SIZE_BYTES
+    assert state_of(store_on(files)) == states()[-1]
+    names = files.list(f"data/{DIRECTORY}")
+    assert len(names) < 10, names
+
+
+@pytest.mark.parametrize("misdirected_share", [0.0, 0.7])
+@pytest.mark.parametrize("keep", list(Keep), ids=lambda keep: keep.name)
+def test_a_power_cut_at_any_operation_loses_no_change(keep, misdirected_share):
+    expected = states()
+    whole = new_files("count")
+    before = whole.operation_count
+    life(whole, [0])
+    cuts = 0
+    for operation in range(1, whole.operation_count - before + 1):
+        files, done = new_files(f"{keep} {operation}"), [0]
+        files.misdirected_share = misdirected_share
+        files.cut_power_at(operation)
+        with pytest.raises(PowerCut):
+            life(files, done)
+        files.crash(keep)
+        found = state_of(store_on(files))
+        assert found in expected[done[0] : done[0] + 2], (operation, done)
+        files.crash(keep)
+        assert state_of(store_on(files)) == found, "and it stays"
+        cuts += 1
+    assert cuts > 50
+
+
+def test_a_brokers_metadata_does_not_grow_with_its_changes(tmp_path):
+    async def work():
+        config = {"metadata_log_max_record_bytes_between_snapshots": 3000}
+        async with broker_and_client(tmp_path, **config) as (_, client):
+            for index in range(30):
+                await client.create(f"t{index % 2}-{index}")
+        sizes = [each.stat().st_size for each in (tmp_path / DIRECTORY).glob("*.log")]
+        assert sum(sizes) < 8000
+        assert not (tmp_path / DIRECTORY / "00000000000000000000.log").exists()
+        async with broker_and_client(tmp_path, **config) as (broker, client):
+            assert len(broker.metadata.topics) == 30
+            await client.create("one-more")
+            other = await Client.connect(broker)
+            other.close()
+
+    run(work())
+
+
+def test_a_stop_waits_for_a_change_whose_client_went_away(tmp_path):
+    """Cancelled in the middle of its sync, it made the stop fail."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, _):
+            syncer, gate, begun = broker.store._syncer, asyncio.Event(), asyncio.Event()
+
+            class SlowDisk:
+                async def sync(self, files):
+                    begun.set()
+                    await gate.wait()
+                    await syncer.sync(files)
+
+            broker.store._syncer = SlowDisk()
+            other = await Client.connect(broker)
+            other.send(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+            await begun.wait()
+            other.close()
+            await until(lambda: len(broker.server._connections) == 1)
+            stopping = asyncio.ensure_future(broker.stop())
+            for _ in range(100):
+                await asyncio.sleep(0)
+            gate.set()
+            await stopping
+        assert (tmp_path / ".kafka_cleanshutdown").exists()
+        async with broker_and_client(tmp_path) as (broker, _):
+            assert list(broker.metadata.topics) == ["t"]
+
+    run(work())

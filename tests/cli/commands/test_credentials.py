@@ -1,0 +1,31 @@
+"""`oncelog credentials` against a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog.cli.dump_log.records import record_row
+from oncelog.wire.log_records.cluster_metadata import ScramCredentialRecord, record_to_value
+from oncelog.wire.record_batch import RecordBatch, build_batch
+from tests.cli.world import Cli
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_set_list_remove(cli: Cli, mechanism: str) -> None:
+    cli("credentials", "set", "carol", "--mechanism", mechanism, "--iterations", 4096, stdin="secret\n")
+    assert cli.json("credentials", "list", "carol") == [{"user": "carol", "mechanism": mechanism, "iterations": 4096}]
+    cli("credentials", "remove", "carol", "--mechanism", mechanism)
+    assert cli.json("credentials", "list", "carol", status=1)["error"] == "RESOURCE_NOT_FOUND"
+    assert cli.json("credentials", "remove", "carol", status=1)["error"] == "RESOURCE_NOT_FOUND"
+    cli("credentials", "set", "carol", stdin="", status=2)
+
+
+def test_a_dump_of_the_metadata_hides_them() -> None:
+    kept = ScramCredentialRecord(
+        user="a", mechanism=1, salt=b"salt", stored_key=b"stored", server_key=b"server", iterations=4096
+    )
+    batch = RecordBatch(build_batch([(0, None, record_to_value(kept), ())]))
+    (record,) = batch.records()
+    content = record_row(batch, record, "__cluster_metadata")["content"]
+    assert (content["user"], content["iterations"]) == ("a", 4096)
+    assert {content["salt"], content["stored_key"], content["server_key"]} == {"(hidden)"}

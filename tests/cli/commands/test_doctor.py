@@ -1,0 +1,70 @@
+"""`oncelog doctor`: every check has an outcome, and what is bad says what to do."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from oncelog.cli.commands import doctor
+from tests.cli.world import oncelog
+
+
+@pytest.fixture(autouse=True)
+def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JVM takes half a second to say its version."""
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setattr(doctor, "_bundled_java", lambda: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+
+
+def finding(findings: list[doctor.Finding], check: str) -> doctor.Finding:
+    return next(one for one in findings if one.check == check)
+
+
+def test_every_check_says_something(tmp_path: pathlib.Path) -> None:
+    findings = doctor.examine(str(tmp_path / "not" / "there" / "yet"))
+    assert {one.check for one in findings} >= {
+        "python",
+        "assertions",
+        "hot paths",
+        "crc-32c",
+        "codecs",
+        "uvloop",
+        "pyarrow",
+        "pyspark",
+        "java",
+        "disk sync",
+        "disk space",
+        "open files",
+        "clock",
+    }
+    assert all(one.found for one in findings)
+    assert all(one.advice for one in findings if one.status != doctor.OK)
+    assert "Java 17" in finding(findings, "java").advice
+
+
+def test_rows_for_machines(tmp_path: pathlib.Path) -> None:
+    found = json.loads(oncelog("doctor", "--data-dir", tmp_path, "-o", "json").stdout)
+    assert {"check", "status", "found", "advice"} == set(found[0])
+    assert {row["status"] for row in found} <= {doctor.OK, doctor.WARNING, doctor.FAILURE}
+
+
+def test_nothing_is_left_in_the_directory(tmp_path: pathlib.Path) -> None:
+    doctor.examine(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_does_not_work_is_a_failure(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "decompress", lambda *_: b"something else")
+    findings = doctor.examine(str(tmp_path))
+    assert finding(findings, "codecs").status == doctor.FAILURE
+    result = oncelog("doctor", "--data-dir", tmp_path)
+    assert result.exit_code == 1
+
+
+def test_slow_parts_are_named(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "compiled", lambda: {"varint": True, "record_codec": False})
+    found = finding(doctor.examine(str(tmp_path)), "hot paths")
+    assert (found.status, found.found) == (doctor.WARNING, "not compiled: record_codec")

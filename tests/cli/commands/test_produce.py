@@ -1,0 +1,112 @@
+"""`oncelog produce`: what becomes of lines, in and outside transactions."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from oncelog.cli.clients import CONNECT_TIMEOUT_MS
+from oncelog.cli.commands.produce import NewRecord, record_from_json
+from oncelog.cli.output import Failed
+from oncelog.testing import FaultyProxy
+from tests.cli.world import Cli
+
+
+def consumed(cli: Cli, topic: str, *more: object) -> list[dict[str, Any]]:
+    found = cli.json("consume", topic, "-e", *more)
+    assert isinstance(found, list)
+    return found
+
+
+def test_lines_become_values(cli: Cli) -> None:
+    cli.create("produce-lines")
+    result = cli("produce", "produce-lines", stdin="one\n\nlast without an end")
+    assert (result.stdout, result.stderr) == ("", "3 records sent\n")
+    assert [row["value"] for row in consumed(cli, "produce-lines")] == ["one", "", "last without an end"]
+
+
+def test_keys_headers_and_nulls(cli: Cli) -> None:
+    cli.create("produce-keys")
+    cli("produce", "produce-keys", "-K", "::", "-Z", "-H", "a=1", "-H", "a=2", stdin="k::v::w\nk::\nplain\n")
+    rows = consumed(cli, "produce-keys")
+    assert [(row["key"], row["value"]) for row in rows] == [("k", "v::w"), ("k", None), (None, "plain")]
+    assert rows[0]["headers"] == [["a", "1"], ["a", "2"]]
+
+
+def test_files_another_delimiter_and_compression(cli: Cli, tmp_path: pathlib.Path) -> None:
+    cli.create("produce-files")
+    first, second = tmp_path / "1", tmp_path / "2"
+    first.write_bytes(b"a\0b\nc\0")
+    second.write_bytes(b"\xff\0")
+    cli("produce", "produce-files", first, second, "-D", r"\0", "--compression", "zstd")
+    assert [row["value"] for row in consumed(cli, "produce-files")] == ["a", "b\nc", {"base64": "/w=="}]
+
+
+def test_transactions_of_a_size(cli: Cli) -> None:
+    cli.create("produce-transactions")
+    command = ["produce", "produce-transactions", "--transactional-id", "produce-t", "--transaction-size", 2]
+    report = cli.json(*command, stdin="1\n2\n3\n4\n5\n")
+    assert report == {"topic": "produce-transactions", "records": 5, "transactions": 3, "result": "committed"}
+    assert [row["value"] for row in consumed(cli, "produce-transactions")] == ["1", "2", "3", "4", "5"]
+    assert [row["offset"] for row in consumed(cli, "produce-transactions")] == [0, 1, 3, 4, 6], "markers in between"
+
+
+def test_aborted_transactions_are_seen_by_nobody_who_reads_committed(cli: Cli) -> None:
+    cli.create("produce-aborted")
+    result = cli("produce", "produce-aborted", "--transactional-id", "produce-a", "--abort", stdin="1\n2\n")
+    assert result.stderr == "2 records aborted in 1 transaction\n"
+    assert consumed(cli, "produce-aborted") == []
+    assert len(consumed(cli, "produce-aborted", "--isolation", "read_uncommitted")) == 2
+
+
+def test_a_failure_aborts_the_transaction(cli: Cli) -> None:
+    cli.create("produce-failing")
+    command = ["produce", "produce-failing", "--json", "--transactional-id", "produce-f"]
+    assert "is no record in JSON" in cli(*command, stdin='{"value": "good"}\n{"value": \n', status=1).stderr
+    assert consumed(cli, "produce-failing") == []
+    states = {row["transactional_id"]: row["state"] for row in cli.json("transactions", "list")}
+    assert states["produce-f"] == "CompleteAbort"
+
+
+def test_what_consume_writes_can_be_produced_again(cli: Cli) -> None:
+    cli.create("produce-from")
+    cli.create("produce-to")
+    cli("produce", "produce-from", "-K", "=", "-H", "h=x", stdin=b"a=1\nb=\xff\xfe\n")
+    lines = cli("consume", "produce-from", "-e", "-o", "jsonl").stdout
+    cli("produce", "produce-to", "--json", stdin=lines)
+    kept = ("key", "value", "headers", "timestamp_ms")
+    before, after = consumed(cli, "produce-from"), consumed(cli, "produce-to")
+    assert [[row[key] for key in kept] for row in after] == [[row[key] for key in kept] for row in before]
+
+
+def test_records_in_json() -> None:
+    line = json.dumps({"key": None, "value": {"base64": "/w=="}, "headers": [["h", None]], "timestamp_ms": -1}).encode()
+    assert record_from_json(line) == NewRecord(b"\xff", None, (("h", None),))
+    assert record_from_json(b'{"value": 5}').value == b"5"
+    for broken in (
+        b"[]",
+        b"nonsense",
+        b'{"value": {"text": 1}}',
+        b'{"value": {"base64": "!"}}',
+        b'{"headers": [1]}',
+        b"[" * 100_000,
+    ):
+        with pytest.raises(Failed, match="no record"):
+            record_from_json(broken)
+
+
+@pytest.mark.parametrize("more", [("--abort",), ("--transaction-size", 3), ("-H", "nonsense")], ids=str)
+def test_wrong_usage(cli: Cli, more: tuple[object, ...]) -> None:
+    cli("produce", "produce-wrong", *more, stdin="x\n", status=2)
+
+
+def test_a_coordinator_that_takes_its_time_is_waited_for(cli: Cli) -> None:
+    """Not "no broker answers": that is said of one that cannot be reached within five seconds."""
+    cli.create("produce-late")
+    with FaultyProxy(cli.bootstrap_servers) as proxy:
+        proxy.delay("InitProducerId", seconds=CONNECT_TIMEOUT_MS / 1000 + 0.5)
+        arguments = ("produce", "produce-late", "--transactional-id", "produce-late", "--timeout", "5m")
+        assert "1 record committed in 1 transaction" in Cli(proxy.bootstrap_servers)(*arguments, stdin="x\n").stderr

@@ -1,0 +1,78 @@
+"""`oncelog recover`: a query's decided transactions are committed, its orphans ended, what nobody decided is named."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pyarrow as pa
+import pytest
+
+from oncelog.core.two_phase import exactly_once_sink as sink
+from oncelog.spark.backend import choose_backend
+from oncelog.spark.decision_store import decision_store
+from oncelog.spark.options import SinkOptions, sink_options
+from oncelog.spark.writer import write_attempt
+from tests.cli.world import Cli
+
+
+class Query:
+    """A Spark query that died: its attempts are open, its decision may be stored."""
+
+    def __init__(self, cli: Cli, url: str, query_id: str) -> None:
+        options = {"bootstrap.servers": cli.bootstrap_servers, "topic": cli.create(query_id), "decisionUrl": url}
+        self.options: SinkOptions = sink_options(options)
+        self.query_id = query_id
+
+    def attempt(self, batch: str, number: int, value: bytes) -> sink.Attempt:
+        name = sink.transactional_id_for("oncelog-spark", self.query_id, batch, 0, "run", number)
+        rows = iter([pa.RecordBatch.from_pydict({"value": pa.array([value], pa.binary())})])
+        return write_attempt(self.options, choose_backend(self.options), name, rows)
+
+
+@pytest.fixture
+def url(tmp_path: pathlib.Path) -> str:
+    return f"sqlite:///{tmp_path / 'decisions.db'}"
+
+
+def decided(query: Query, batch: str, *winners: sink.Attempt) -> None:
+    decision_store(query.options).decide(sink.BatchDecision(query.query_id, batch, "run", tuple(winners)))
+
+
+def test_decided_and_orphaned(cli: Cli, url: str) -> None:
+    query = Query(cli, url, "recover-decided")
+    winner, orphan = query.attempt("0", 0, b"winner"), query.attempt("0", 1, b"orphan")
+    decided(query, "0", winner)
+    command = ("recover", "--query", query.query_id, "--decision-url", url)
+    dry = cli.json(*command, "--dry-run")
+    assert {row["transactional_id"] for row in dry} == {winner.transactional_id, orphan.transactional_id}
+    report = cli.json(*command)
+    assert report["completed"] == [winner.transactional_id]
+    assert (report["ended"], report["lost"], report["undecided"]) == (1, [], [])
+    assert cli("consume", query.query_id, "-e").stdout == "winner\n"
+    assert cli.json(*command)["completed"] == [], "harmless to repeat"
+
+
+def test_undecided_is_named_and_abandoned_only_on_request(cli: Cli, url: str) -> None:
+    query = Query(cli, url, "recover-undecided")
+    attempt = query.attempt("3", 0, b"undecided")
+    command = ("recover", "--query", query.query_id, "--decision-url", url)
+    result = cli(*command)
+    assert attempt.transactional_id in result.stdout
+    assert "--abandon" in result.stderr
+    assert "--yes" in cli(*command, "--abandon", status=2).stderr
+    assert cli.json(*command, "--abandon", "-y")["abandoned"] == [attempt.transactional_id]
+    assert cli.json(*command)["undecided"] == []
+
+
+def test_a_lost_transaction_is_a_failure(cli: Cli, url: str) -> None:
+    query = Query(cli, url, "recover-lost")
+    winner = query.attempt("0", 0, b"winner")
+    decided(query, "0", winner)
+    cli("transactions", "force-terminate", "--transactional-id", winner.transactional_id, "-y")
+    report = cli.json("recover", "--query", query.query_id, "--decision-url", url, status=1)
+    assert len(report["lost"]) == 1
+    assert winner.transactional_id in report["lost"][0]
+
+
+def test_options_are_checked(cli: Cli) -> None:
+    assert "has no dot" in cli("recover", "--prefix", "a.b", status=2).stderr

@@ -1,0 +1,205 @@
+"""`oncelog dump-log`: a real broker's files decoded, and every kind of damage reported with its place, without a traceback."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from oncelog.cli.dump_log.files import Wanted, items_of
+from oncelog.testing import TestBroker
+from tests.cli.world import Cli, oncelog
+
+LOG = "00000000000000000000"
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The data directory of a broker that was stopped: topic t with a commit, an abort, and an open transaction."""
+    directory = tmp_path_factory.mktemp("dump") / "data"
+    with TestBroker(data_dir=str(directory)) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("t")
+        cli("configs", "set", "--topic", "t", "retention.ms=123456789")
+        cli("produce", "t", "-K", ":", "-H", "h=1", "--compression", "gzip", stdin="k:plain\n")
+        cli("produce", "t", "--transactional-id", "app", stdin="committed\n")
+        cli("produce", "t", "--transactional-id", "app", "--abort", stdin="aborted\n")
+        cli("consume", "t", "-g", "group", "-e")
+        cli.leave_open("t", "open", count=1)
+    return directory
+
+
+@pytest.fixture
+def data(closed: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    """A copy to damage."""
+    return pathlib.Path(shutil.copytree(closed, tmp_path / "data"))
+
+
+def rows(*arguments: object, status: int = 0) -> list[dict[str, Any]]:
+    result = oncelog("dump-log", *arguments, "-o", "json")
+    assert result.exit_code == status, (result.stdout[:2000], result.stderr)
+    found = json.loads(result.stdout)
+    assert isinstance(found, list)
+    return found
+
+
+def of_kind(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [row for row in found if row["kind"] == kind]
+
+
+def test_a_whole_directory_is_sound(closed: pathlib.Path) -> None:
+    found = rows(closed)
+    assert {row["kind"] for row in found} >= {
+        "batch",
+        "record",
+        "producer",
+        "aborted_transaction",
+        "leader_epoch",
+        "checkpoint",
+        "partition_metadata",
+    }
+    assert of_kind(found, "problem") == []
+    quiet = oncelog("dump-log", closed, "--problems-only")
+    assert (quiet.exit_code, quiet.stdout) == (0, "")
+    assert quiet.stderr.endswith(" files, 0 problems\n")
+
+
+def test_batches_and_markers(closed: pathlib.Path) -> None:
+    batches = of_kind(rows(closed / "t-0" / f"{LOG}.log"), "batch")
+    assert [row["base_offset"] for row in batches] == [0, 1, 2, 3, 4, 5]
+    assert [row["codec"] for row in batches] == ["gzip", *["none"] * 5]
+    assert [row.get("control_type") for row in batches] == [None, None, "COMMIT", None, "ABORT", None]
+    assert [row["is_transactional"] for row in batches] == [False, *[True] * 5]
+    assert batches[1]["position"] == batches[0]["size_bytes"]
+    text = oncelog("dump-log", closed / "t-0" / f"{LOG}.log").stdout.splitlines()
+    assert text[1].startswith("batch 0..0  at 0  ")
+    assert text[5].endswith("ABORT")
+
+
+def test_records_when_asked_for(closed: pathlib.Path) -> None:
+    file = closed / "t-0" / f"{LOG}.log"
+    assert of_kind(rows(file), "record") == []
+    records = of_kind(rows(file, "--records"), "record")
+    assert [(row["offset"], row["key"], row["value"]) for row in records] == [
+        (0, "k", "plain"),
+        (1, None, "committed"),
+        (3, None, "aborted"),
+        (5, None, "open-0"),
+    ]
+    assert records[0]["headers"] == [["h", "1"]]
+    some = rows(file, "--records", "--from-offset", 1, "--to-offset", 4)
+    assert [row["offset"] for row in of_kind(some, "record")] == [1, 3]
+    lines = oncelog("dump-log", file, "--records").stdout
+    assert "  record 0  " in lines
+    assert "key=k  value=plain  headers=h:1" in lines
+
+
+def test_internal_topics_are_decoded(closed: pathlib.Path) -> None:
+    contents = [(row["type"], row["content"]) for row in of_kind(rows(closed), "record") if "content" in row]
+    states = [c["state"] for t, c in contents if t == "TransactionRecord" and c["transactional_id"] == "app"]
+    assert states[0] == "EMPTY"
+    assert states[-1] == "COMPLETE_ABORT"
+    last = [c for t, c in contents if t == "TransactionRecord" and c["transactional_id"] == "open"][-1]
+    assert (last["state"], last["partitions"]) == ("ONGOING", ["t-0"])
+    assert ("group", "t", 5) in {(c["group_id"], c["topic"], c["offset"]) for t, c in contents if t == "OffsetCommit"}
+    configs = [c for t, c in contents if t == "ConfigRecord"]
+    assert ("t", "retention.ms", "123456789") in {(c["resource_name"], c["name"], c["value"]) for c in configs}
+    assert {"TopicRecord", "FeatureLevelRecord", "ProducerIdsRecord", "GroupMetadata"} <= {t for t, _ in contents}
+
+
+def test_indexes_and_snapshots(closed: pathlib.Path) -> None:
+    aborted = rows(closed / "t-0" / f"{LOG}.txnindex")[0]
+    assert (aborted["first_offset"], aborted["last_offset"], aborted["last_stable_offset"]) == (3, 4, 5)
+    snapshot = next((closed / "t-0").glob("*.snapshot"))
+    opened = [row["current_transaction_first_offset"] for row in rows(snapshot)]
+    assert sorted(opened, key=str) == [5, None, None]
+
+
+def test_a_torn_tail_is_told_with_its_position(data: pathlib.Path) -> None:
+    file = data / "t-0" / f"{LOG}.log"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-7])
+    found = rows(file, status=1)
+    last = rows_start(whole)[-1]
+    assert found[-1]["kind"] == "problem"
+    assert (found[-1]["position"], found[-1]["due_offset"]) == (last, 5)
+    assert "offset 5 was due" in oncelog("dump-log", file).stdout
+
+
+def rows_start(data: bytes) -> list[int]:
+    """Where batches begin."""
+    found, position = [], 0
+    while position < len(data):
+        found.append(position)
+        position += int.from_bytes(data[position + 8 : position + 12], "big") + 12
+    return found
+
+
+def test_a_flipped_byte_is_told_and_what_follows_is_found(data: pathlib.Path) -> None:
+    file = data / "t-0" / f"{LOG}.log"
+    whole = bytearray(file.read_bytes())
+    starts = rows_start(bytes(whole))
+    whole[starts[1] + 70] ^= 1
+    file.write_bytes(whole)
+    problem = rows(file, "--problems-only", status=1)[0]
+    assert problem["position"] == starts[1]
+    assert "fails its checksum" in problem["problem"]
+    assert problem["valid_batches_behind"] == [[2, 2], [3, 3], [4, 4], [5, 5]]
+
+
+def test_zeros_behind_the_end_are_named_as_such(data: pathlib.Path) -> None:
+    file = data / "t-0" / f"{LOG}.log"
+    file.write_bytes(file.read_bytes() + bytes(100))
+    assert "100 zero bytes" in rows(file, status=1)[-1]["problem"]
+
+
+def test_indexes_that_contradict_the_log(data: pathlib.Path) -> None:
+    directory = data / "t-0"
+    (directory / f"{LOG}.index").write_bytes(b"".join(n.to_bytes(4, "big") for n in (1, 5)))
+    assert "where no batch begins" in rows(directory / f"{LOG}.index", status=1)[-1]["problem"]
+    entry = b"\0\0" + b"".join(n.to_bytes(8, "big") for n in (99, 1, 2, 3))
+    (directory / f"{LOG}.txnindex").write_bytes(entry)
+    assert "no ABORT marker of producer 99 at offset 2" in rows(directory / f"{LOG}.txnindex", status=1)[-1]["problem"]
+    (directory / f"{LOG}.timeindex").write_bytes((10**13).to_bytes(8, "big") + (77).to_bytes(4, "big"))
+    assert "behind the end of the log" in rows(directory / f"{LOG}.timeindex", status=1)[-1]["problem"]
+
+
+def test_space_that_apache_kafka_allocates_ahead_is_no_damage(data: pathlib.Path) -> None:
+    for name in ("index", "timeindex"):
+        file = data / "t-0" / f"{LOG}.{name}"
+        file.write_bytes(bytes(240))
+        assert rows(file) == []
+
+
+def test_what_is_no_file_of_a_log(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    assert "tells no format" in rows(tmp_path / "notes.txt", status=1)[0]["problem"]
+    assert rows(tmp_path) == [], "in a directory it is passed over"
+    assert oncelog("dump-log", tmp_path / "missing").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "name", [f"{LOG}.log", f"{LOG}.txnindex", "snapshot", "leader-epoch-checkpoint", "partition.metadata"]
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4), cut=st.integers(0, 10_000))
+def test_any_damage_is_reported_never_a_traceback(
+    data: pathlib.Path, name: str, changes: list[tuple[int, int]], cut: int
+) -> None:
+    directory = data / "t-0"
+    path = next(directory.glob("*.snapshot")) if name == "snapshot" else directory / name
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    for position, value in changes:
+        damaged[position % len(damaged)] = value
+    path.write_bytes(damaged[: cut % (len(damaged) + 1) or None])
+    try:
+        found = list(items_of(str(path), Wanted(records=True)))
+    finally:
+        path.write_bytes(whole)
+    assert all(item.line and item.row["kind"] for item in found)

@@ -1,0 +1,102 @@
+"""`oncelog transactions explain`: who holds a partition's last stable offset, and what to do, in each case."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from oncelog.cli.command import Settings
+from oncelog.cli.transactions.explain import Holder, judge
+from oncelog.client.admin.transaction_listing import (
+    NEVER_MS,
+    HangingTransaction,
+    ProducerDescription,
+    TransactionDescription,
+)
+from oncelog.types import TopicPartition
+from tests.cli.world import Cli
+
+WHERE = TopicPartition("orders", 3)
+NOW_MS = 1_000_000
+OWNER = TransactionDescription("app", 1, "Ongoing", 40, 7, 60_000, NOW_MS - 20_000, (WHERE,), NOW_MS)
+HOLDER = Holder(
+    WHERE,
+    {"log_start": 0, "last_stable_offset": 5, "high_watermark": 9, "blocked": 4},
+    ProducerDescription(40, 7, 0, NOW_MS - 20_000, 0, 5),
+    [],
+    OWNER,
+    None,
+    NOW_MS,
+)
+
+
+def verdict(**owner: Any) -> tuple[str, str, str]:
+    found = judge(Settings(), dataclasses.replace(HOLDER, owner=dataclasses.replace(OWNER, **owner)))
+    return found.kind, found.why, found.repair
+
+
+def test_in_progress_tells_when_it_ends_by_itself() -> None:
+    kind, why, repair = verdict()
+    assert (kind, why) == ("in progress", "in progress; the coordinator aborts it in 40s (timeout 1m00s)")
+    assert repair == "oncelog transactions force-terminate --transactional-id app"
+    assert "at its next look" in verdict(start_ms=0)[1]
+
+
+def test_a_prepared_one_is_never_ended_by_a_copied_line_alone() -> None:
+    kind, _, repair = verdict(timeout_ms=NEVER_MS)
+    assert kind == "two-phase"
+    assert repair == "oncelog transactions complete --transactional-id app --state 40:7", "the outcome is to be added"
+
+
+@pytest.mark.parametrize(("state", "word"), [("PrepareCommit", "committed"), ("PrepareAbort", "aborted")])
+def test_a_decided_one_needs_nothing(state: str, word: str) -> None:
+    kind, why, repair = verdict(state=state)
+    assert (kind, repair) == ("ending", "")
+    assert why.startswith(word)
+
+
+@pytest.mark.parametrize("owner", [None, OWNER])
+def test_a_hanging_one_is_ended_on_its_partition(owner: TransactionDescription | None) -> None:
+    hanging = HangingTransaction(WHERE, 40, 7, 0, 5, 0, NOW_MS, "app", "of its reason") if owner else None
+    found = judge(Settings(), dataclasses.replace(HOLDER, owner=owner, hanging=hanging))
+    assert found.kind == "hanging"
+    assert found.repair == "oncelog transactions abort --topic orders --partition 3 --start-offset 5"
+    assert ("of its reason" if owner else "no transactional id") in found.why
+
+
+def test_an_open_transaction_of_a_broker(cli: Cli) -> None:
+    cli.create("explain", 2)
+    cli("produce", "explain", "-p", 0, stdin="before\n")
+    state = cli.leave_open("explain", "explain-first")
+    cli.leave_open("explain", "explain-second")
+    rows = cli.json("transactions", "explain", "--topic", "explain", "--exit-code", status=3)
+    assert [(row["topic"], row["partition"]) for row in rows] == [("explain", 0)]
+    row = rows[0]
+    assert (row["last_stable_offset"], row["blocked"], row["start_offset"], row["open_behind"]) == (1, 6, 1, 1)
+    assert (row["transactional_id"], row["verdict"]) == ("explain-first", "in progress")
+    assert f"{row['producer_id']}:{row['producer_epoch']}" == state
+    text = cli("transactions", "explain", "--topic", "explain").stdout
+    assert "explain-0: read_committed readers wait at offset 1; 6 offsets up to 7 are held back" in text
+    assert "force-terminate --transactional-id explain-first" in text
+    assert "1 more behind it" in text
+
+
+def test_nothing_is_held_back(cli: Cli) -> None:
+    cli.create("explain-free")
+    result = cli("transactions", "explain", "--topic", "explain-free", "--exit-code")
+    assert result.stdout == ""
+    assert "nothing is held back" in result.stderr
+    cli("transactions", "explain", "--partition", 0, status=2)
+    cli("transactions", "explain", "--topic", "explain-free", "--partition", 7, status=1)
+
+
+def test_only_what_a_group_reads(cli: Cli) -> None:
+    cli.create("explain-read")
+    cli.create("explain-unread")
+    cli("groups", "reset-offsets", "explain-group", "--topic", "explain-read", "--to-earliest", "-y")
+    for topic in ("explain-read", "explain-unread"):
+        cli.leave_open(topic, f"{topic}-holder")
+    rows = cli.json("transactions", "explain", "--group", "explain-group")
+    assert [row["topic"] for row in rows] == ["explain-read"]

@@ -1,0 +1,96 @@
+"""`oncelog transactions in-doubt`: what it shows, what --resolve does, formats, errors with their way out."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import sqlite3
+
+import pytest
+from evidence.world.committed import committed_values
+
+from oncelog import sync
+from oncelog.recipes import SqliteDatabase
+from oncelog.recipes.sync import DualWriter
+from tests.cli.world import Cli
+
+
+class Died(BaseException): ...
+
+
+@pytest.fixture
+def in_doubt(cli: Cli, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Two instances that died, before and after the database's commit, and one of another database; the URL."""
+    file = tmp_path / "rows.sqlite3"
+    cli.create("doubt") if "doubt" not in str(cli.json("topics", "list")) else None
+
+    def die(*_: object) -> None:
+        raise Died
+
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE written (value int)")
+    with SqliteDatabase(file) as database:
+        database.migrate()
+        for name, method in (("doubt-decided", "begin_completing"), ("doubt-undecided", "prepare_transaction")):
+            with DualWriter(database, transactional_id=name, bootstrap_servers=cli.bootstrap_servers) as writer:
+                with monkeypatch.context() as patch:
+                    patch.setattr(sync.Producer, method, die)
+                    patch.setattr(sync.Producer, "abort_transaction", die)
+                    with pytest.raises(Died), writer.transaction() as tx:
+                        tx.send("doubt", name.encode(), partition=0).result()
+                        tx.database.execute("INSERT INTO written VALUES (1)")
+                # a process that is dead does not abort anything
+                writer._producer = None
+    cli.leave_open("doubt", "doubt-elsewhere", two_phase=True)
+    return f"sqlite:///{file}"
+
+
+def test_it_shows_what_the_database_says_and_resolves(cli: Cli, in_doubt: str) -> None:
+    rows = {row["transactional_id"]: row for row in cli.json("transactions", "in-doubt", "--database", in_doubt)}
+    assert {name: row["verdict"] for name, row in rows.items() if name.startswith("doubt")} == {
+        "doubt-decided": "commit",
+        "doubt-undecided": "abort",
+        "doubt-elsewhere": "not-here",
+    }
+    decided = rows["doubt-decided"]
+    assert decided["stored_state"] == decided["open_state"]
+    assert (decided["instance_version"], decided["partitions"], decided["result"]) == (1, ["doubt-0"], None)
+    assert rows["doubt-elsewhere"]["stored_state"] is None
+
+    text = cli("transactions", "in-doubt", "--database", in_doubt, "--metrics").stdout
+    assert 'oncelog_in_doubt_transactions{verdict="commit"} 1\n' in text
+    assert 'oncelog_in_doubt_transactions{verdict="abort"} 1\n' in text
+    cli("transactions", "in-doubt", "--database", in_doubt, "--exit-code", status=3)
+    dry = cli("transactions", "in-doubt", "--database", in_doubt, "--resolve", "--dry-run").stderr
+    assert "dry run, would: " in dry
+    assert f"commit {decided['open_state']} of doubt-decided" in dry
+
+    young = cli.json("transactions", "in-doubt", "--database", in_doubt, "--open-longer-than", "1h", "--resolve", "-y")
+    assert young == []
+    results = cli.json("transactions", "in-doubt", "--database", in_doubt, "--resolve", "-y")
+    assert {row["transactional_id"]: row["result"] for row in results if row["verdict"] != "not-here"} == {
+        "doubt-decided": "committed",
+        "doubt-undecided": "aborted",
+    }
+    left = cli.json("transactions", "in-doubt", "--database", in_doubt)
+    assert {row["verdict"] for row in left} == {"not-here"}
+    cli("transactions", "force-terminate", "--transactional-id", "doubt-elsewhere", "-y")
+    assert committed_values(cli.bootstrap_servers, "doubt")[-1] == b"doubt-decided"
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "says"),
+    [
+        ("orders.db", 2, "not a database's URL"),
+        ("oracle9://x", 2, "not a database's URL"),
+        ("sqlite:////no/such/folder/file", 1, "the database: "),
+        ("rocksdb:///no/such/folder", 2, "no RocksDB in"),
+    ],
+)
+def test_a_wrong_database_is_told(cli: Cli, url: str, status: int, says: str) -> None:
+    assert says in cli("transactions", "in-doubt", "--database", url, status=status).stderr
+
+
+def test_metrics_only_look(cli: Cli) -> None:
+    found = cli("transactions", "in-doubt", "--database", "sqlite://", "--metrics", "--resolve", status=2)
+    assert "only looks" in found.stderr

@@ -1,0 +1,101 @@
+"""Ends and lags of a consumer, against a real broker with open and aborted transactions."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from evidence.world.broker import run
+
+from oncelog import Broker, Consumer, Producer, TopicPartition
+from oncelog.client.consumer.log_bounds import Lag
+
+ZERO = TopicPartition("t", 0)
+
+
+def served(work):
+    """Runs `work` with a broker of its own."""
+
+    async def main():
+        async with Broker() as broker:
+            await work(broker)
+
+    run(main())
+
+
+def consumer_of(broker: Broker, isolation_level: str = "read_committed") -> Consumer:
+    return Consumer(
+        bootstrap_servers=broker.bootstrap_servers, isolation_level=isolation_level, auto_offset_reset="earliest"
+    )
+
+
+async def fill(broker: Broker) -> Producer:
+    """Offsets 0 committed, 1 its marker, 2 aborted, 3 its marker, 4 and 5 open. The open one's producer."""
+    producer = Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="a")
+    await producer.start()
+    for ends in (producer.commit_transaction, producer.abort_transaction, None):
+        producer.begin_transaction()
+        for _ in range(1 if ends is not None else 2):
+            await producer.send("t", value=b"v", partition=0)
+        await producer.flush()
+        if ends is not None:
+            await ends()
+    return producer
+
+
+def test_lag_says_what_can_be_read_and_what_is_blocked():
+    async def main(broker: Broker) -> None:
+        producer = await fill(broker)
+        async with consumer_of(broker) as consumer:
+            consumer.assign([ZERO])
+            consumer.seek(ZERO, 0)
+            assert await consumer.lag() == {ZERO: Lag(readable=4, blocked=2, raw=6)}
+            assert not await consumer.at_end()
+            records = []
+            while (
+                await consumer.position(ZERO) < 4
+            ):  # past the marker and the aborted record: nothing is left to be read
+                records += [record.offset for record in await consumer.poll(timeout_ms=300)]
+            assert records == [0]
+            assert await consumer.poll(timeout_ms=300) == []
+            assert await consumer.position(ZERO) == 4
+            assert await consumer.at_end()
+            assert await consumer.lag(ZERO) == {ZERO: Lag(readable=0, blocked=2, raw=2)}
+            await producer.commit_transaction()
+            while await consumer.at_end(ZERO):  # noqa: ASYNC110 - the marker is written after the answer
+                await asyncio.sleep(0.01)
+            assert (await consumer.lag())[ZERO].blocked == 0
+        await producer.stop()
+
+    served(main)
+
+
+def test_ends_differ_by_isolation():
+    async def main(broker: Broker) -> None:
+        producer = await fill(broker)
+        async with consumer_of(broker) as consumer:
+            assert await consumer.beginning_offsets([ZERO]) == {ZERO: 0}
+            assert await consumer.end_offsets([ZERO]) == {ZERO: 4}
+            assert await consumer.end_offsets([ZERO], isolation_level="read_uncommitted") == {ZERO: 6}
+        async with consumer_of(broker, "read_uncommitted") as consumer:
+            assert await consumer.end_offsets([ZERO]) == {ZERO: 6}
+            assert await consumer.end_offsets([ZERO], isolation_level="read_committed") == {ZERO: 4}
+        await producer.abort_transaction()
+        await producer.stop()
+
+    served(main)
+
+
+@pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+def test_an_empty_partition_is_at_its_end(isolation_level):
+    async def main(broker: Broker) -> None:
+        async with consumer_of(broker, isolation_level) as consumer:
+            async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+                await producer.send("t", value=b"v", partition=0)
+            consumer.assign([ZERO])
+            await consumer.seek_to_end()
+            assert await consumer.position(ZERO) == 1
+            assert await consumer.at_end()
+            assert await consumer.lag() == {ZERO: Lag(0, 0, 0)}
+
+    served(main)

@@ -1,0 +1,427 @@
+"""The producer's shell in virtual time: order, retries, deadlines, back pressure, versions, the end."""
+
+import asyncio
+
+import pytest
+from evidence.world.client import BOOTSTRAP, CUT, NO_ANSWER, ScriptedBroker, run
+
+from oncelog import Producer, TopicPartition, errors
+from oncelog.errors import ErrorCode
+from oncelog.wire.api import ApiKey
+
+E = ErrorCode
+
+
+def producer(broker, **config):
+    return Producer(host=broker.host(), bootstrap_servers=BOOTSTRAP, **{"linger_ms": 0, **config})
+
+
+def test_records_leave_in_order_and_are_told_their_offsets():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker) as p:
+            sent = [await p.send("t", b"%d" % n, partition=0) for n in range(10)]
+            assert [(await delivery).offset for delivery in sent] == list(range(10))
+        assert [value for *_, values in broker.produced() for value in values] == [b"%d" % n for n in range(10)]
+
+    run(work)
+
+
+def test_a_retry_keeps_sequence_and_order():
+    """Five are on their way, the first fails: those behind it are refused and come again, in order."""
+
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.NOT_ENOUGH_REPLICAS, *[E.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3)
+        async with producer(broker, batch_size=1) as p:
+            sent = [await p.send("t", b"%d" % n, partition=0) for n in range(4)]
+            await p.flush()
+            assert [delivery.result().offset for delivery in sent] == [0, 1, 2, 3]
+        stored = [record.value for batch in broker.log["t", 0] for record in batch.records()]
+        assert stored == [b"0", b"1", b"2", b"3"]
+        first_attempts = broker.produced()[:4]
+        assert [sequence for _, _, sequence, _ in first_attempts] == [0, 1, 2, 3]
+        by_value = {}
+        for _, _, sequence, (value,) in broker.produced():
+            assert by_value.setdefault(value, sequence) == sequence, "a sequence is permanent"
+
+    run(work)
+
+
+def test_after_a_batch_failed_for_good_the_next_has_a_new_epoch():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker) as p:
+            await p.send_and_wait("t", b"0", partition=0)
+            broker.script(ApiKey.PRODUCE, E.MESSAGE_TOO_LARGE)
+            with pytest.raises(errors.RecordTooLarge):
+                await p.send_and_wait("t", b"1", partition=0)
+            await p.send_and_wait("t", b"2", partition=0)
+        assert [(epoch_, sequence) for _, epoch_, sequence, _ in broker.produced()] == [(0, 0), (0, 1), (1, 0)]
+
+    run(work)
+
+
+def test_a_lost_connection_is_no_loss():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker) as p:
+            broker.script(ApiKey.PRODUCE, CUT, NO_ANSWER)
+            assert (await p.send_and_wait("t", b"v", partition=0)).offset == 0
+        assert [sequence for _, _, sequence, _ in broker.produced()] == [0, 0, 0]
+
+    run(work)
+
+
+def test_a_connection_that_somebody_else_opens_wakes_the_sender():
+    """Metadata and the sender need the same connection at once; both go on when it is there."""
+
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with producer(broker) as p:
+            await p.send_and_wait("t", b"0", partition=0)
+            broker.script(ApiKey.PRODUCE, E.NOT_LEADER_OR_FOLLOWER)
+            broker.script(ApiKey.METADATA, CUT)
+            began = loop.time()
+            await p.send_and_wait("t", b"1", partition=0)
+            assert loop.time() - began < 1
+
+    run(work)
+
+
+def test_duplicates_are_success_without_an_offset():
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.DUPLICATE_SEQUENCE_NUMBER)
+        async with producer(broker) as p:
+            assert (await p.send_and_wait("t", b"v")).offset == -1
+
+    run(work)
+
+
+def test_delivery_timeout_ends_the_waiting():
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with producer(broker, delivery_timeout_ms=3000, request_timeout_ms=1000) as p:
+            await p.send_and_wait("t", b"0", partition=0)
+            broker.script(ApiKey.PRODUCE, *[NO_ANSWER] * 9)
+            began = loop.time()
+            with pytest.raises(errors.RequestTimedOut):
+                await p.send_and_wait("t", b"1", partition=0)
+            assert 2.5 < loop.time() - began < 3.5
+            broker.scripts.clear()
+            await p.send_and_wait("t", b"2", partition=0)
+        assert broker.produced()[-1][1:3] == (1, 0), "what was sent may be stored: the next has a new epoch"
+
+    run(work)
+
+
+def test_no_leader_no_hang():
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with producer(broker, delivery_timeout_ms=4000, request_timeout_ms=1000, max_block_ms=2000) as p:
+            await p.send_and_wait("t", b"0", partition=0)
+            broker.leader_id = -1
+            broker.script(ApiKey.PRODUCE, E.NOT_LEADER_OR_FOLLOWER)
+            p._cluster.view.topics.clear()
+            with pytest.raises(errors.RequestTimedOut, match=r"has a leader|no partition"):
+                await p.send("t", b"1", partition=0)
+            assert 1 < loop.time() < 4
+            await asyncio.sleep(2)
+            assert len(broker.requests(ApiKey.METADATA)) < 40, "asks again with pauses"
+
+    run(work)
+
+
+def test_a_batch_without_leader_asks_with_pauses():
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with producer(broker) as p:
+            await p.send_and_wait("t", b"0", partition=0)
+            broker.leader_id = -1
+            p._cluster.view.topics.clear()
+            await p._cluster.refresh(("t",))
+            asked = len(broker.requests(ApiKey.METADATA))
+            # As if the leader had gone while the record was being buffered.
+            p._accumulator.append(TopicPartition("t", 0), (1, None, b"1", ()), 100, loop.time() * 1000)
+            p._sender.wake()
+            await asyncio.sleep(5)
+            assert len(broker.requests(ApiKey.METADATA)) - asked < 60
+            broker.leader_id = 1
+            await p.flush()
+
+    run(work)
+
+
+def test_unknown_topics_end_with_max_block():
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with producer(broker, max_block_ms=1500) as p:
+            with pytest.raises(errors.RequestTimedOut, match=r"metadata of topic 'nope'.*UNKNOWN_TOPIC_OR_PARTITION"):
+                await p.send("nope", b"v")
+            assert loop.time() < 2
+
+    run(work)
+
+
+def test_back_pressure_waits_for_room_and_not_for_ever():
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with producer(broker, buffer_memory=1000, max_block_ms=2000, batch_size=300) as p:
+            broker.delay_s[ApiKey.PRODUCE] = 0.5
+            sent = []
+            for _ in range(20):
+                sent.append(await p.send("t", bytes(200), partition=0))
+                assert p._accumulator.used_bytes <= 1000
+            assert loop.time() > 0.5
+            await p.flush()
+            broker.script(ApiKey.PRODUCE, *[NO_ANSWER] * 50)
+            with pytest.raises(errors.RequestTimedOut, match=r"no room for .* buffer_memory=1000"):
+                for _ in range(9):
+                    await p.send("t", bytes(200), partition=0)
+            broker.scripts.clear()
+            await p.stop(timeout_ms=100)
+
+    run(work)
+
+
+def test_at_most_five_requests_are_on_their_way():
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, *[NO_ANSWER] * 50)
+        async with producer(broker, batch_size=1, request_timeout_ms=1000) as p:
+            for n in range(20):
+                await p.send("t", b"%d" % n, partition=0)
+            await asyncio.sleep(0.5)
+            assert len(broker.requests(ApiKey.PRODUCE)) == 5
+            broker.scripts.clear()
+            await p.flush()
+        assert len(broker.log["t", 0]) == 20
+
+    run(work)
+
+
+def test_without_idempotence_one_batch_of_a_partition_is_on_its_way():
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, NO_ANSWER, E.NOT_LEADER_OR_FOLLOWER)
+        config = {"enable_idempotence": False, "acks": "1", "batch_size": 1, "request_timeout_ms": 1000}
+        async with producer(broker, **config) as p:
+            for n in range(3):
+                await p.send("t", b"%d" % n, partition=0)
+            await asyncio.sleep(0.1)
+            assert len(broker.requests(ApiKey.PRODUCE)) == 1
+            await p.flush()
+        assert [r.value for b in broker.log["t", 0] for r in b.records()] == [b"0", b"1", b"2"]
+        assert broker.requests(ApiKey.INIT_PRODUCER_ID) == []
+
+    run(work)
+
+
+def test_acks_0_waits_for_nothing():
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, NO_ANSWER)
+        async with producer(broker, enable_idempotence=False, acks="0") as p:
+            assert (await p.send_and_wait("t", b"v")).offset == -1
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("broker", "transactional_id", "version"),
+    [
+        (ScriptedBroker(level=1), "x", 11),
+        (ScriptedBroker(level=2), "x", 13),
+        (ScriptedBroker(level=2, topic_ids=False), "x", 12),
+        (ScriptedBroker(level=1), None, 13),
+        (ScriptedBroker(level=2, versions={ApiKey.PRODUCE: 9}), None, 9),
+    ],
+)
+def test_produce_versions(broker, transactional_id, version):
+    """KIP-890: TV1 stays below the version that adds partitions by itself; ids need to be known."""
+
+    async def work():
+        async with producer(broker, transactional_id=transactional_id) as p:
+            if transactional_id:
+                p.begin_transaction()
+            await p.send_and_wait("t", b"v")
+            if transactional_id:
+                await p.commit_transaction()
+        assert broker.versions_asked(ApiKey.PRODUCE) == [version]
+        added = broker.versions_asked(ApiKey.ADD_PARTITIONS_TO_TXN)
+        assert added == ([3] if transactional_id and broker.level == 1 else [])
+        assert broker.versions_asked(ApiKey.END_TXN) == ([4 if broker.level == 1 else 5] if transactional_id else [])
+
+    run(work)
+
+
+def test_commit_waits_for_every_batch():
+    async def work():
+        broker = ScriptedBroker()
+        broker.delay_s[ApiKey.PRODUCE] = 1
+        async with producer(broker, transactional_id="x", linger_ms=500) as p:
+            p.begin_transaction()
+            await p.send("t", b"v")
+            await p.commit_transaction()
+        keys = [key for key, _, _ in broker.asked if key in (ApiKey.PRODUCE, ApiKey.END_TXN)]
+        assert keys == [ApiKey.PRODUCE, ApiKey.END_TXN]
+
+    run(work)
+
+
+def test_abort_drops_what_was_not_sent():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, transactional_id="x", linger_ms=10_000) as p:
+            p.begin_transaction()
+            sent = await p.send("t", b"v")
+            await p.abort_transaction()
+            with pytest.raises(errors.TransactionAbortable):
+                await sent
+        assert broker.requests(ApiKey.PRODUCE) == []
+
+    run(work)
+
+
+def test_a_commit_that_takes_too_long_says_what_it_waits_for():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, transactional_id="x", max_block_ms=1000, request_timeout_ms=10_000) as p:
+            p.begin_transaction()
+            await p.send_and_wait("t", b"v")
+            broker.script(ApiKey.END_TXN, NO_ANSWER)
+            with pytest.raises(errors.RequestTimedOut, match=r"commit_transaction not done.*END_TXN at broker:9092"):
+                await p.commit_transaction()
+            with pytest.raises(errors.IllegalState, match="must be called again"):
+                p.begin_transaction()
+            broker.script(ApiKey.END_TXN)
+            await asyncio.sleep(9.5)
+            await p.commit_transaction()
+            p.begin_transaction()
+
+    run(work)
+
+
+def test_a_batch_that_fails_makes_commit_fail_and_abort_heal():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, transactional_id="x") as p:
+            broker.script(ApiKey.PRODUCE, E.MESSAGE_TOO_LARGE)
+            with pytest.raises(errors.RecordTooLarge):
+                async with p.transaction():
+                    await p.send("t", b"v")
+            assert [request.committed for request in broker.requests(ApiKey.END_TXN)] == [False]
+            async with p.transaction():
+                await p.send("t", b"w")
+        assert broker.requests(ApiKey.END_TXN)[-1].committed
+
+    run(work)
+
+
+def test_fenced_is_for_ever():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, transactional_id="x") as p:
+            p.begin_transaction()
+            broker.script(ApiKey.PRODUCE, E.PRODUCER_FENCED)
+            sent = await p.send("t", b"v")
+            with pytest.raises(errors.ProducerFenced):
+                await sent
+            for call in (p.commit_transaction(), p.abort_transaction(), p.send("t", b"w")):
+                with pytest.raises(errors.ProducerFenced):
+                    await call
+        assert broker.requests(ApiKey.END_TXN) == []
+
+    run(work)
+
+
+def test_calls_outside_their_time():
+    async def work():
+        broker = ScriptedBroker()
+        p = producer(broker, transactional_id="x")
+        with pytest.raises(errors.IllegalState, match="not running"):
+            await p.send("t", b"v")
+        async with p:
+            with pytest.raises(errors.IllegalState, match="needs an open transaction"):
+                await p.send("t", b"v")
+            with pytest.raises(errors.IllegalState, match="started before"):
+                await p.start()
+            with pytest.raises(errors.RecordTooLarge):
+                p.begin_transaction()
+                await p.send("t", bytes(2_000_000))
+            with pytest.raises(errors.InvalidPartitions):
+                await p.send("t", b"v", partition=9)
+        with pytest.raises(errors.IllegalState, match="not running"):
+            await p.send("t", b"v")
+        async with producer(broker) as plain:
+            with pytest.raises(errors.IllegalState, match="transactional_id"):
+                plain.begin_transaction()
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"value": "text"}, "value must be bytes"),
+        ({"key": 5}, "key must be"),
+        ({"headers": {"h": "x"}}, "header 'h' must"),
+    ],
+)
+def test_what_is_no_bytes_is_refused_at_once(wrong, says):
+    async def work():
+        async with producer(ScriptedBroker()) as p:
+            with pytest.raises(TypeError, match=says):
+                await p.send("t", **wrong)
+            await p.send_and_wait("t", bytearray(b"v"), headers=[("h", memoryview(b"x"))])
+
+    run(work)
+
+
+def test_stop_sends_what_is_buffered():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, linger_ms=60_000, delivery_timeout_ms=200_000) as p:
+            sent = await p.send("t", b"v")
+        assert sent.result().offset == 0
+
+    run(work)
+
+
+def test_stop_does_not_hang_on_a_dead_cluster():
+    async def work(loop):
+        broker = ScriptedBroker()
+        p = producer(broker)
+        await p.start()
+        sent = await p.send("t", b"v")
+        await sent
+        broker.is_reachable = False
+        broker.script(ApiKey.PRODUCE, CUT)
+        lost = await p.send("t", b"w")
+        began = loop.time()
+        await p.stop(timeout_ms=2000)
+        assert loop.time() - began < 3
+        with pytest.raises(errors.KafkaError):
+            lost.result()
+
+    run(work)
+
+
+def test_start_says_who_was_not_there():
+    async def work():
+        broker = ScriptedBroker()
+        broker.is_reachable = False
+        with pytest.raises(errors.RequestTimedOut, match=r"connect to the cluster.*nobody listens on broker:9092"):
+            await producer(broker, default_api_timeout_ms=3000).start()
+
+    run(work)
+
+
+def test_two_phase_commit_needs_the_version_that_has_it():
+    async def work():
+        broker = ScriptedBroker(versions={ApiKey.INIT_PRODUCER_ID: 5})
+        with pytest.raises(errors.UnsupportedVersion, match="InitProducerId: needs version 6 to 6, the broker offers"):
+            await producer(broker, transactional_id="x", transaction_two_phase_commit_enable=True).start()
+
+    run(work)

@@ -1,0 +1,192 @@
+"""A consumer's own side of KIP-848: what it tells, and what answers mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog.core.consumer.membership import SAYS_ALL_EVERY, ConsumerMembership, Heard, MemberIdentity
+from oncelog.errors import ErrorCode
+from oncelog.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+T, U = b"t" * 16, b"u" * 16
+
+
+def member(**identity):
+    made = ConsumerMembership(MemberIdentity("g", "m", 9_000, **identity))
+    made.subscribe(("t", "s"), None)
+    return made
+
+
+def answer(member_epoch, assigned=None, error_code=0):
+    assignment = None
+    if assigned is not None:
+        assignment = Assignment(
+            topic_partitions=[TopicPartitions(topic_id=t, partitions=list(ps)) for t, ps in assigned.items()]
+        )
+    return ConsumerGroupHeartbeatResponse(
+        error_code=error_code, member_epoch=member_epoch, heartbeat_interval_ms=5_000, assignment=assignment
+    )
+
+
+def said(request):
+    owned = request.topic_partitions
+    return {
+        "epoch": request.member_epoch,
+        "timeout": request.rebalance_timeout_ms,
+        "topics": request.subscribed_topic_names,
+        "pattern": request.subscribed_topic_regex,
+        "owned": None if owned is None else {each.topic_id: each.partitions for each in owned},
+    }
+
+
+def joined(**identity):
+    made = member(**identity)
+    made.request()
+    assert made.heard(answer(2, {T: [0, 1]})) is Heard.ASSIGNED
+    return made
+
+
+def test_a_join_says_everything_and_owns_nothing():
+    made = member(instance_id="i", rack_id="r", server_assignor="range")
+    request = made.request()
+    assert said(request) == {"epoch": 0, "timeout": 9_000, "topics": ["s", "t"], "pattern": None, "owned": {}}
+    assert (request.group_id, request.member_id, request.instance_id) == ("g", "m", "i")
+    assert (request.rack_id, request.server_assignor) == ("r", "range")
+
+
+def test_what_did_not_change_is_not_said_again():
+    made = joined()
+    assert made.heartbeat_interval_ms == 5_000
+    assert said(made.request()) == {"epoch": 2, "timeout": -1, "topics": None, "pattern": None, "owned": None}
+
+
+def test_now_and_then_everything_is_said_again_and_an_assignment_that_got_lost_is_heard():
+    made = joined()
+    made.own({T: frozenset({0, 1})})
+    requests = []
+    for _ in range(2 * SAYS_ALL_EVERY):
+        requests.append(made.request())
+        made.heard(answer(2))
+    everything = [i for i, each in enumerate(requests, 1) if each.rebalance_timeout_ms == 9_000]
+    assert everything == [SAYS_ALL_EVERY, 2 * SAYS_ALL_EVERY]
+    assert said(requests[-1]) == {
+        "epoch": 2,
+        "timeout": 9_000,
+        "topics": ["s", "t"],
+        "pattern": None,
+        "owned": {T: [0, 1]},
+    }
+    made.request()
+    assert made.heard(answer(2, {T: [0], U: [3]})) is Heard.ASSIGNED
+    assert made.must_reconcile
+
+
+def test_the_count_begins_anew_with_each_heartbeat_that_says_everything():
+    made = joined()
+    for _ in range(SAYS_ALL_EVERY - 1):
+        assert made.request().rebalance_timeout_ms == -1
+        made.heard(answer(2))
+    made.unanswered()
+    assert made.request().rebalance_timeout_ms == 9_000
+    made.heard(answer(2))
+    assert made.request().rebalance_timeout_ms == -1
+
+
+def test_what_the_application_took_over_is_news():
+    made = joined()
+    assert made.must_reconcile
+    assert not made.has_news
+    made.own({T: frozenset({0, 1})})
+    assert made.has_news
+    assert not made.must_reconcile
+    assert said(made.request())["owned"] == {T: [0, 1]}
+    made.heard(answer(2))
+    assert not made.has_news
+
+
+def test_another_subscription_is_news():
+    made = joined()
+    made.subscribe(("u",), None)
+    assert made.has_news
+    assert said(made.request())["topics"] == ["u"]
+    made.heard(answer(3))
+    made.subscribe((), "u.*")
+    assert (said(made.request())["topics"], said(made.request())["pattern"]) == ([], "u.*")
+    made.heard(answer(4))
+    made.subscribe(("u",), None)
+    assert said(made.request())["pattern"] == ""
+
+
+def test_after_an_answer_that_never_came_everything_is_said():
+    made = joined()
+    made.own({T: frozenset({0})})
+    made.request()
+    made.unanswered()
+    assert said(made.request()) == {
+        "epoch": 2,
+        "timeout": 9_000,
+        "topics": ["s", "t"],
+        "pattern": None,
+        "owned": {T: [0]},
+    }
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
+def test_who_is_put_out_joins_again_only_when_the_application_has_let_go(code):
+    made = joined()
+    made.own({T: frozenset({0})})
+    made.request()
+    assert made.heard(answer(0, error_code=code)) is Heard.FENCED
+    assert made.is_fenced
+    assert not made.has_news
+    with pytest.raises(AssertionError):
+        made.request()
+    made.let_go()
+    assert said(made.request())["epoch"] == 0
+
+
+def test_who_owned_nothing_joins_at_once():
+    made = joined()
+    made.request()
+    made.heard(answer(0, error_code=ErrorCode.FENCED_MEMBER_EPOCH))
+    assert not made.is_fenced
+    assert made.has_news
+
+
+@pytest.mark.parametrize(
+    ("code", "heard"),
+    [
+        (ErrorCode.NOT_COORDINATOR, Heard.LATER),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, Heard.LATER),
+        (ErrorCode.UNRELEASED_INSTANCE_ID, Heard.REFUSED),
+        (ErrorCode.FENCED_INSTANCE_ID, Heard.REFUSED),
+        (ErrorCode.GROUP_MAX_SIZE_REACHED, Heard.REFUSED),
+        (ErrorCode.INVALID_REGULAR_EXPRESSION, Heard.REFUSED),
+    ],
+)
+def test_other_errors_keep_the_member(code, heard):
+    made = joined()
+    made.request()
+    assert made.heard(answer(0, error_code=code)) is heard
+    assert (made.member_epoch, said(made.request())["timeout"]) == (2, 9_000)
+
+
+def test_leaving_tells_whether_it_may_be_back():
+    assert member().leave_request().member_epoch == -1
+    static = joined(instance_id="i")
+    assert static.leave_request().member_epoch == -2
+    static.left()
+    assert not static.is_joined
+
+
+def test_an_empty_assignment_is_an_assignment():
+    made = joined()
+    made.own({T: frozenset({0, 1})})
+    made.request()
+    assert made.heard(answer(3, {U: []})) is Heard.ASSIGNED
+    assert made.assigned == {}
+    assert made.must_reconcile

@@ -1,0 +1,98 @@
+"""Rates, waits and whose quota holds: the numbers are those that Apache Kafka 4.3 answered."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog.core.metadata.quota_rates import FORGET_AFTER_MS, QuotaRates, Rate, bound_for
+
+NOW = 1_800_000_000_000
+
+
+def entity(**parts):
+    return frozenset((kind.replace("_", "-"), name) for kind, name in parts.items())
+
+
+def test_a_burst_at_the_beginning_is_measured_over_ten_seconds():
+    rate = Rate()
+    waits = []
+    for _ in range(5):
+        rate.record(30_000, NOW)
+        waits.append(rate.throttle_ms(10_000, NOW))
+    assert waits == [0, 0, 0, 2000, 5000]  # Kafka: 0 0 0 1999 4945, some milliseconds between the requests
+
+
+def test_what_is_older_than_the_windows_is_forgotten():
+    rate = Rate()
+    rate.record(100_000, NOW)
+    assert rate.per_second(NOW + 10_999) == pytest.approx(100_000 / 10.999)
+    assert rate.per_second(NOW + 11_000) == 0
+
+
+@given(st.integers(1_000, 20_000), st.sampled_from([5_000, 10_000, 40_000]))
+def test_who_waits_as_told_keeps_the_bound(amount, bound):
+    """Over a minute, a client that sends as fast as it may gets what its quota says."""
+    rate, now_ms, sent = Rate(), NOW, 0
+    while now_ms < NOW + 60_000:
+        rate.record(amount, now_ms)
+        sent += amount
+        now_ms += 1 + rate.throttle_ms(bound, now_ms)
+    burst = 10 * bound + amount  # what the first ten seconds may take at once
+    assert 0.8 * bound <= sent / 60
+    assert sent - burst <= 1.25 * bound * 60
+
+
+@pytest.mark.parametrize(
+    ("quotas", "value", "shared_by"),
+    [
+        ({}, None, None),
+        ({entity(client_id=None): 1}, 1, (None, "c")),
+        ({entity(client_id=None): 1, entity(client_id="c"): 2}, 2, (None, "c")),
+        ({entity(client_id="c"): 2, entity(user=None): 3}, 3, ("u", None)),
+        ({entity(user=None): 3, entity(user=None, client_id=None): 4}, 4, ("u", "c")),
+        ({entity(user=None, client_id=None): 4, entity(user=None, client_id="c"): 5}, 5, ("u", "c")),
+        ({entity(user=None, client_id="c"): 5, entity(user="u"): 6}, 6, ("u", None)),
+        ({entity(user="u"): 6, entity(user="u", client_id=None): 7}, 7, ("u", "c")),
+        ({entity(user="u", client_id=None): 7, entity(user="u", client_id="c"): 8}, 8, ("u", "c")),
+        ({entity(user="other"): 9, entity(client_id="d"): 9, entity(ip=None): 9}, None, None),
+    ],
+)
+def test_the_most_precise_quota_holds(quotas, value, shared_by):
+    found = bound_for({each: {"k": float(number)} for each, number in quotas.items()}, "k", "u", "c")
+    assert found == (None if value is None else (value, shared_by))
+    assert bound_for({each: {"other": 1.0} for each in quotas}, "k", "u", "c") is None
+
+
+def test_what_is_not_sent_is_not_counted():
+    rates, bound = QuotaRates(), bound_for({entity(user=None): {"k": 1000.0}}, "k", "u", "c")
+    assert rates.record_unless_over("k", bound, 9_000, NOW) == 0
+    assert rates.record_unless_over("k", bound, 9_000, NOW) == 8_000
+    assert rates.record_unless_over("k", bound, 1_000, NOW) == 0, "the refused 9,000 do not count"
+    assert rates.record("k", bound, 1_000, NOW) == 1_000
+
+
+def test_silent_clients_are_forgotten():
+    rates = QuotaRates()
+    for index in range(5):
+        rates.record("k", bound_for({entity(client_id=None): {"k": 9.0}}, "k", "u", str(index)), 1, NOW)
+    assert len(rates) == 5
+    rates.record("k", bound_for({entity(client_id=None): {"k": 9.0}}, "k", "u", "new"), 1, NOW + 2 * FORGET_AFTER_MS)
+    assert len(rates) == 1
+
+
+def test_mutations_strict_and_not():
+    """The numbers are Apache Kafka 4.3's, with a rate of 1: 5, 20, 1 partitions created, then an older client's."""
+    rates, bound = QuotaRates(), bound_for({entity(user=None): {"k": 1.0}}, "k", "u", "c")
+    assert rates.mutations(bound, 5, NOW, is_strict=True) == (True, 0)
+    assert rates.mutations(bound, 20, NOW, is_strict=True) == (True, 0)
+    assert rates.mutations(bound, 1, NOW, is_strict=True) == (False, 14_000)
+    assert rates.mutations(bound, 1, NOW + 14_000, is_strict=True) == (True, 0)
+    assert rates.mutations(bound, 1, NOW + 14_000, is_strict=True) == (False, 1_000)
+    assert rates.mutations(bound, 5, NOW + 14_000, is_strict=False) == (True, 6_000)
+    rates.return_mutations(bound, 5, NOW + 14_000)
+    assert rates.mutations(bound, 0, NOW + 14_000, is_strict=False) == (True, 1_000)
+    assert rates.mutations(bound, 11, NOW + 3_600_000, is_strict=True) == (True, 0), "eleven seconds' worth, not more"
+    assert rates.mutations(bound, 1, NOW + 3_600_000, is_strict=True) == (True, 0)
+    assert rates.mutations(bound, 1, NOW + 3_600_000, is_strict=True) == (False, 1_000)

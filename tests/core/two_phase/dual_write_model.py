@@ -1,0 +1,258 @@
+"""A small world for `core/two_phase/dual_write.py`: a row, a topic with producer epochs, instances, and everything going wrong.
+
+Commits and ends can be lost before or after they take effect, or take effect late, when their sender has long given up or
+is dead. Instances run beside one another and are killed at any effect. At the end a last one recovers, and rows and records
+must be the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+
+from oncelog.core.two_phase import dual_write as core
+from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase, StoredState
+from oncelog.types import PreparedTxnState
+
+STEPS = 60
+
+
+class Refused(Exception):
+    """An effect failed: `retriable`, `definite` as the machine takes them."""
+
+    def __init__(self, *, retriable: bool = False, definite: bool = False) -> None:
+        self.retriable, self.definite = retriable, definite
+
+
+class World:
+    """The database and the topic. Epochs stand for producer id and epoch together."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.random = rng
+        self.fails = 0.15
+        self.version, self.state = 0, PreparedTxnState()
+        self.rows: list[int] = []
+        self.late_commits: list[tuple[StoredState, int]] = []
+        self.acting, self.epochs = 0, 0
+        self.ended_by: int | None = None  # whose end was the last: its retry is recognised
+        self.ongoing: tuple[PreparedTxnState, int] | None = None
+        self.records: list[int] = []
+        self.late_ends: list[tuple[int, bool]] = []
+        self.transactions = self.writes = 0
+
+    def chance(self) -> bool:
+        return self.random.random() < self.fails
+
+    # the database
+
+    def commit(self, stored: StoredState, write: int) -> None:
+        if stored.instance_version != self.version:
+            raise Refused(definite=True)
+        self.state = stored.prepared_state
+        self.rows.append(write)
+
+    def land_late_commits(self) -> None:
+        """What is in flight takes effect, or is gone."""
+        late, self.late_commits = self.late_commits, []
+        for stored, write in late:
+            if stored.instance_version == self.version and self.random.random() < 0.5:
+                self.commit(stored, write)
+
+    # the topic
+
+    def new_epoch(self) -> int:
+        self.epochs += 1
+        self.acting = self.epochs
+        return self.acting
+
+    def end(self, producer: int, commit: bool) -> int:
+        """EndTxn of KIP-890: fenced unless it is the acting producer's, or the retry of the last one's."""
+        if producer == self.ended_by and self.ongoing is None:
+            return self.acting
+        if producer != self.acting:
+            raise Refused
+        if self.ongoing is not None and commit:
+            self.records.append(self.ongoing[1])
+        self.ongoing = None
+        self.ended_by = producer
+        return self.new_epoch()
+
+    def land_late_ends(self) -> None:
+        late, self.late_ends = self.late_ends, []
+        for producer, commit in late:
+            with contextlib.suppress(Refused):
+                self.end(producer, commit)
+
+
+class Instance:
+    """A process with a machine; `claims` is what it told its caller of each write."""
+
+    def __init__(self, world: World, make: type[DualWrite]) -> None:
+        self.world, self.machine = world, make()
+        self.producer: int | None = None
+        self.prepared = PreparedTxnState()
+        self.write = 0
+        self.claims: dict[int, Outcome | None] = {}
+
+    def live(self) -> Iterator[None]:
+        """Recover, write, recover ...; each effect is one step."""
+        machine = self.machine
+        while machine.phase is not Phase.FENCED:
+            if machine.phase is not Phase.READY:
+                machine.recover()
+                yield from self.carry_out()
+                self.note()
+                continue
+            self.world.writes += 1
+            self.write = self.world.writes
+            machine.begin()
+            yield from self.carry_out()
+            if machine.phase is Phase.WRITING:
+                if self.world.random.random() < 0.15:
+                    machine.abandon()
+                else:
+                    machine.commit()
+                yield from self.carry_out()
+            self.note()
+
+    def note(self) -> None:
+        if self.write:
+            self.claims[self.write] = self.machine.outcome
+
+    def carry_out(self) -> Iterator[None]:
+        while (effect := self.machine.next_effect()) is not None:
+            yield
+            try:
+                result = self.perform(effect)
+            except Refused as refused:
+                self.machine.failed(is_retriable=refused.retriable, is_definite=refused.definite)
+            else:
+                self.machine.succeeded(result)
+
+    def perform(self, effect: core.Effect) -> object:
+        world = self.world
+        match effect:
+            case core.PrepareTopic():
+                if self.producer != world.acting or world.chance():
+                    raise Refused
+                world.transactions += 1
+                self.prepared = PreparedTxnState.of(1, world.transactions)
+                world.ongoing = (self.prepared, self.write)
+                return self.prepared
+            case core.StoreState(stored=stored):
+                self.stored = stored
+                if world.chance():
+                    raise Refused
+                return stored.instance_version == world.version
+            case core.CommitDatabase():
+                return self.commit()
+            case core.TakeOver(expected_version=expected):
+                world.land_late_commits()
+                if expected is not None and expected != world.version:
+                    return None
+                if world.chance():
+                    raise Refused
+                world.version += 1
+                if world.chance():
+                    raise Refused
+                return world.version
+            case core.KeepTopic():
+                self.producer = None
+                producer = world.new_epoch()
+                world.ended_by = None  # KIP-360: a newer instance's init leaves nothing for the old one to resume
+                if world.chance():
+                    raise Refused(retriable=True)
+                self.producer = producer
+                self.prepared = world.ongoing[0] if world.ongoing else PreparedTxnState()
+                return self.prepared
+            case core.ReadState():
+                if world.chance():
+                    raise Refused
+                return StoredState(world.version, world.state)
+            case core.CompleteTopic(prepared_state=state):
+                return self.end(commit=state == self.prepared) if self.prepared else None
+            case core.AbortTopic():
+                return self.end(commit=False)
+            case core.BeginDatabase() if world.chance():
+                raise Refused
+        return None
+
+    def commit(self) -> None:
+        world = self.world
+        how = world.random.random() / world.fails if world.fails else 9
+        if how < 1:  # the answer is lost
+            world.commit(self.stored, self.write)
+            raise Refused
+        if how < 2:  # the request is lost
+            raise Refused
+        if how < 3:  # the request takes its time
+            world.late_commits.append((self.stored, self.write))
+            raise Refused
+        world.commit(self.stored, self.write)
+
+    def end(self, *, commit: bool) -> None:
+        world = self.world
+        if self.producer is None:
+            raise Refused
+        if world.chance():
+            raise Refused(retriable=True)
+        if world.chance():
+            world.late_ends.append((self.producer, commit))
+            raise Refused(retriable=True)
+        producer = world.end(self.producer, commit)
+        if world.chance():
+            raise Refused(retriable=True)
+        self.producer = producer
+        self.prepared = PreparedTxnState()
+
+
+def run(seed: int, make: type[DualWrite] = DualWrite) -> list[str]:
+    """One seed; what must not be."""
+    rng = random.Random(seed)
+    world = World(rng)
+    instances: list[Instance] = []
+    alive: list[Iterator[None]] = []
+
+    def spawn() -> None:
+        instances.append(Instance(world, make))
+        alive.append(instances[-1].live())
+
+    spawn()
+    for _ in range(STEPS):
+        what = rng.random()
+        if what < 0.05 and len(alive) < 3:
+            spawn()
+        elif what < 0.1 and alive:
+            del alive[rng.randrange(len(alive))]
+        elif what < 0.13:
+            world.land_late_commits()
+        elif what < 0.16:
+            world.land_late_ends()
+        elif not alive:
+            spawn()
+        else:
+            lucky = rng.choice(alive)
+            if next(lucky, alive) is alive:
+                alive.remove(lucky)
+    world.fails = 0.0
+    last = Instance(world, make)
+    last.machine.recover()
+    for _ in last.carry_out():
+        pass
+    world.land_late_commits()
+    world.land_late_ends()
+    return list(problems(world, [*instances, last]))
+
+
+def problems(world: World, instances: list[Instance]) -> Iterator[str]:
+    if world.ongoing is not None:
+        yield f"transaction {world.ongoing} is still open"
+    if world.rows != world.records:
+        yield f"rows {world.rows}, records {world.records}"
+    for instance in instances:
+        for write, outcome in instance.claims.items():
+            if outcome is Outcome.COMMITTED and write not in world.rows:
+                yield f"write {write} was called committed"
+            if outcome is Outcome.ROLLED_BACK and write in world.rows:
+                yield f"write {write} was called rolled back"

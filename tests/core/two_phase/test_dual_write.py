@@ -1,0 +1,419 @@
+"""The dual write's decisions: the eight steps in order, what each failure leads to, and a world in which all of it happens."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from oncelog.core.two_phase import dual_write as core
+from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase, StoredState
+from oncelog.errors import IllegalState
+from oncelog.types import PreparedTxnState
+from tests.core.two_phase.dual_write_model import run
+
+NOTHING = PreparedTxnState()
+MINE = PreparedTxnState("7:3")
+OTHER = PreparedTxnState("7:9")
+
+
+def answer(machine: DualWrite, *answers: tuple[type[Any], Any]) -> None:
+    """Each effect must be the one named; an exception class as result lets it fail."""
+    for kind, result in answers:
+        effect = machine.next_effect()
+        assert type(effect) is kind, (effect, kind)
+        if result is IOError:
+            machine.failed()
+        elif result is TimeoutError:
+            machine.failed(is_retriable=True)
+        else:
+            machine.succeeded(result)
+
+
+def done(machine: DualWrite) -> None:
+    assert machine.next_effect() is None
+
+
+def ready(version: int = 1, kept: PreparedTxnState = NOTHING, stored: PreparedTxnState = NOTHING) -> DualWrite:
+    machine = DualWrite()
+    machine.recover()
+    answer(
+        machine,
+        (core.RollbackDatabase, None),
+        (core.TakeOver, version),
+        (core.KeepTopic, kept),
+        (core.ReadState, StoredState(version, stored)),
+        (core.CompleteTopic, None),
+    )
+    done(machine)
+    assert machine.phase is Phase.READY
+    return machine
+
+
+def writing() -> DualWrite:
+    machine = ready()
+    machine.begin()
+    answer(machine, (core.BeginDatabase, None), (core.BeginTopic, None))
+    done(machine)
+    return machine
+
+
+def asked_to_commit() -> DualWrite:
+    machine = writing()
+    machine.commit()
+    answer(machine, (core.PrepareTopic, MINE), (core.StoreState, True))
+    return machine
+
+
+def test_the_steps_come_in_the_order_of_the_kip() -> None:
+    machine = writing()
+    machine.commit()
+    answer(machine, (core.PrepareTopic, MINE))
+    assert machine.next_effect() == core.StoreState(StoredState(1, MINE))
+    machine.succeeded(True)
+    answer(machine, (core.CommitDatabase, None))
+    assert machine.outcome is Outcome.COMMITTED
+    assert machine.next_effect() == core.CompleteTopic(MINE)
+    machine.succeeded()
+    done(machine)
+    assert machine.phase is Phase.READY
+
+
+def test_the_caller_waits_for_everything_but_the_completion_of_what_is_decided() -> None:
+    machine = writing()
+    machine.commit()
+    for result in (MINE, True, None):
+        assert machine.next_effect() is not None
+        assert not machine.may_return
+        machine.succeeded(result)
+    assert not machine.may_return
+    assert machine.next_effect() == core.CompleteTopic(MINE)
+    assert machine.may_return
+    with pytest.raises(IllegalState, match="decided"):
+        machine.begin()
+    with pytest.raises(AssertionError):
+        machine.recover()
+    machine.abandon()
+    machine.succeeded()
+    done(machine)
+    assert (machine.phase, machine.outcome) == (Phase.READY, Outcome.COMMITTED)
+    machine.begin()
+
+
+def test_a_recovery_is_waited_for_to_its_end() -> None:
+    machine = DualWrite()
+    machine.recover()
+    results: list[Any] = [None, 4, MINE, StoredState(4, MINE), None]
+    for result in results:
+        assert machine.next_effect() is not None
+        assert not machine.may_return
+        machine.succeeded(result)
+    done(machine)
+
+
+def test_recovery_takes_over_before_it_fences_and_fences_before_it_reads() -> None:
+    machine = DualWrite()
+    machine.recover()
+    answer(machine, (core.RollbackDatabase, None))
+    assert machine.next_effect() == core.TakeOver(None)
+    machine.succeeded(4)
+    answer(machine, (core.KeepTopic, MINE), (core.ReadState, StoredState(4, MINE)))
+    assert machine.next_effect() == core.CompleteTopic(MINE)
+
+
+def test_nothing_may_be_sent_after_prepare() -> None:
+    machine = writing()
+    machine.check_may_send()
+    machine.prepare()
+    answer(machine, (core.PrepareTopic, MINE))
+    done(machine)
+    with pytest.raises(IllegalState, match="send: this instance is prepared"):
+        machine.check_may_send()
+    machine.commit()
+    assert machine.next_effect() == core.StoreState(StoredState(1, MINE))
+
+
+@pytest.mark.parametrize("call", ["begin", "commit", "prepare"])
+def test_calls_that_do_not_fit_are_refused(call: str) -> None:
+    with pytest.raises(IllegalState, match="not recovered"):
+        getattr(DualWrite(), call)()
+    with pytest.raises(IllegalState, match="a transaction is open"):
+        writing().recover()
+
+
+def test_a_block_that_raises_writes_nothing() -> None:
+    machine = writing()
+    machine.abandon()
+    answer(machine, (core.RollbackDatabase, None), (core.AbortTopic, None))
+    done(machine)
+    assert (machine.phase, machine.outcome) == (Phase.READY, Outcome.ROLLED_BACK)
+    machine.abandon()
+    done(machine)
+
+
+@pytest.mark.parametrize("step", ["prepare", "store"])
+def test_a_failure_before_the_commit_writes_nothing(step: str) -> None:
+    machine = writing()
+    machine.commit()
+    if step == "prepare":
+        answer(machine, (core.PrepareTopic, IOError))
+    else:
+        answer(machine, (core.PrepareTopic, MINE), (core.StoreState, IOError))
+    answer(machine, (core.RollbackDatabase, IOError), (core.AbortTopic, None))
+    done(machine)
+    assert (machine.phase, machine.outcome) == (Phase.READY, Outcome.ROLLED_BACK)
+
+
+@pytest.mark.parametrize(("stored", "outcome"), [(MINE, Outcome.COMMITTED), (NOTHING, Outcome.ROLLED_BACK)])
+def test_an_unanswered_commit_is_read_after_the_version_was_raised(stored: PreparedTxnState, outcome: Outcome) -> None:
+    machine = asked_to_commit()
+    answer(machine, (core.CommitDatabase, IOError), (core.RollbackDatabase, None))
+    assert machine.next_effect() == core.TakeOver(1)
+    machine.succeeded(2)
+    answer(machine, (core.ReadState, StoredState(2, stored)))
+    assert machine.next_effect() == core.CompleteTopic(stored)
+    machine.succeeded()
+    done(machine)
+    assert (machine.phase, machine.outcome, machine.instance_version) == (Phase.READY, outcome, 2)
+
+
+def test_a_commit_that_certainly_failed_needs_no_reading() -> None:
+    machine = asked_to_commit()
+    assert isinstance(machine.next_effect(), core.CommitDatabase)
+    machine.failed(is_definite=True)
+    answer(machine, (core.RollbackDatabase, None), (core.AbortTopic, None))
+    assert machine.outcome is Outcome.ROLLED_BACK
+
+
+def test_while_the_database_cannot_be_asked_the_outcome_is_unknown() -> None:
+    machine = asked_to_commit()
+    answer(machine, (core.CommitDatabase, IOError), (core.RollbackDatabase, None), (core.TakeOver, IOError))
+    done(machine)
+    assert (machine.phase, machine.outcome) == (Phase.IN_DOUBT, Outcome.UNKNOWN)
+    machine.recover()
+    answer(machine, (core.RollbackDatabase, None))
+    assert machine.next_effect() == core.TakeOver(None), "it may have been raised or not, by us or by another"
+    machine.succeeded(9)
+    answer(machine, (core.KeepTopic, MINE), (core.ReadState, StoredState(9, OTHER)), (core.CompleteTopic, None))
+    assert machine.outcome is Outcome.ROLLED_BACK, "our transaction was still undecided"
+
+
+def test_another_later_state_over_ours_stays_unknown() -> None:
+    machine = asked_to_commit()
+    answer(machine, (core.CommitDatabase, IOError), (core.RollbackDatabase, None), (core.TakeOver, IOError))
+    machine.recover()
+    answer(
+        machine,
+        (core.RollbackDatabase, None),
+        (core.TakeOver, 9),
+        (core.KeepTopic, NOTHING),
+        (core.ReadState, StoredState(9, OTHER)),
+        (core.CompleteTopic, None),
+    )
+    assert (machine.phase, machine.outcome) == (Phase.READY, Outcome.UNKNOWN)
+
+
+def test_a_newer_instance_ends_this_one_and_it_writes_nothing() -> None:
+    machine = writing()
+    machine.commit()
+    answer(machine, (core.PrepareTopic, MINE), (core.StoreState, False), (core.RollbackDatabase, None))
+    done(machine)
+    assert (machine.phase, machine.outcome) == (Phase.FENCED, Outcome.ROLLED_BACK)
+    for call in (machine.begin, machine.recover):
+        with pytest.raises(IllegalState, match="newer instance"):
+            call()
+
+
+@pytest.mark.parametrize(("stored", "outcome"), [(MINE, Outcome.COMMITTED), (OTHER, Outcome.UNKNOWN)])
+def test_a_fenced_instance_still_reads_what_became_of_its_commit(stored: PreparedTxnState, outcome: Outcome) -> None:
+    machine = asked_to_commit()
+    answer(
+        machine,
+        (core.CommitDatabase, IOError),
+        (core.RollbackDatabase, None),
+        (core.TakeOver, None),
+        (core.ReadState, StoredState(5, stored)),
+    )
+    done(machine)
+    assert (machine.phase, machine.outcome) == (Phase.FENCED, outcome)
+
+
+def test_the_version_is_looked_at_again_when_the_state_is_read() -> None:
+    machine = DualWrite()
+    machine.recover()
+    answer(
+        machine,
+        (core.RollbackDatabase, None),
+        (core.TakeOver, 4),
+        (core.KeepTopic, MINE),
+        (core.ReadState, StoredState(5, OTHER)),
+    )
+    done(machine)
+    assert machine.phase is Phase.FENCED, "it would have aborted what the newer instance has committed"
+
+
+def test_a_completion_is_repeated_and_then_left_to_the_next_call() -> None:
+    machine = asked_to_commit()
+    answer(machine, (core.CommitDatabase, None))
+    answer(machine, *[(core.CompleteTopic, TimeoutError)] * core.COMPLETE_ATTEMPTS_MAX)
+    done(machine)
+    assert (machine.phase, machine.outcome) == (Phase.DECIDED, Outcome.COMMITTED)
+    machine.recover()
+    answer(machine, (core.CompleteTopic, None))
+    assert machine.phase is Phase.READY
+
+
+def test_the_rightful_instance_that_was_fenced_on_the_topic_takes_its_place_back() -> None:
+    """An operator, or an older instance that started late: the database's version says who it is."""
+    machine = asked_to_commit()
+    answer(machine, (core.CommitDatabase, None), (core.CompleteTopic, IOError))
+    assert machine.next_effect() == core.TakeOver(1)
+    machine.succeeded(2)
+    answer(machine, (core.KeepTopic, MINE), (core.ReadState, StoredState(2, MINE)), (core.CompleteTopic, None))
+    done(machine)
+    assert (machine.phase, machine.outcome) == (Phase.READY, Outcome.COMMITTED)
+
+
+def test_fenced_for_ever_by_somebody_it_gives_up() -> None:
+    machine = asked_to_commit()
+    answer(machine, (core.CommitDatabase, None), (core.CompleteTopic, IOError))
+    for version in range(2, 2 + core.ROUNDS_MAX - 1):
+        read = StoredState(version, MINE)
+        answer(
+            machine,
+            (core.TakeOver, version),
+            (core.KeepTopic, MINE),
+            (core.ReadState, read),
+            (core.CompleteTopic, IOError),
+        )
+    done(machine)
+    assert machine.outcome is Outcome.COMMITTED
+    assert machine.phase is not Phase.READY
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_an_interrupt_at_any_effect_leaves_what_recovery_can_mend(at: int) -> None:
+    machine = ready()
+    machine.begin()
+    effects = [
+        (core.BeginDatabase, None),
+        (core.BeginTopic, None),
+        (core.PrepareTopic, MINE),
+        (core.StoreState, True),
+        (core.CommitDatabase, None),
+        (core.CompleteTopic, None),
+    ]
+    answer(machine, *effects[: min(at, 2)])
+    if at >= 2:
+        done(machine)
+        machine.commit()
+        answer(machine, *effects[2:at])
+    assert type(machine.next_effect()) is effects[at][0]
+    machine.interrupted()
+    done(machine)
+    known = {4: Outcome.UNKNOWN, 5: Outcome.COMMITTED}
+    assert machine.outcome is known.get(at, Outcome.ROLLED_BACK)
+    machine.recover()
+    if at == 5:
+        answer(machine, (core.CompleteTopic, None))
+    else:
+        stored = StoredState(2, MINE if at == 4 else NOTHING)
+        answer(
+            machine,
+            (core.RollbackDatabase, None),
+            (core.TakeOver, 2),
+            (core.KeepTopic, MINE),
+            (core.ReadState, stored),
+            (core.CompleteTopic, None),
+        )
+    assert machine.phase is Phase.READY
+    assert machine.outcome is (Outcome.COMMITTED if at >= 4 else Outcome.ROLLED_BACK)
+
+
+SEEDS = 3000
+
+
+def test_in_a_world_where_everything_goes_wrong_rows_and_records_are_the_same() -> None:
+    found = {seed: problems for seed in range(SEEDS) if (problems := run(seed))}
+    assert not found
+
+
+class CompletesFirst(DualWrite):
+    """The topic is completed before the database commits."""
+
+    def _stored(self, is_ours: bool) -> None:
+        if is_ours:
+            self._plan(core.CompleteTopic(self.prepared_state))
+        else:
+            super()._stored(is_ours)
+
+    def _completed(self, _: None) -> None:
+        if self.phase is Phase.PREPARED:
+            super()._stored(True)
+        else:
+            super()._completed(None)
+
+    def _database_committed(self, _: None) -> None:
+        self.phase, self.outcome = Phase.READY, Outcome.COMMITTED
+
+    _HANDLERS: ClassVar = {
+        **DualWrite._HANDLERS,
+        core.StoreState: _stored,
+        core.CompleteTopic: _completed,
+        core.CommitDatabase: _database_committed,
+    }
+
+
+class ReadsWithoutTakingOver(DualWrite):
+    """Recovery reads at once: a commit in flight can still follow."""
+
+    def recover(self) -> None:
+        super().recover()
+        if self._effects and isinstance(self._effects[-1], core.TakeOver):
+            self._effects[-1] = core.KeepTopic()
+
+    def _read(self, stored: StoredState) -> None:
+        self.instance_version = self._expected_version = stored.instance_version
+        super()._read(stored)
+
+    _HANDLERS: ClassVar = {**DualWrite._HANDLERS, core.ReadState: _read}
+
+
+class ReadsBeforeItFences(DualWrite):
+    """The state is read before the older producer is fenced, and not looked at again."""
+
+    def _taken_over(self, instance_version: int | None) -> None:
+        if instance_version is not None and self._needs_keep:
+            self.instance_version = self._expected_version = instance_version
+            self._plan(core.ReadState(), core.KeepTopic())
+        else:
+            super()._taken_over(instance_version)
+
+    def _read(self, stored: StoredState) -> None:
+        if self._effects:
+            self._stored_before = stored
+        else:
+            super()._read(stored)
+
+    def _kept_topic(self, kept: PreparedTxnState) -> None:
+        self._plan(core.CompleteTopic(self._stored_before.prepared_state))
+
+    _HANDLERS: ClassVar = {
+        **DualWrite._HANDLERS,
+        core.TakeOver: _taken_over,
+        core.ReadState: _read,
+        core.KeepTopic: _kept_topic,
+    }
+
+
+class BelievesAFailedCommit(DualWrite):
+    """An error of the commit is taken for a rollback."""
+
+    def failed(self, *, is_retriable: bool = False, is_definite: bool = False) -> None:
+        definite = is_definite or isinstance(self._under_way, core.CommitDatabase)
+        super().failed(is_retriable=is_retriable, is_definite=definite)
+
+
+@pytest.mark.parametrize("wrong", [CompletesFirst, ReadsWithoutTakingOver, ReadsBeforeItFences, BelievesAFailedCommit])
+def test_each_rule_is_needed(wrong: type[DualWrite]) -> None:
+    assert any(run(seed, wrong) for seed in range(10 * SEEDS))

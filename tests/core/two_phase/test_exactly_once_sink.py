@@ -1,0 +1,324 @@
+"""The sink's rules, and a random-interleaving model of tasks, zombies, speculation and dying drivers over them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from oncelog.core.two_phase.exactly_once_sink import (
+    DECISION,
+    DONE,
+    VETO,
+    Attempt,
+    BatchDecision,
+    Decide,
+    DecisionLog,
+    KnownRecords,
+    LeaveToSweep,
+    Refuse,
+    RollForward,
+    Veto,
+    attempt_name,
+    decision_value,
+    may_be_forgotten,
+    on_abort,
+    on_commit,
+    orphans_after_decision,
+    orphans_after_veto,
+    record_key,
+    transactional_id_for,
+    winners_at_risk,
+)
+
+A, B, EMPTY = Attempt("p.q.0.0.run1.1", "1:0", 5), Attempt("p.q.0.1.run1.2", "2:0", 5), Attempt("", "", 0)
+DECIDED = BatchDecision("q", "0", "run1", (A,))
+
+
+def test_a_commit_decides_for_the_attempts_that_wrote() -> None:
+    assert on_commit(KnownRecords(), "q", "0", "run1", [A, EMPTY, B]) == Decide(BatchDecision("q", "0", "run1", (A, B)))
+
+
+def test_a_batch_that_was_decided_rolls_forward_with_its_first_winners() -> None:
+    assert on_commit(KnownRecords(DECIDED), "q", "0", "run2", [B]) == RollForward(DECIDED)
+
+
+def test_a_vetoed_run_may_not_decide_and_another_may() -> None:
+    vetoed = KnownRecords(vetoed_runs=frozenset({"run1"}))
+    assert isinstance(on_commit(vetoed, "q", "0", "run1", [A]), Refuse)
+    assert isinstance(on_commit(vetoed, "q", "0", "run2", [A]), Decide)
+
+
+def test_an_abort_after_the_decision_rolls_forward() -> None:
+    assert on_abort(KnownRecords(DECIDED), "run1") == RollForward(DECIDED)
+    assert on_abort(KnownRecords(), "run1") == Veto("run1")
+    assert on_abort(KnownRecords(), None) == LeaveToSweep()
+
+
+def test_a_sweep_spares_winners_later_batches_and_other_queries() -> None:
+    open_ids = [
+        A.transactional_id, "p.q.0.0.run1.7", "p.q.1.0.run1.8", "p.other.0.0.run1.9", "x.q.0.0.run1.9", "orders",
+        "p.q.0.0.run1.x",
+    ]  # fmt: skip
+    assert orphans_after_decision("p", DECIDED, open_ids) == ["p.q.0.0.run1.7"]
+    later = BatchDecision("q", "10", "run1", ())
+    assert orphans_after_decision("p", later, ["p.q.9.0.r.1", "p.q.10.0.r.1", "p.q.11.0.r.1"]) == [
+        "p.q.9.0.r.1",
+        "p.q.10.0.r.1",
+    ]
+
+
+def test_a_veto_ends_only_its_own_runs_attempts() -> None:
+    first, second = (
+        transactional_id_for("p", "q", "0", 0, "aaaaaaaa-1", 1),
+        transactional_id_for("p", "q", "0", 0, "bbbbbbbb-1", 1),
+    )
+    assert orphans_after_veto("p", "q", "0", "aaaaaaaa-1", [first, second]) == [first]
+
+
+def test_an_id_says_where_it_comes_from() -> None:
+    name = attempt_name("oncelog-spark", transactional_id_for("oncelog-spark", "1f3c-9", "12", 3, "0123456789", 44))
+    assert name is not None
+    assert (name.query_id, name.batch_id, name.partition, name.run_start, name.task_attempt_id) == (
+        "1f3c-9",
+        "12",
+        3,
+        "01234567",
+        44,
+    )
+
+
+def test_winners_near_their_timeout_are_at_risk() -> None:
+    assert winners_at_risk({A.transactional_id: 60_000}, [A, B], 30_000) == [B.transactional_id]
+    assert winners_at_risk({A.transactional_id: 29_999, B.transactional_id: None}, [A, B], 30_000) == [
+        A.transactional_id,
+        B.transactional_id,
+    ]
+
+
+def test_the_first_decision_in_the_log_stands_and_a_tombstone_forgets_it() -> None:
+    log = DecisionLog()
+    for foreign in (b"not ours", b"5", b"[" * 100_000):
+        log.apply(foreign, b"1")
+    log.apply(record_key("q", "0", VETO, "run0"), b"{}")
+    log.apply(record_key("q", "0", DECISION, "run0"), decision_value(BatchDecision("q", "0", "run0", (B,))))
+    assert log.known("q", "0").decision is None, "a vetoed run's decision does not count"
+    log.apply(record_key("q", "0", DECISION, "run1"), decision_value(DECIDED))
+    log.apply(record_key("q", "0", DECISION, "run2"), decision_value(BatchDecision("q", "0", "run2", (B,))))
+    assert log.known("q", "0").decision == DECIDED
+    log.apply(record_key("q", "0", DONE, "run1"), b"{}")
+    log.apply(record_key("q", "0", DECISION, "run2"), None)
+    assert log.decided("q") == [(DECIDED, True)]
+    log.apply(record_key("q", "0", DECISION, "run1"), None)
+    assert log.decided() == []
+
+
+def test_a_decision_of_another_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown format"):
+        DecisionLog().apply(record_key("q", "0", DECISION, "r"), b'{"v": 9}')
+
+
+def test_a_driver_that_slept_may_not_decide_a_batch_that_was_forgotten() -> None:
+    """Found by `make spark-kills`: after the tombstone its decision would have been the first in the log again."""
+    log = DecisionLog()
+    log.apply(record_key("q", "0", DECISION, "run1"), decision_value(DECIDED))
+    log.apply(record_key("q", "1", DECISION, "run1"), decision_value(BatchDecision("q", "1", "run1", (B,))))
+    log.apply(record_key("q", "0", DECISION, "run1"), None)
+    assert log.known("q", "0").is_superseded
+    assert isinstance(on_commit(log.known("q", "0"), "q", "0", "slept", [B]), Refuse)
+    log.apply(record_key("q", "0", DECISION, "slept"), decision_value(BatchDecision("q", "0", "slept", (B,))))
+    assert log.known("q", "0").decision is None
+    assert not log.known("q", "2").is_superseded
+
+
+def test_only_done_batches_of_a_stream_that_are_not_its_newest_are_forgotten() -> None:
+    newer = BatchDecision("q", "1", "run1", ())
+    assert may_be_forgotten(DECIDED, True, newer)
+    assert not may_be_forgotten(DECIDED, False, newer)
+    assert not may_be_forgotten(newer, True, newer)
+    assert not may_be_forgotten(
+        BatchDecision("app-report", "1", "r", ()), True, BatchDecision("app-report", "2", "r", ())
+    )
+
+
+# --- the model
+
+
+@dataclass
+class ModelLog:
+    """Transactions as the broker keeps them: one identity per id, one outcome per (producer id, epoch)."""
+
+    identity: dict[str, tuple[int, int]] = field(default_factory=dict)
+    is_open: dict[str, bool] = field(default_factory=dict)
+    records: list[tuple[tuple[int, int], tuple[int, int, int]]] = field(default_factory=list)
+    outcome: dict[tuple[int, int], str] = field(default_factory=dict)
+    decisions: DecisionLog = field(default_factory=DecisionLog)
+
+    def init(self, transactional_id: str) -> tuple[int, int]:
+        if self.is_open.get(transactional_id):
+            self.end(transactional_id, self.identity[transactional_id], "abort")
+        producer_id, producer_epoch = self.identity.get(transactional_id, (len(self.identity), -1))
+        self.identity[transactional_id] = (producer_id, producer_epoch + 1)
+        return self.identity[transactional_id]
+
+    def produce(self, transactional_id: str, identity: tuple[int, int], value: tuple[int, int, int]) -> None:
+        if self.identity[transactional_id] != identity:
+            raise PermissionError("fenced")
+        self.is_open[transactional_id] = True
+        self.records.append((identity, value))
+
+    def end(self, transactional_id: str, identity: tuple[int, int], outcome: str) -> None:
+        if self.identity[transactional_id] == identity and self.is_open.get(transactional_id):
+            self.outcome[identity] = outcome
+            self.is_open[transactional_id] = False
+            self.identity[transactional_id] = (identity[0], identity[1] + 1)
+
+    def open_ids(self) -> list[str]:
+        return [i for i, is_open in self.is_open.items() if is_open]
+
+
+@dataclass
+class ModelRun:
+    """One seed: batches are run until done, by drivers and tasks that die at random; `eager` is the naive abort."""
+
+    seed: int
+    eager: bool = False
+    log: ModelLog = field(default_factory=ModelLog)
+    zombies: list[Iterator[None]] = field(default_factory=list)
+    attempt_count: int = 0
+    run_count: int = 0
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def step_zombies(self) -> None:
+        for zombie in list(self.zombies):
+            if self.chance(0.35) and not self.step(zombie):
+                self.zombies.remove(zombie)
+
+    @staticmethod
+    def step(task: Iterator[None]) -> bool:
+        try:
+            next(task)
+        except (StopIteration, PermissionError):
+            return False
+        return True
+
+    def task(self, batch: int, partition: int, run: str, done: list[Attempt]) -> Iterator[None]:
+        self.attempt_count += 1
+        name = transactional_id_for("p", "q", str(batch), partition, run, self.attempt_count)
+        if self.log.decisions.known("q", str(batch)).decision is not None:
+            done.append(Attempt("", ""))
+            return
+        identity = self.log.init(name)
+        yield
+        for k in range(3):
+            self.log.produce(name, identity, (batch, partition, k))
+            yield
+        done.append(Attempt(name, f"{identity[0]}:{identity[1]}", 3))
+
+    def run_task(self, batch: int, partition: int, run: str) -> Attempt | None:
+        for _ in range(3):
+            done: list[Attempt] = []
+            running = [self.task(batch, partition, run, done) for _ in range(1 + self.chance(0.25))]
+            fate = self.random.random()
+            while running and not done:
+                self.step_zombies()
+                chosen = self.random.choice(running)
+                if fate < 0.3 and self.chance(0.3):
+                    running.remove(chosen)
+                    if fate < 0.2:
+                        self.zombies.append(chosen)  # its executor was lost, but it lives on
+                elif not self.step(chosen):
+                    running.remove(chosen)
+            self.zombies += running
+            if done:
+                return done[0]
+        return None
+
+    def finish(self, decision: BatchDecision) -> bool:
+        for winner in decision.winners:
+            producer_id, _, producer_epoch = winner.prepared_state.partition(":")
+            self.log.end(winner.transactional_id, (int(producer_id), int(producer_epoch)), "commit")
+            self.step_zombies()
+            if self.chance(0.1):
+                return False
+        for orphan in orphans_after_decision("p", decision, self.log.open_ids()):
+            self.log.init(orphan)
+        self.log.decisions.apply(record_key("q", decision.batch_id, DONE, decision.run_id), b"{}")
+        for older, is_done in self.log.decisions.decided("q"):
+            if may_be_forgotten(older, is_done, decision):
+                self.log.decisions.apply(record_key("q", older.batch_id, DECISION, older.run_id), None)
+        return True
+
+    def abort(self, batch: int, run: str, attempts: list[Attempt]) -> None:
+        if self.eager:
+            for attempt in attempts:
+                if not attempt.is_empty:
+                    self.log.init(attempt.transactional_id)
+            return
+        what = on_abort(self.log.decisions.known("q", str(batch)), run)
+        if isinstance(what, RollForward):
+            self.finish(what.decision)
+        elif isinstance(what, Veto):
+            self.log.decisions.apply(record_key("q", str(batch), VETO, run), b"{}")
+            for orphan in orphans_after_veto("p", "q", str(batch), run, self.log.open_ids()):
+                self.log.init(orphan)
+
+    def run_batch(self, batch: int) -> bool:
+        self.run_count += 1
+        run = f"{self.run_count:08d}"
+        attempts: list[Attempt] = []
+        for partition in range(3):
+            attempt = self.run_task(batch, partition, run)
+            if attempt is None or self.chance(0.05):
+                return False
+            attempts.append(attempt)
+        if self.chance(0.15):
+            if self.chance(0.5):
+                self.abort(batch, run, attempts)
+            return False
+        what = on_commit(self.log.decisions.known("q", str(batch)), "q", str(batch), run, attempts)
+        if isinstance(what, Refuse):
+            return False
+        if isinstance(what, Decide):
+            self.log.decisions.apply(record_key("q", str(batch), DECISION, run), decision_value(what.decision))
+        self.step_zombies()
+        if self.chance(0.2):
+            if self.chance(0.5):
+                self.abort(batch, run, attempts)
+            return False
+        return self.finish(what.decision) and not self.chance(0.15)
+
+    def verdict(self, batch_count: int = 3) -> tuple[int, int]:
+        """(duplicates, losses) after all batches ended and every zombie had its say."""
+        for batch in range(batch_count):
+            for _ in range(300):
+                if self.run_batch(batch):
+                    break
+                if batch and self.chance(0.3):
+                    self.run_batch(self.random.randrange(batch))  # a driver that slept through what came since
+            else:
+                raise AssertionError("the batch never ends")
+        for _ in range(200):
+            self.step_zombies()
+        for left in self.log.open_ids():
+            self.log.init(left)
+        seen = [value for identity, value in self.log.records if self.log.outcome.get(identity) == "commit"]
+        wanted = {(b, p, k) for b in range(batch_count) for p in range(3) for k in range(3)}
+        return len(seen) - len(set(seen)), len(wanted - set(seen))
+
+
+def test_no_interleaving_duplicates_or_loses() -> None:
+    assert [seed for seed in range(1500) if ModelRun(seed).verdict() != (0, 0)] == []
+
+
+def test_the_model_finds_the_naive_abort() -> None:
+    """The control: an abort that ends the very transactions it was given loses decided batches."""
+    lossy = [seed for seed in range(150) if ModelRun(seed, eager=True).verdict()[1] > 0]
+    assert len(lossy) > 10
