@@ -10,8 +10,8 @@ from evidence.compat.our_clients import SERVERS, World, eventually, run
 from oncelog import OffsetAndMetadata, PreparedTxnState, TopicPartition, errors
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.config import AdminConfig
-from oncelog.core.producer.requests import CoordinatorKey
 from oncelog.host.host import real_host
+from oncelog.types import CoordinatorKey
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.wire.record_batch import build_batch

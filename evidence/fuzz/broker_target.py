@@ -27,6 +27,7 @@ from evidence.world.loop import SimLoop, run_simulated
 from evidence.world.requests import Refused, Session
 from oncelog.broker.broker import Broker
 from oncelog.broker.handlers import MODULES
+from oncelog.broker.metrics.error_counts import errors_of
 from oncelog.broker.network.connection import Connection
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.errors import (
@@ -39,7 +40,6 @@ from oncelog.errors import (
 )
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.consumer_protocol import subscription_from_bytes
-from oncelog.wire.error_counts import errors_of
 from oncelog.wire.frame import (
     FrameReader,
     decode_request_header,

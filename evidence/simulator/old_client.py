@@ -13,9 +13,8 @@ from typing import Any
 
 from evidence.simulator.client_life import ClientLife
 from evidence.simulator.raw_client import RawProducer
-from oncelog.core.producer.requests import GroupMetadata
 from oncelog.errors import ErrorCode, KafkaError, RequestTimedOut, error_for
-from oncelog.types import TopicPartition
+from oncelog.types import GroupMetadata, TopicPartition
 
 ATTEMPT_SECONDS = 8.0
 AGAIN = frozenset(

@@ -28,6 +28,31 @@ class ProducerIdAndEpoch(NamedTuple):
     producer_epoch: int = NO_PRODUCER_EPOCH
 
 
+class Node(NamedTuple):
+    """A broker and where it listens."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class CoordinatorKey(NamedTuple):
+    """What a coordinator is asked for: key_type 0 is a group, 1 a transactional id."""
+
+    key_type: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """A consumer's place in its group, which fences commits of members that lost their partitions (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
     """A consumer group's position: `offset` is the next record to read; `leader_epoch` is -1 where unknown."""

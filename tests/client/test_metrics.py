@@ -10,8 +10,8 @@ from evidence.world.client import BOOTSTRAP, CUT, ScriptedBroker, run
 
 from oncelog import Consumer, Producer, TopicPartition, errors
 from oncelog.client.traffic import BROKERS_MAX, TrafficByBroker
-from oncelog.core.producer.requests import Node
 from oncelog.errors import ErrorCode
+from oncelog.types import Node
 from oncelog.wire.api import ApiKey
 from oncelog.wire.record_batch import build_batch
 

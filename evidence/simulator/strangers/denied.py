@@ -20,8 +20,9 @@ from evidence.simulator.strangers.requests import (
     txn_offsets,
 )
 from evidence.simulator.strangers.wrong import GROUP, MARK, TOPIC, Wrong, wrong
-from oncelog.core.metadata.acl import CLUSTER_NAME, WILDCARD, Operation, PatternType, Permission, ResourceType
+from oncelog.core.metadata.acl import CLUSTER_NAME, WILDCARD
 from oncelog.errors import ErrorCode as E
+from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 from oncelog.wire.log_records.cluster_metadata import AclRecord
 from oncelog.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

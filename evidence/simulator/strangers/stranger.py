@@ -10,9 +10,9 @@ from typing import Any
 from evidence.simulator.cluster import Cluster
 from evidence.simulator.strangers.wrong import TRANSIENT, Wrong
 from evidence.world.loop import Process
+from oncelog.broker.metrics.error_counts import errors_of
 from oncelog.client.cluster.connection import Connection
 from oncelog.errors import ErrorCode, KafkaError
-from oncelog.wire.error_counts import errors_of
 from oncelog.wire.schema import Struct
 
 TIMEOUT_MS = 2500

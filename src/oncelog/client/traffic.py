@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oncelog.core.producer.requests import Node
+from oncelog.types import Node
 
 BROKERS_MAX = 1000
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from oncelog.log.cleaned_transactions import CleanedTransactions
 from oncelog.log.files import Buffer
 from oncelog.log.offset_map import OffsetMap
+from oncelog.log.retained_records import emptied, with_records
 from oncelog.types import ProducerSnapshotEntry
 from oncelog.wire.record import Record
 from oncelog.wire.record_batch import RecordBatch
 from oncelog.wire.record_codec import parse_records
-from oncelog.wire.retained_records import emptied, with_records
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from oncelog.client.config import snake_case
 from oncelog.client.producer.producer import Headers, Producer
 from oncelog.client.records import Delivery
-from oncelog.core.producer.requests import GroupMetadata
 from oncelog.core.two_phase import dual_write as core
 from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase, StoredState
 from oncelog.errors import IllegalState, OutcomeUnknown
@@ -35,7 +34,7 @@ from oncelog.recipes.endings import (
     raise_ending,
     raise_unrecovered,
 )
-from oncelog.types import OffsetAndMetadata, PreparedTxnState, TopicPartition
+from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa

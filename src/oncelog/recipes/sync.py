@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from oncelog.client.config import snake_case
 from oncelog.client.producer.producer import Headers
-from oncelog.core.producer.requests import GroupMetadata
 from oncelog.core.two_phase import dual_write as core
 from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase, StoredState
 from oncelog.errors import IllegalState, OutcomeUnknown
@@ -34,7 +33,7 @@ from oncelog.recipes.endings import (
     raise_unrecovered,
 )
 from oncelog.sync import Begun, Producer, SentRecord
-from oncelog.types import OffsetAndMetadata, PreparedTxnState, TopicPartition
+from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa

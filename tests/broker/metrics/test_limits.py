@@ -36,7 +36,7 @@ from tests.broker.metrics.limits_world import (
 from tests.broker.network import test_log_budget
 
 E = ErrorCode
-DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "limits.md"
+DOCUMENT = pathlib.Path(__file__).parents[3] / "docs" / "limits.md"
 BESIDE = (test_log_budget, test_population)  # which meet the others
 
 

@@ -11,19 +11,19 @@ import pytest
 from evidence.world.broker import broker_and_client, fetch_request, run
 
 from oncelog.broker.coordinators.load_times import LoadTimes
+from oncelog.broker.metrics.error_counts import errors_of
 from oncelog.broker.metrics.histogram import Histogram
 from oncelog.broker.metrics.metric_catalog import FAMILIES, table
 from oncelog.broker.metrics.metrics import OTHER_TOPICS, TOPICS_MAX, Metrics
 from oncelog.broker.metrics.metrics_endpoint import exposition
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import APIS, ApiKey
-from oncelog.wire.error_counts import errors_of
 from oncelog.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse, AddPartitionsToTxnResult
 from oncelog.wire.messages.end_txn import EndTxnResponse
 from oncelog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from oncelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (-?[0-9.e+-]+|\+Inf|NaN)')
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\["\\n])*)"')
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.core.access.authorizer import Authorizer, Identity, super_users_of
-from oncelog.core.metadata.acl import AclBinding, Operation, PatternType, Permission, ResourceType
+from oncelog.core.metadata.acl import AclBinding
+from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 
 Op, P, R = Operation, PatternType, ResourceType
 ALICE = Identity("User:alice", "10.0.0.1")

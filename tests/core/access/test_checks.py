@@ -9,9 +9,10 @@ from oncelog.broker.handlers import MODULES
 from oncelog.core.access.authorizer import Authorizer, Identity
 from oncelog.core.access.checks import CHECKS, OPEN_TO_ALL
 from oncelog.core.access.passage import Caller
-from oncelog.core.metadata.acl import AclBinding, Operation, PatternType, Permission, ResourceType
+from oncelog.core.metadata.acl import AclBinding
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.errors import ErrorCode as E
+from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.log_records.cluster_metadata import TopicRecord
 from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.core.metadata.acl import AclBinding, AclFilter, Operation, PatternType, Permission, ResourceType
+from oncelog.core.metadata.acl import AclBinding, AclFilter
+from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 
 Op, P, R, T = Operation, PatternType, ResourceType, Permission
 LITERAL = AclBinding(R.TOPIC, "orders", P.LITERAL, "User:a", "*", Op.READ, T.ALLOW)

@@ -9,7 +9,7 @@ import pytest
 
 from oncelog.core.producer.batch import ProducerBatch
 from oncelog.core.producer.produce_responses import BatchVerdict, verdict_on_batch
-from oncelog.core.producer.requests import BUMP_PRIORITY, GroupMetadata, TxnRequest
+from oncelog.core.producer.requests import BUMP_PRIORITY, TxnRequest
 from oncelog.core.producer.responses import on_unsupported_version
 from oncelog.core.producer.states import TransactionState, may_follow
 from oncelog.core.producer.transaction_manager import TransactionManager
@@ -23,12 +23,12 @@ from oncelog.errors import (
     UnsupportedVersion,
     error_for,
 )
-from oncelog.types import OffsetAndMetadata, ProducerIdAndEpoch
+from oncelog.types import GroupMetadata, OffsetAndMetadata, ProducerIdAndEpoch
 from tests.core.producer.client_rules import CASES, RETRIABLE, RULES, UNHEARD_OF, error_rows, ours
 from tests.core.producer.transaction_driver import GROUP_OFFSETS, A, B, Driver, asked
 
 S, E = TransactionState, ErrorCode
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "differences-from-kafka.md"
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "differences-from-kafka.md"
 
 
 # -- the file

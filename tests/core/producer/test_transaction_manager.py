@@ -3,7 +3,6 @@
 import pytest
 
 from oncelog.core.producer.batch import ProducerBatch
-from oncelog.core.producer.requests import GroupMetadata
 from oncelog.core.producer.states import MAY_FOLLOW, TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager
 from oncelog.core.producer.verdicts import TxnApi
@@ -20,7 +19,7 @@ from oncelog.errors import (
     TransactionAbortable,
     UnsupportedVersion,
 )
-from oncelog.types import OffsetAndMetadata, PreparedTxnState, ProducerIdAndEpoch
+from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, ProducerIdAndEpoch
 from tests.core.producer.transaction_driver import GROUP_OFFSETS, A, B, Driver
 
 S, E = TransactionState, ErrorCode

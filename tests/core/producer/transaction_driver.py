@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from oncelog.core.producer.requests import GroupMetadata, PendingResult, TxnRequest
+from oncelog.core.producer.requests import PendingResult, TxnRequest
 from oncelog.core.producer.responses import on_response
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager, TransactionManagerConfig
 from oncelog.core.producer.verdicts import TxnApi
-from oncelog.types import OffsetAndMetadata, TopicPartition
+from oncelog.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from oncelog.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+from oncelog.broker.metrics.error_counts import errors_of
 from oncelog.broker.metrics.histogram import Histogram
 from oncelog.broker.metrics.metric_catalog import FAMILIES, Family
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import APIS
-from oncelog.wire.error_counts import errors_of
 from oncelog.wire.schema import Struct
 
 TOPICS_MAX = 1_000  # more share the label "(other)": a scrape must stay small whatever clients create

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from oncelog.client.admin.session import AdminSession
-from oncelog.core.metadata.acl import Operation, PatternType, Permission, ResourceType
 from oncelog.errors import ConfigurationError, error_for
+from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 from oncelog.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from oncelog.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from oncelog.wire.messages.describe_acls import DescribeAclsRequest

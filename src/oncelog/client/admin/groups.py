@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from oncelog.client.admin.session import AdminSession
 from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed, group_key
-from oncelog.core.producer.requests import GroupMetadata, Node
 from oncelog.errors import ErrorCode, MalformedMessage, UnsupportedVersion, error_for
-from oncelog.types import OffsetAndMetadata, TopicPartition
+from oncelog.types import GroupMetadata, Node, OffsetAndMetadata, TopicPartition
 from oncelog.wire.consumer_protocol import assignment_from_bytes
 from oncelog.wire.messages.consumer_group_describe import Assignment, ConsumerGroupDescribeRequest
 from oncelog.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup

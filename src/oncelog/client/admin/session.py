@@ -12,9 +12,9 @@ from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.cluster.connection import BrokerVersions
 from oncelog.client.config import AdminConfig, snake_case
-from oncelog.core.producer.requests import CoordinatorKey, Node
 from oncelog.errors import ErrorCode, KafkaError, NotController, error_for
 from oncelog.host.host import Host, real_host
+from oncelog.types import CoordinatorKey, Node
 from oncelog.wire.messages.describe_cluster import DescribeClusterRequest
 from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest
 from oncelog.wire.schema import Struct

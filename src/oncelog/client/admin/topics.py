@@ -18,9 +18,8 @@ from oncelog.client.cluster.offset_lookup import (
     list_offsets,
 )
 from oncelog.client.cluster.view import TopicView
-from oncelog.core.producer.requests import Node
 from oncelog.errors import ErrorCode, error_for
-from oncelog.types import TopicPartition
+from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from oncelog.wire.messages.create_topics import (
     CreatableReplicaAssignment,

@@ -12,9 +12,8 @@ from oncelog.client.admin.session import AdminSession
 from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription, TransactionListing
 from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.offset_lookup import by_leader
-from oncelog.core.producer.requests import CoordinatorKey, Node
 from oncelog.errors import ErrorCode, KafkaError, TransactionalIdNotFound, error_for
-from oncelog.types import PreparedTxnState, ProducerIdAndEpoch, TopicPartition
+from oncelog.types import CoordinatorKey, Node, PreparedTxnState, ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from oncelog.wire.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog.wire.messages.end_txn import EndTxnRequest

@@ -16,7 +16,6 @@ from oncelog.client.cluster.connection import BrokerVersions, Connection
 from oncelog.client.cluster.view import ClusterView, TopicView
 from oncelog.client.config import ClientConfig
 from oncelog.client.traffic import TrafficByBroker
-from oncelog.core.producer.requests import CoordinatorKey, Node
 from oncelog.errors import (
     CoordinatorNotAvailable,
     ErrorCode,
@@ -30,7 +29,7 @@ from oncelog.errors import (
 )
 from oncelog.host.host import Host
 from oncelog.host.tasks import Tasks
-from oncelog.types import TopicPartition
+from oncelog.types import CoordinatorKey, Node, TopicPartition
 from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest
 from oncelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog.wire.schema import Struct

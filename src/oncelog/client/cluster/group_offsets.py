@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import Cluster
-from oncelog.core.producer.requests import CoordinatorKey, GroupMetadata
 from oncelog.errors import ErrorCode, KafkaError, error_for
-from oncelog.types import OffsetAndMetadata, TopicPartition
+from oncelog.types import CoordinatorKey, GroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import Cluster
-from oncelog.core.producer.requests import Node
 from oncelog.errors import KafkaError, error_for
-from oncelog.types import TopicPartition
+from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 LATEST: int = -1

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from oncelog.core.producer.requests import Node
 from oncelog.errors import ErrorCode
-from oncelog.types import TopicPartition
+from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 from oncelog.wire.schema import ZERO_UUID
 

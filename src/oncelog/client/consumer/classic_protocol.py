@@ -17,7 +17,6 @@ from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.group_offsets import group_error, group_key
 from oncelog.client.config import ConsumerConfig
 from oncelog.core.consumer.assignors import ASSIGNORS, Assignor, assign_joined, user_data
-from oncelog.core.producer.requests import GroupMetadata
 from oncelog.errors import (
     ConfigurationError,
     ErrorCode,
@@ -28,7 +27,7 @@ from oncelog.errors import (
     MalformedMessage,
     UnknownMemberId,
 )
-from oncelog.types import TopicPartition
+from oncelog.types import GroupMetadata, TopicPartition
 from oncelog.wire.consumer_protocol import (
     Subscription,
     assignment_from_bytes,

@@ -17,9 +17,8 @@ from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.group_offsets import FIND_AGAIN, group_key
 from oncelog.client.config import ConsumerConfig
 from oncelog.core.consumer.membership import ConsumerMembership, Heard, MemberIdentity
-from oncelog.core.producer.requests import GroupMetadata
 from oncelog.errors import KafkaError, UnsupportedVersion, error_for
-from oncelog.types import TopicPartition
+from oncelog.types import GroupMetadata, TopicPartition
 from oncelog.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 log = logging.getLogger("oncelog.client")

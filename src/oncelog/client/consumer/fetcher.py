@@ -24,7 +24,6 @@ from oncelog.client.consumer.transaction_reader import is_whole, take_ranges, ta
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.consumer.aborted_filter import AbortedFilter
 from oncelog.core.consumer.fetch_session import ClientFetchSession, SessionPartition, Wanted
-from oncelog.core.producer.requests import Node
 from oncelog.errors import (
     CorruptBatch,
     CorruptRecord,
@@ -35,7 +34,7 @@ from oncelog.errors import (
     RecordDeserialization,
     error_for,
 )
-from oncelog.types import TopicPartition
+from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,

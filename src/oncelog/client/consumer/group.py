@@ -19,11 +19,10 @@ from oncelog.client.consumer.consumer_protocol import ConsumerProtocol
 from oncelog.client.consumer.fetcher import Fetcher
 from oncelog.client.consumer.positions import Positions
 from oncelog.client.interceptors import ConsumerInterceptor
-from oncelog.core.producer.requests import GroupMetadata
 from oncelog.errors import IllegalState, KafkaError, StaleMemberEpoch
 from oncelog.host.host import Host
 from oncelog.host.randomness import random_uuid
-from oncelog.types import OffsetAndMetadata, TopicPartition
+from oncelog.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger("oncelog.client")
 

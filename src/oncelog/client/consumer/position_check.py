@@ -14,9 +14,8 @@ from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.view import PartitionView
 from oncelog.client.config import ConsumerConfig
 from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Position
-from oncelog.core.producer.requests import Node
 from oncelog.errors import KafkaError, OffsetOutOfRange, UnsupportedVersion, error_for
-from oncelog.types import TopicPartition
+from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,

@@ -22,12 +22,12 @@ from oncelog.client.records import Delivery, RecordMetadata
 from oncelog.core.producer.accumulator import AccumulatorConfig, RecordAccumulator
 from oncelog.core.producer.batch import ProducerBatch, record_size_bytes
 from oncelog.core.producer.partitioner import StickyPartitioner
-from oncelog.core.producer.requests import GroupMetadata, PendingResult
+from oncelog.core.producer.requests import PendingResult
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager, TransactionManagerConfig, again
 from oncelog.errors import IllegalState, InvalidPartitions, KafkaError, RecordTooLarge, RequestTimedOut, UnknownServer
 from oncelog.host.host import Host, real_host
-from oncelog.types import OffsetAndMetadata, PreparedTxnState, TopicPartition
+from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,16 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from oncelog.core.metadata.acl import (
-    ANYBODY,
-    SUPPORTED_OPERATIONS,
-    WILDCARD,
-    AclBinding,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from oncelog.core.metadata.acl import ANYBODY, SUPPORTED_OPERATIONS, WILDCARD, AclBinding
+from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ANONYMOUS = "User:ANONYMOUS"

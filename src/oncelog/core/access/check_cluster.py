@@ -7,9 +7,9 @@ from typing import Any
 
 from oncelog.core.access.check_topics import cluster_operations
 from oncelog.core.access.passage import Caller, Check, Passage
-from oncelog.core.metadata.acl import Operation
 from oncelog.core.metadata.cluster import GROUP_RESOURCE, TOPIC_RESOURCE
 from oncelog.errors import ErrorCode
+from oncelog.wire.access_rules import Operation
 from oncelog.wire.messages.add_raft_voter import AddRaftVoterResponse
 from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasResponse, EntryDataResponse
 from oncelog.wire.messages.alter_configs import AlterConfigsResourceResponse as WholeResponse

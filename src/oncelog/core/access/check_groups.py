@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from oncelog.core.access.passage import Caller, Passage
-from oncelog.core.metadata.acl import Operation, ResourceType
 from oncelog.errors import ErrorCode
+from oncelog.wire.access_rules import Operation, ResourceType
 from oncelog.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

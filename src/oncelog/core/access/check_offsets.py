@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from oncelog.core.access.passage import Caller, Passage
-from oncelog.core.metadata.acl import Operation
 from oncelog.errors import ErrorCode
+from oncelog.wire.access_rules import Operation
 from oncelog.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from oncelog.core.access.passage import Caller, Passage
-from oncelog.core.metadata.acl import Operation
 from oncelog.errors import ErrorCode
+from oncelog.wire.access_rules import Operation
 from oncelog.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from oncelog.core.access.passage import Caller, Passage
-from oncelog.core.metadata.acl import CLUSTER_NAME, Operation, ResourceType
+from oncelog.core.metadata.acl import CLUSTER_NAME
 from oncelog.errors import ErrorCode
+from oncelog.wire.access_rules import Operation, ResourceType
 from oncelog.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

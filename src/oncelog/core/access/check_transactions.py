@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from oncelog.core.access.passage import Caller, Passage
-from oncelog.core.metadata.acl import Operation
 from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS
 from oncelog.errors import ErrorCode
+from oncelog.wire.access_rules import Operation
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from oncelog.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from oncelog.core.access.authorizer import Authorizer, Identity
-from oncelog.core.metadata.acl import CLUSTER_NAME, Operation, ResourceType
+from oncelog.core.metadata.acl import CLUSTER_NAME
 from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.wire.access_rules import Operation, ResourceType
 
 T = TypeVar("T")
 

@@ -1,69 +1,17 @@
 """Access rules as values: whom they are for, on what, and which filters match them (KIP-11, KIP-290).
 
-Numbers are Kafka's, as requests and records carry them. Deciding with rules is in `authorizer`, changing them in `acl_admin`.
+Deciding with rules is in `core/access/authorizer.py`, changing them in `acls.py`; the numbers are `wire/access_rules.py`'s.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import NamedTuple
+
+from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 
 WILDCARD = "*"
 CLUSTER_NAME = "kafka-cluster"
 ANYBODY = "User:*"
-
-
-class ResourceType(IntEnum):
-    """What a rule is about."""
-
-    UNKNOWN = 0
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class PatternType(IntEnum):
-    """How a rule's resource name is meant; ANY and MATCH occur in filters only."""
-
-    UNKNOWN = 0
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class Operation(IntEnum):
-    """What may be done."""
-
-    UNKNOWN = 0
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class Permission(IntEnum):
-    """Whether a rule allows or denies."""
-
-    UNKNOWN = 0
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
 
 
 _O = Operation

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from oncelog.core.metadata.acl import (
-    CLUSTER_NAME,
-    AclBinding,
-    AclFilter,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from oncelog.core.metadata.acl import CLUSTER_NAME, AclBinding, AclFilter
 from oncelog.core.metadata.cluster import acl_record
 from oncelog.core.metadata.topics import Refusal, limit_refusal
 from oncelog.errors import ErrorCode
+from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 from oncelog.wire.log_records.cluster_metadata import AclRecord, RemoveAclRecord
 from oncelog.wire.messages.create_acls import AclCreation, AclCreationResult
 from oncelog.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsMatchingAcl

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from oncelog.core.producer.verdicts import TxnApi
 from oncelog.errors import KafkaError
-from oncelog.types import OffsetAndMetadata, ProducerIdAndEpoch, TopicPartition
+from oncelog.types import CoordinatorKey, GroupMetadata, Node, OffsetAndMetadata, ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from oncelog.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from oncelog.wire.messages.end_txn import EndTxnRequest
@@ -31,31 +30,6 @@ TxnMessage = (
     | TxnOffsetCommitRequest
     | EndTxnRequest
 )
-
-
-class Node(NamedTuple):
-    """A broker and where it listens."""
-
-    node_id: int
-    host: str
-    port: int
-
-
-class CoordinatorKey(NamedTuple):
-    """What a coordinator is asked for: key_type 0 is a group, 1 a transactional id."""
-
-    key_type: int
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMetadata:
-    """A consumer's place in its group, which fences commits of members that lost their partitions (KIP-447)."""
-
-    group_id: str
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
 
 
 class PendingResult:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from oncelog.core.producer.requests import Node, TxnRequest
+from oncelog.core.producer.requests import TxnRequest
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager
 from oncelog.core.producer.verdicts import TxnApi, Verdict, verdict_of
 from oncelog.errors import ErrorCode, KafkaError, ProducerFenced, UnsupportedVersion, error_for
-from oncelog.types import ProducerIdAndEpoch
+from oncelog.types import Node, ProducerIdAndEpoch
 
 
 def on_response(manager: TransactionManager, request: TxnRequest, response: Any, now_ms: float) -> None:

@@ -15,9 +15,6 @@ from oncelog.core.producer.batch import ProducerBatch
 from oncelog.core.producer.requests import (
     BUMP_PRIORITY,
     VERSION_MAX,
-    CoordinatorKey,
-    GroupMetadata,
-    Node,
     PendingResult,
     TxnRequest,
     add_offsets_request,
@@ -42,6 +39,9 @@ from oncelog.errors import (
 from oncelog.types import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    CoordinatorKey,
+    GroupMetadata,
+    Node,
     OffsetAndMetadata,
     PreparedTxnState,
     ProducerIdAndEpoch,

@@ -15,9 +15,9 @@ from oncelog.broker.requests.request import Request
 from oncelog.core.leader.fetch_session import FetchContext, PartitionKey, PartitionToFetch
 from oncelog.core.leader.partition import IsolationLevel, Readable
 from oncelog.core.leader.verdict import Refuse
-from oncelog.core.metadata.acl import Operation
 from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.types import TopicPartition
+from oncelog.wire.access_rules import Operation
 from oncelog.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.errors import CorruptBatch
+from oncelog.log.retained_records import emptied, record_spans, with_records
 from oncelog.wire.record_batch import Codec, RecordBatch, build_batch, set_log_append_time
-from oncelog.wire.retained_records import emptied, record_spans, with_records
 
 NOW_MS = 1_700_000_000_000
 data = st.none() | st.binary(max_size=20)
