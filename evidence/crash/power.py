@@ -74,8 +74,9 @@ def recover_only(disk: PowerDisk, seed: int | str, config: dict[str, object] = C
 
     async def main(_: Any) -> None:
         broker = new_broker(disk, DirectNetwork(), seed, config)
+        parts = broker.assemble()
         for _, step in startup.STEPS[:RECOVERING]:
-            await step(broker)
+            await step(parts)
 
     run_simulated(seed, main)
     disk.crash(Keep.NONE)

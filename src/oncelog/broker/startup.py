@@ -10,8 +10,8 @@ import asyncio
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
+from oncelog.broker.assembly import Assembly
 from oncelog.broker.config.addresses import address_from
 from oncelog.broker.config.config import ConfigInvalid, properties_from
 from oncelog.broker.gauges import watch_event_loop
@@ -22,23 +22,15 @@ from oncelog.log.checkpoint_files import take_clean_shutdown, write_clean_shutdo
 from oncelog.log.files import Files
 from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 _log = logging.getLogger("oncelog.startup")
 
 META_PROPERTIES = "meta.properties"
 
 
-async def assemble(broker: Broker) -> None:
-    """Make the parts."""
-    broker.assemble()
-
-
-async def take_lock(broker: Broker) -> None:
+async def take_lock(parts: Assembly) -> None:
     """One server per data directory."""
-    make_durable_directory(broker.host.files, broker.data_directory)
-    broker.lock = broker.host.files.lock(f"{broker.data_directory}/.lock")
+    make_durable_directory(parts.host.files, parts.node.data_directory)
+    parts.lock = parts.host.files.lock(f"{parts.node.data_directory}/.lock")
 
 
 def make_durable_directory(files: Files, path: str) -> None:
@@ -53,106 +45,110 @@ def make_durable_directory(files: Files, path: str) -> None:
         files.sync_directory(parent or slash)
 
 
-async def read_meta_properties(broker: Broker) -> None:
+async def read_meta_properties(parts: Assembly) -> None:
     """Who this directory belongs to; a new one is given a cluster id."""
-    path = f"{broker.data_directory}/{META_PROPERTIES}"
-    files = broker.host.files
+    path = f"{parts.node.data_directory}/{META_PROPERTIES}"
+    files = parts.host.files
     if files.exists(path):
         values = properties_from(files.read_whole(path).decode("utf-8", "replace"))
-        broker.cluster_id = values.get("cluster.id", "")
-        if values.get("node.id") != str(broker.node_id) or not broker.cluster_id:
-            raise ConfigInvalid(f"{path}: written by node {values.get('node.id')}, and this is node {broker.node_id}")
+        parts.node.cluster_id = values.get("cluster.id", "")
+        if values.get("node.id") != str(parts.node.node_id) or not parts.node.cluster_id:
+            raise ConfigInvalid(
+                f"{path}: written by node {values.get('node.id')}, and this is node {parts.node.node_id}"
+            )
         return
-    broker.cluster_id = urlsafe_b64encode(random_uuid(broker.host.random)).decode("ascii").rstrip("=")
-    text = f"version=1\ncluster.id={broker.cluster_id}\nnode.id={broker.node_id}\n"
+    parts.node.cluster_id = urlsafe_b64encode(random_uuid(parts.host.random)).decode("ascii").rstrip("=")
+    text = f"version=1\ncluster.id={parts.node.cluster_id}\nnode.id={parts.node.node_id}\n"
     files.replace_whole(path, text.encode("ascii"))
 
 
-async def load_cluster_metadata(broker: Broker) -> None:
+async def load_cluster_metadata(parts: Assembly) -> None:
     """Topics, configs, features; a new directory gets the features' initial levels."""
-    broker.is_clean_start = take_clean_shutdown(broker.host.files, broker.data_directory)
+    parts.is_clean_start = take_clean_shutdown(parts.host.files, parts.node.data_directory)
     try:
-        broker.store.open(is_clean=broker.is_clean_start)
+        parts.node.store.open(is_clean=parts.is_clean_start)
     except (MalformedMessage, CorruptBatch) as error:
         raise DamagedLog(f"cluster metadata: {error}") from error
-    async with broker.store.changing() as metadata:
+    async with parts.node.store.changing() as metadata:
         missing = {name: level for name, level in INITIAL.items() if name not in metadata.features}
         if missing:
             feature_epoch = metadata.features_epoch + 1
-            await broker.store.append(
+            await parts.node.store.append(
                 [
                     FeatureLevelRecord(name=name, level=level, features_epoch=feature_epoch)
                     for name, level in missing.items()
                 ]
             )
-    broker.configs_changed()
+    parts.node.configs_changed()
 
 
-async def recover_partitions(broker: Broker) -> None:
+async def recover_partitions(parts: Assembly) -> None:
     """Open every partition that has data."""
-    await broker.partitions.open_all(is_clean=broker.is_clean_start)
+    await parts.node.partitions.open_all(is_clean=parts.is_clean_start)
 
 
-async def load_coordinators(broker: Broker) -> None:
+async def load_coordinators(parts: Assembly) -> None:
     """Transactions and groups, through the `apply` that runs live."""
-    broker.transactions.load_all()
-    broker.groups.load_all()
+    parts.node.transactions.load_all()
+    parts.node.groups.load_all()
 
 
-async def start_flusher(broker: Broker) -> None:
+async def start_flusher(parts: Assembly) -> None:
     """From here on appends can be committed."""
-    broker.tasks.start(broker.flusher.run(), name="flusher")
-    broker.tasks.start(broker.flusher.run_leftovers(), name="flusher-leftovers")
+    parts.tasks.start(parts.flusher.run(), name="flusher")
+    parts.tasks.start(parts.flusher.run_leftovers(), name="flusher-leftovers")
 
 
-async def listen(broker: Broker) -> None:
+async def listen(parts: Assembly) -> None:
     """Accept connections."""
-    for address in broker.wanted_addresses():
-        await broker.server.listen(*address)
-    broker.connect_to_itself()
+    for address in parts.wanted_addresses():
+        await parts.server.listen(*address)
 
 
-async def resume_transactions(broker: Broker) -> None:
+async def resume_transactions(parts: Assembly) -> None:
     """Send the markers that a crash may have kept from their partitions."""
-    broker.tasks.start(broker.gate.run(), name="gate")
-    broker.tasks.start(broker.marker_sender.run(), name="markers")
-    broker.transactions.resume()
+    parts.tasks.start(parts.node.gate.run(), name="gate")
+    parts.tasks.start(parts.marker_sender.run(), name="markers")
+    parts.node.transactions.resume()
 
 
-async def start_timers(broker: Broker) -> None:
+async def start_timers(parts: Assembly) -> None:
     """What happens from time to time."""
-    config, clock = broker.config, broker.host.clock
+    config, clock = parts.node.config, parts.host.clock
     timers: tuple[tuple[int, Callable[[], object]], ...] = (
-        (config.transaction_abort_timed_out_transaction_cleanup_interval_ms, broker.transactions.abort_timed_out),
-        (config.transaction_remove_expired_transaction_cleanup_interval_ms, broker.transactions.remove_expired),
-        (config.producer_id_expiration_check_interval_ms, lambda: broker.partitions.expire_producers(clock.now_ms())),
-        (config.log_retention_check_interval_ms, lambda: apply_retention(broker)),
-        (config.log_flush_offset_checkpoint_interval_ms, broker.partitions.checkpoint_aside),
+        (config.transaction_abort_timed_out_transaction_cleanup_interval_ms, parts.node.transactions.abort_timed_out),
+        (config.transaction_remove_expired_transaction_cleanup_interval_ms, parts.node.transactions.remove_expired),
+        (
+            config.producer_id_expiration_check_interval_ms,
+            lambda: parts.node.partitions.expire_producers(clock.now_ms()),
+        ),
+        (config.log_retention_check_interval_ms, lambda: apply_retention(parts)),
+        (config.log_flush_offset_checkpoint_interval_ms, parts.node.partitions.checkpoint_aside),
     )
     for interval_ms, act in timers:
-        broker.tasks.start(_every(interval_ms, act))
-    broker.tasks.start(broker.partitions.deleted.run(), name="deleted-files")
-    broker.tasks.start(broker.log_cleaner.run(), name="log-cleaner")
-    broker.tasks.start(broker.server.sweep(), name="sweep")
+        parts.tasks.start(_every(interval_ms, act))
+    parts.tasks.start(parts.node.partitions.deleted.run(), name="deleted-files")
+    parts.tasks.start(parts.log_cleaner.run(), name="log-cleaner")
+    parts.tasks.start(parts.server.sweep(), name="sweep")
     if config.metrics_listen:
-        broker.tasks.start(watch_event_loop(broker.metrics), name="event-loop-lag")
+        parts.tasks.start(watch_event_loop(parts.node.metrics), name="event-loop-lag")
 
 
-async def apply_retention(broker: Broker) -> None:
+async def apply_retention(parts: Assembly) -> None:
     """Give up what retention no longer asks for."""
-    count = await broker.partitions.apply_retention(broker.host.clock.now_ms())
-    broker.metrics.add("log_segments_given_up", count)
+    count = await parts.node.partitions.apply_retention(parts.host.clock.now_ms())
+    parts.node.metrics.add("log_segments_given_up", count)
 
 
-async def listen_for_metrics(broker: Broker) -> None:
+async def listen_for_metrics(parts: Assembly) -> None:
     """Prometheus and health checks, where `metrics.listen` asks for them."""
-    if broker.config.metrics_listen:
+    if parts.node.config.metrics_listen:
         from oncelog.broker.metrics.metrics_endpoint import MetricsEndpoint
 
-        address = address_from(broker.config.metrics_listen)
-        endpoint = MetricsEndpoint(broker.metrics, lambda: broker.is_ready)
-        listener = await broker.host.network.listen(*address, endpoint)
-        broker.metrics_listener = listener
+        address = address_from(parts.node.config.metrics_listen)
+        endpoint = MetricsEndpoint(parts.node.metrics, parts.is_ready)
+        listener = await parts.host.network.listen(*address, endpoint)
+        parts.metrics_listener = listener
 
 
 async def _every(interval_ms: int, act: Callable[[], object]) -> None:
@@ -166,8 +162,7 @@ async def _every(interval_ms: int, act: Callable[[], object]) -> None:
             _log.error("housekeeping failed: %s", error)
 
 
-STEPS: tuple[tuple[str, Callable[[Broker], Awaitable[None]]], ...] = (
-    ("assemble the parts", assemble),
+STEPS: tuple[tuple[str, Callable[[Assembly], Awaitable[None]]], ...] = (
     ("lock the data directory", take_lock),
     ("meta.properties", read_meta_properties),
     ("cluster metadata", load_cluster_metadata),
@@ -181,8 +176,8 @@ STEPS: tuple[tuple[str, Callable[[Broker], Awaitable[None]]], ...] = (
 )
 
 
-async def close_directory(broker: Broker) -> None:
+async def close_directory(parts: Assembly) -> None:
     """After everything was synced: close the logs with snapshots, and say so. Raises StorageError."""
-    is_clean = await broker.partitions.close()
-    if broker.store.close() and is_clean:
-        write_clean_shutdown(broker.host.files, broker.data_directory)
+    is_clean = await parts.node.partitions.close()
+    if parts.node.store.close() and is_clean:
+        write_clean_shutdown(parts.host.files, parts.node.data_directory)

@@ -26,7 +26,8 @@ class World:
         metadata.topics["t"] = Topic("t", bytes(16), 1)
         self.tasks = Tasks()
         peer = LocalPeer(None, self.tasks, client_id="markers")
-        self.sender = MarkerSender(peer, metadata, self.written, self.tasks, writer=self)
+        self.sender = MarkerSender(peer, metadata, self.tasks, writer=self)
+        self.sender.written = self.written
 
     def write(self, marker, name, then):
         assert (marker.producer_id, name) == (7, NAME)

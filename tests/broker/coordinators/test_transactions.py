@@ -133,12 +133,12 @@ def test_held_requests_get_their_refusal_when_the_bound_ends(tmp_path):
 
 def stop_markers(broker):
     """Keep markers from being sent; gives back what sends them after all."""
-    sender = broker.transactions._sender
+    sender = broker.transactions.marker_sender
     kept = []
-    broker.transactions.use(type("Kept", (), {"send": lambda _, markers: kept.append(markers)})())
+    broker.transactions.marker_sender = type("Kept", (), {"send": lambda _, markers: kept.append(markers)})()
 
     def resume():
-        broker.transactions.use(sender)
+        broker.transactions.marker_sender = sender
         for markers in kept:
             sender.send(markers)
 

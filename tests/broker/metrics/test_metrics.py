@@ -173,9 +173,7 @@ def test_late_transactions_and_failed_verifications_are_counted(tmp_path):
                     return clock.now_ms() + later_ms
 
             for later_ms, count in ((900_000 + 290_000, 0), (900_000 + 301_000, 1)):  # noqa: B007 - read by Later
-                broker.host = type(broker.host)(
-                    Later(), broker.host.network, broker.host.files, broker.host.syncer, broker.host.random
-                )
+                broker.node.clock = Later()
                 assert values(broker.metrics, "partitions_with_late_transactions") == {(): count}
 
     run(work())

@@ -6,31 +6,33 @@ their other end, which is this broker's own socket; nobody else can have it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.requests.completion import finished
-from oncelog.broker.requests.request import NO_REPLY, CloseConnection, Handler, NoReply, Reply, Request
+from oncelog.broker.requests.request import NO_REPLY, CloseConnection, NoReply, Reply, Request
 from oncelog.core.access.authorizer import Authorizer, Identity, super_users_of
 from oncelog.core.access.checks import CHECKS
 from oncelog.core.access.passage import Caller, Passage
+from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.wire.api import ApiKey
 from oncelog.wire.messages.produce import ProduceRequest
-
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
 
 class Authorization:
     """The authorizer of one broker. `super.users` was checked when it was read."""
 
-    def __init__(self, broker: Broker) -> None:
-        config = broker.config
-        self._broker = broker
+    def __init__(self, metadata: ClusterMetadata, config: Callable[[], BrokerConfig], metrics: Metrics) -> None:
+        self._metadata = metadata
+        self._config = config
+        self._metrics = metrics
         self._authorizer = Authorizer(
-            broker.metadata.acls,
-            super_users=super_users_of(config.super_users),
-            allows_without_acl=config.allow_everyone_if_no_acl_found,
-            acls_version=lambda: broker.metadata.acls_version,
+            metadata.acls,
+            super_users=super_users_of(config().super_users),
+            allows_without_acl=config().allow_everyone_if_no_acl_found,
+            acls_version=lambda: metadata.acls_version,
         )
 
     def caller_of(self, request: Request) -> Caller | None:
@@ -38,24 +40,23 @@ class Authorization:
         if request.connection.is_of_broker:
             return None
         who = Identity(host=request.connection.client_host)
-        broker = self._broker
-        return Caller(self._authorizer, who, broker.metadata, may_create=broker.config.auto_create_topics_enable)
+        return Caller(self._authorizer, who, self._metadata, may_create=self._config().auto_create_topics_enable)
 
-    def handle(self, request: Request, handler: Handler) -> Any:
-        """The handler's answer to what of the request may pass, with the refusals put in."""
+    def handle(self, request: Request, answer: Callable[[Request], Any]) -> Any:
+        """`answer`'s outcome for what of the request may pass, with the refusals put in."""
         caller = self.caller_of(request)
         check = CHECKS.get(request.api_key)
         if caller is None or check is None:
-            return handler(self._broker, request)
+            return answer(request)
         passage = check(caller, request.message, request.api_version)
         if passage is None:
-            return handler(self._broker, request)
+            return answer(request)
         asked = request.message
         if passage.reply is not None:
-            self._broker.metrics.add("authorization_failures")
+            self._metrics.add("authorization_failures")
             return _without_acks(request.api_key, asked, passage.reply)
         request.message = passage.message
-        outcome = handler(self._broker, request)
+        outcome = answer(request)
         return outcome if passage.complete is None else _completed(request.api_key, asked, outcome, passage)
 
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.requests.completion import finished
 from oncelog.broker.requests.request import CloseConnection, Reply, Request
+from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.quota_rates import Bound, QuotaRates
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import ApiKey
 from oncelog.wire.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
 from oncelog.wire.messages.create_topics import CreatableTopic, CreatableTopicResult
 from oncelog.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicState
-
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
 _STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.CREATE_PARTITIONS: 3, ApiKey.DELETE_TOPICS: 5}
 _RESULTS = {ApiKey.CREATE_TOPICS: "topics", ApiKey.CREATE_PARTITIONS: "results", ApiKey.DELETE_TOPICS: "responses"}
@@ -32,12 +30,21 @@ MUTATIONS = frozenset(_STRICT_SINCE)
 class MutationQuota:
     """One request under the quota."""
 
-    def __init__(self, broker: Broker, rates: QuotaRates, request: Request, bound: Bound) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        metadata: ClusterMetadata,
+        num_partitions: int,
+        rates: QuotaRates,
+        request: Request,
+        bound: Bound,
+        now_ms: int,
+    ) -> None:
+        self._metadata = metadata
+        self._num_partitions = num_partitions  # of a topic that is created without saying how many
         self._rates = rates
         self._request = request
         self._bound = bound
-        self._now_ms = broker.host.clock.now_ms()
+        self._now_ms = now_ms
         self._costs: dict[Any, int] = {}
         self._refused: list[Any] = []
         self._throttle_ms = 0
@@ -80,9 +87,9 @@ class MutationQuota:
 
     def _cost(self, item: Any) -> tuple[Any, int]:
         """Under which name or id the result will be, and how many partitions it is about."""
-        metadata = self._broker.metadata
+        metadata = self._metadata
         if isinstance(item, CreatableTopic):
-            count = item.num_partitions if item.num_partitions > 0 else self._broker.config.num_partitions
+            count = item.num_partitions if item.num_partitions > 0 else self._num_partitions
             return item.name, len(item.assignments) or count
         if isinstance(item, CreatePartitionsTopic):
             topic = metadata.topics.get(item.name)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.admission.handling_time import HandlingTime
 from oncelog.broker.admission.mutation_quota import MUTATIONS, MutationQuota
+from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.requests.completion import finished
 from oncelog.broker.requests.request import CloseConnection, NoReply, Reply, Request
 from oncelog.core.access.authorizer import ANONYMOUS
-from oncelog.core.metadata.cluster import REQUEST_PERCENTAGE
+from oncelog.core.metadata.cluster import REQUEST_PERCENTAGE, ClusterMetadata
 from oncelog.core.metadata.quota_rates import Bound, QuotaRates, bound_for, connection_bound
 from oncelog.core.metadata.quotas import (
     CONNECTION_CREATION_RATE,
@@ -25,12 +27,10 @@ from oncelog.core.metadata.quotas import (
     PRODUCER_BYTE_RATE,
 )
 from oncelog.errors import ErrorCode
+from oncelog.host.clock import Clock
 from oncelog.wire.api import ApiKey
 from oncelog.wire.frame import encode_request, encode_response
 from oncelog.wire.messages.fetch import FetchResponse
-
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
 _KEYS = {ApiKey.PRODUCE: PRODUCER_BYTE_RATE, ApiKey.FETCH: CONSUMER_BYTE_RATE} | dict.fromkeys(
     MUTATIONS, CONTROLLER_MUTATION_RATE
@@ -44,18 +44,22 @@ _USER = ANONYMOUS.partition(":")[2]
 class Quotas:
     """What clients have used of their quotas."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self, metadata: ClusterMetadata, config: Callable[[], BrokerConfig], metrics: Metrics, clock: Clock
+    ) -> None:
+        self._metadata = metadata
+        self._config = config
+        self._clock = clock
         self._rates = QuotaRates(
-            clients_max=lambda: broker.config.oncelog_max_clients_under_quota,
-            on_forgotten=lambda: broker.metrics.limit_hit("oncelog.max.clients.under.quota"),
+            clients_max=lambda: config().oncelog_max_clients_under_quota,
+            on_forgotten=lambda: metrics.limit_hit("oncelog.max.clients.under.quota"),
         )
 
     def handle(self, request: Request, answer: Callable[[Request], Any]) -> Any:
         """`answer`'s outcome, throttled where a quota says so."""
         if request.connection.is_of_broker:
             return answer(request)
-        metadata = self._broker.metadata
+        metadata = self._metadata
         if metadata.has_request_quotas and request.api_key not in _BETWEEN_BROKERS:
             bound = bound_for(metadata.client_quotas, REQUEST_PERCENTAGE, _USER, request.client_id)
             if bound is not None:
@@ -66,7 +70,7 @@ class Quotas:
 
     def connection_wait_ms(self, host: str) -> int:
         """For how long a new connection of an address has to wait before it is closed; 0 where it may stay (KIP-612)."""
-        bound = connection_bound(self._broker.metadata.client_quotas, host)
+        bound = connection_bound(self._metadata.client_quotas, host)
         if bound is None:
             return 0
         throttle_ms = self._rates.record_unless_over(CONNECTION_CREATION_RATE, bound, 1, self._now_ms())
@@ -85,11 +89,13 @@ class Quotas:
         key = _KEYS.get(request.api_key)
         if key is None:
             return answer(request)
-        bound = bound_for(self._broker.metadata.client_quotas, key, _USER, request.client_id)
+        bound = bound_for(self._metadata.client_quotas, key, _USER, request.client_id)
         if bound is None:
             return answer(request)
         if request.api_key in MUTATIONS:
-            return MutationQuota(self._broker, self._rates, request, bound).handle(answer)
+            return MutationQuota(
+                self._metadata, self._config().num_partitions, self._rates, request, bound, self._now_ms()
+            ).handle(answer)
         if request.api_key == ApiKey.FETCH:
             return finished(answer(request), partial(self._fetched, request, bound))
         # Counted before it is done, so that what was sent behind it already waits.
@@ -114,7 +120,7 @@ class Quotas:
         return empty
 
     def _now_ms(self) -> int:
-        return self._broker.host.clock.now_ms()
+        return self._clock.now_ms()
 
 
 def _produced(throttle_ms: int, reply: Reply) -> Reply:

@@ -41,14 +41,20 @@ _RESULTS = {ErrorCode.NONE: MarkerResult()}
 Results = dict[int, dict[TopicPartition, MarkerResult]]  # by producer id
 
 
+def _nobody(markers: MarkersToWrite, _results: Mapping[TopicPartition, MarkerResult]) -> None:
+    raise AssertionError(f"nobody hears what became of the markers of {markers.transactional_id}")
+
+
 class MarkerSender:
-    """The queue of markers for one leader; `written` hears the results. With `writer` that leader is this broker."""
+    """The queue of markers for one leader; with `writer` that leader is this broker.
+
+    Whoever decides about markers sets `written`, and hears the results.
+    """
 
     def __init__(
         self,
         peer: Peer | LocalPeer,
         metadata: ClusterMetadata,
-        written: Written,
         tasks: Tasks,
         *,
         writer: MarkerWriter | None = None,
@@ -56,7 +62,7 @@ class MarkerSender:
         self._peer = peer
         self._writer = writer
         self._metadata = metadata
-        self._written = written
+        self.written: Written = _nobody
         self._tasks = tasks
         self._queue: list[MarkersToWrite] = []
         self._wake = asyncio.Event()
@@ -71,7 +77,7 @@ class MarkerSender:
     def send(self, markers: MarkersToWrite) -> None:
         """Queue markers. Those without partitions are complete at once."""
         if not markers.partitions:
-            self._written(markers, {})
+            self.written(markers, {})
         elif self._writer is not None:
             self._write(self._writer, markers)
         else:
@@ -184,7 +190,7 @@ class MarkerSender:
         if len(known) < len(markers.partitions):
             # A partition whose topic is gone counts as written: there is nobody left to read it.
             results = dict.fromkeys(markers.partitions - known, MarkerResult()) | dict(results)
-        self._written(markers, results)
+        self.written(markers, results)
 
     def _note(self, markers: MarkersToWrite, name: TopicPartition, code: ErrorCode) -> None:
         before = self._refusing.pop(name, ErrorCode.NONE)

@@ -54,7 +54,7 @@ def _only_waits(decision: Decision) -> bool:
     return begins_abort and decision.reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def _unheard(_: ErrorCode) -> None:
+def _unheard(_: object) -> None:
     """Nobody waits: a failure took the coordinator's partition offline, and the restart completes anew."""
 
 
@@ -127,7 +127,7 @@ class Transactions:
         blocks: ProducerIdBlocks,
         clock: Clock,
         config: Callable[[], BrokerConfig],
-        on_completed: Callable[[str], None],
+        marker_sender: MarkerSender,
         metrics: Metrics,
     ) -> None:
         self._metrics = metrics
@@ -137,14 +137,15 @@ class Transactions:
         self._blocks = blocks
         self._clock = clock
         self._config = config
-        self._on_completed = on_completed
+        self.marker_sender = marker_sender
+        marker_sender.written = self.markers_written
+        self._completed: Callable[[str], None] = _unheard
         self._shells: dict[int, TransactionShell] = {}
         self.load_times = LoadTimes()
-        self._sender: MarkerSender | None = None
 
-    def use(self, sender: MarkerSender) -> None:
-        """Where decided markers go."""
-        self._sender = sender
+    def when_completed(self, completed: Callable[[str], None]) -> None:
+        """Call `completed` with the transactional id of each transaction that is complete from now on."""
+        self._completed = completed
 
     # coordinators
 
@@ -317,8 +318,7 @@ class Transactions:
     # markers
 
     def _send(self, markers: MarkersToWrite) -> None:
-        assert self._sender is not None
-        self._sender.send(markers)
+        self.marker_sender.send(markers)
 
     def markers_written(self, markers: MarkersToWrite, results: Mapping[TopicPartition, MarkerResult]) -> None:
         """Leaders answered for these markers: complete the transaction, or send the rest again."""
@@ -338,10 +338,9 @@ class Transactions:
         if records:
             holder.shell.begin(Decision(records=records), _unheard, waits=False)
             for record in records:
-                self._on_completed(record.transactional_id)
+                self._completed(record.transactional_id)
         if again:
-            assert self._sender is not None
-            self._sender.send_later(again)
+            self.marker_sender.send_later(again)
 
     # time
 

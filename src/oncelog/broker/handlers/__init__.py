@@ -1,4 +1,4 @@
-"""One file per API, each with one `handle(broker, request)`. They hold no rule: they ask a core and perform its answer.
+"""One file per API, each with one `handle(node, request)`. They hold no rule: they ask a core and perform its answer.
 
 `MODULES` is what the broker serves; what is not in it is not advertised. A handler is imported with its first request,
 so a broker that never sees a group never loads one.
@@ -7,9 +7,16 @@ so a broker that never sees a group never loads one.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from typing import Any
 
-from oncelog.broker.requests.request import Handler
-from oncelog.wire.api import ApiKey
+from oncelog.broker.node import Node
+from oncelog.broker.requests.request import Outcome, Request
+from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.core.metadata.features import api_version_max
+from oncelog.wire.api import APIS, ApiKey
+
+Handler = Callable[[Node, Request], Outcome]
 
 MODULES: dict[ApiKey, str] = {
     ApiKey.PRODUCE: "records.produce",
@@ -85,3 +92,18 @@ def handler_for(api_key: ApiKey) -> Handler:
         module = importlib.import_module(f"{__name__}.{MODULES[api_key]}")
         handler = _loaded[api_key] = module.handle
     return handler
+
+
+def answer(node: Node, request: Request) -> Any:
+    """What the request's handler answers."""
+    return handler_for(request.api_key)(node, request)
+
+
+def version_max(metadata: ClusterMetadata, api_key: int) -> int:
+    """The newest version of an API that is served now: InitProducerId v6 needs `transaction.version` 3."""
+    return api_version_max(api_key, APIS[api_key].max_version, metadata.features)
+
+
+def serves(metadata: ClusterMetadata, api_key: int, api_version: int) -> bool:
+    """Whether a request of this API and version is answered."""
+    return api_key in MODULES and APIS[api_key].min_version <= api_version <= version_max(metadata, api_key)

@@ -11,24 +11,51 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import Any, Protocol, cast
 
-from oncelog.broker.handlers.metadata.api_versions import unsupported_api_versions
-from oncelog.broker.network.connection_limits import ConnectionLimits
+from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.network.connection_limits import Admission, ConnectionLimits
 from oncelog.broker.requests.request import CloseConnection, Later, NoReply, Reply, Request
+from oncelog.broker.requests.unsupported import unsupported_api_versions
 from oncelog.errors import MalformedFrame, MalformedMessage
+from oncelog.host.tasks import Tasks
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import FrameReader, FrameTooLarge, RequestHeader, decode_request_header, encode_response
 from oncelog.wire.schema import TooManyItems, decode_message
-
-if TYPE_CHECKING:
-    from oncelog.broker.network.server import Server
 
 _log = logging.getLogger("oncelog.connection")
 
 JOINED_SIZE_BYTES_MAX = 4096  # below it one buffer costs the loop less than a list of them
 _API_KEYS = {int(key): key for key in ApiKey}
 PARKED_APIS = frozenset((ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))  # nothing is lost when they end early
+
+
+class ConnectionOwner(Protocol):
+    """What a connection asks of the server that accepted it."""
+
+    metrics: Metrics
+    tasks: Tasks
+    serves: Callable[[int, int], bool]
+    handle: Callable[[Request], Any]
+    stalled: dict[Connection, None]  # their clients do not read
+    queued_count: int  # requests that have come and are not begun
+
+    def accepted(self, connection: Connection) -> Admission | None:
+        """Take a new connection and say from when on it is to be read; None where it must close."""
+        ...
+
+    def lost(self, connection: Connection) -> None:
+        """Forget a closed connection."""
+        ...
+
+    def is_own(self, peer_name: object) -> bool:
+        """Whether a connection comes from the broker itself."""
+        ...
+
+    def note_for_log(self) -> str | None:
+        """What to put behind a line about a client; None where there are too many such lines to say another."""
+        ...
 
 
 class _Slot:
@@ -60,7 +87,7 @@ class _Slot:
 class Connection(asyncio.Protocol):
     """The server's end of a connection."""
 
-    def __init__(self, server: Server, connection_id: int, limits: ConnectionLimits) -> None:
+    def __init__(self, server: ConnectionOwner, connection_id: int, limits: ConnectionLimits) -> None:
         self._server = server
         self._limits = limits
         self.connection_id = connection_id

@@ -7,6 +7,7 @@ was in flight with PeerLost, and the next call connects again.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 from oncelog.errors import MalformedFrame, MalformedMessage
@@ -68,11 +69,13 @@ class _PeerProtocol(asyncio.Protocol):
 
 
 class Peer:
-    """One lazily opened connection to host:port; `client_id` shows in the peer's logs what it is for."""
+    """One lazily opened connection to what `address` says then; `client_id` shows in the peer's logs what it is for."""
 
-    def __init__(self, network: Network, host: str, port: int, *, client_id: str, timeout_ms: int) -> None:
+    def __init__(
+        self, network: Network, address: Callable[[], SocketAddress], *, client_id: str, timeout_ms: int
+    ) -> None:
         self._network = network
-        self._address = (host, port)
+        self._address = address
         self._client_id = client_id
         self._timeout_s = timeout_ms / 1000
         self._protocol: _PeerProtocol | None = None
@@ -106,7 +109,7 @@ class Peer:
             if self._protocol is not None and self._protocol.transport is not None:
                 return
             try:
-                _, protocol = await self._network.connect(*self._address, _PeerProtocol)
+                _, protocol = await self._network.connect(*self._address(), _PeerProtocol)
             except ConnectFailed as error:
                 raise PeerLost(str(error)) from error
             assert isinstance(protocol, _PeerProtocol)

@@ -39,6 +39,7 @@ class Server:
         serves: Callable[[int, int], bool],
         handle: Callable[[Request], Any],
         wait_ms_of: Callable[[str], int] = lambda _host: 0,
+        own_peers: tuple[Peer | LocalPeer, ...] = (),
     ) -> None:
         self._network = network
         self._config = config
@@ -52,7 +53,7 @@ class Server:
         self._counts = ConnectionCounts()
         self._creation_rate = CreationRate()
         self._log_budget = LogBudget(lambda: config().oncelog_log_max_lines_per_minute)
-        self.own_peers: tuple[Peer | LocalPeer, ...] = ()  # by which the broker asks itself
+        self._own_peers = own_peers  # by which the broker asks itself
         self.queued_count = 0  # requests that have come and are not begun
         self.stalled: dict[Connection, None] = {}  # their clients do not read
         self._next_connection_id = 0
@@ -97,7 +98,7 @@ class Server:
     def is_own(self, peer_name: object) -> bool:
         """Whether a connection comes from the broker itself: from the very address of one that it has open."""
         address = socket_address(peer_name)
-        own = (peer.own_address for peer in self.own_peers if isinstance(peer, Peer))
+        own = (peer.own_address for peer in self._own_peers if isinstance(peer, Peer))
         return address is not None and address in own
 
     def lost(self, connection: Connection) -> None:

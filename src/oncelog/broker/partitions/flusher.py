@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from typing import Protocol
 
 from oncelog.broker.metrics.histogram import COUNTS, Histogram
-from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.errors import StorageError
 from oncelog.host.syncer import Syncer
 from oncelog.log.files import Syncable
@@ -22,6 +23,41 @@ _log = logging.getLogger("oncelog.flusher")
 LEFTOVER_INTERVAL_S = 1.0  # what nobody waits for (Complete records) is synced at the latest after this
 
 
+class Committable(Protocol):
+    """A partition as the flusher sees it."""
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether nothing may be synced any more."""
+        ...
+
+    @property
+    def log_end_offset(self) -> int:
+        """Where the log ends now."""
+        ...
+
+    @property
+    def waiting_commit_count(self) -> int:
+        """How many wait for a commit."""
+        ...
+
+    def files_to_sync(self) -> Sequence[Syncable]:
+        """What a sync of the log has to sync. Raises StorageError."""
+        ...
+
+    def synced(self, end_offset: int) -> None:
+        """What is below `end_offset` is on disk."""
+        ...
+
+    def committed(self, end_offset: int) -> None:
+        """What is below `end_offset` counts as committed."""
+        ...
+
+    def go_offline(self, reason: str) -> None:
+        """The sync failed."""
+        ...
+
+
 class Flusher:
     """Syncs partitions, many in one call. `policy` is `flush.policy`: fsync, interval or os."""
 
@@ -29,18 +65,18 @@ class Flusher:
         self._syncer = syncer
         self._waits_for_sync = policy == "fsync"
         self._interval_s = {"fsync": LEFTOVER_INTERVAL_S, "interval": interval_ms / 1000}.get(policy)
-        self._wanted: dict[LocalPartition, None] = {}
-        self._dirty: dict[LocalPartition, None] = {}
+        self._wanted: dict[Committable, None] = {}
+        self._dirty: dict[Committable, None] = {}
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
         self.sync_count = 0
         self.commits = Histogram(COUNTS)  # appends that waited for each sync
 
-    def appended(self, partition: LocalPartition) -> None:
+    def appended(self, partition: Committable) -> None:
         """Something was appended; nobody waits for it (yet)."""
         self._dirty[partition] = None
 
-    def want(self, partition: LocalPartition) -> None:
+    def want(self, partition: Committable) -> None:
         """Somebody waits for the commit of what `partition` holds now."""
         self._wanted[partition] = None
         self._wake.set()
@@ -64,10 +100,10 @@ class Flusher:
             await asyncio.sleep(self._interval_s)
             await self.sync(list(self._dirty))
 
-    async def sync(self, partitions: list[LocalPartition]) -> None:
+    async def sync(self, partitions: list[Committable]) -> None:
         """Sync these partitions in one call and commit what they held when it began."""
         async with self._lock:
-            begun: list[tuple[LocalPartition, int]] = []
+            begun: list[tuple[Committable, int]] = []
             files: list[Syncable] = []
             for each in partitions:
                 self._dirty.pop(each, None)

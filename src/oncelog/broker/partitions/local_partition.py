@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from oncelog.broker.partitions.flusher import Flusher
 from oncelog.core.leader.guards import Guard
 from oncelog.core.leader.partition import Partition
 from oncelog.core.metadata.topic_configs import TopicSettings
@@ -20,9 +21,6 @@ from oncelog.log.files import Syncable
 from oncelog.log.partition_log import PartitionLog
 from oncelog.types import TopicPartition
 from oncelog.wire.record_batch import RecordBatch
-
-if TYPE_CHECKING:
-    from oncelog.broker.partitions.flusher import Flusher
 
 _log = logging.getLogger("oncelog.partition")
 

@@ -1,6 +1,6 @@
 """One request on its way through the broker, and what its handler may answer with.
 
-A handler is a function of (broker, request). It returns the reply message, or `Later` (given by the shells' callbacks;
+A handler is a function of (node, request). It returns the reply message, or `Later` (given by the shells' callbacks;
 where it keeps its turn, the connection's next request waits), or a future (its effects have been made, only the commit
 is waited for: the connection goes on), or a coroutine (the next request waits until it ends). It must be safe to cancel
 at any await: effects are completed by the shells, not by the handler.
@@ -11,13 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from oncelog.wire.api import ApiKey
-
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 
 Reply = Any  # a response Struct, NoReply or CloseConnection
 
@@ -155,5 +151,4 @@ class Request:
             self.connection.hold(self)
 
 
-Handler = Callable[["Broker", Request], "Reply | Later | asyncio.Future[Reply] | Coroutine[Any, Any, Reply]"]
-Waiting = Awaitable[Reply]
+Outcome = Reply | Later | asyncio.Future[Reply] | Coroutine[Any, Any, Reply]  # of a handler

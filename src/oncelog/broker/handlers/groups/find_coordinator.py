@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 BATCHED_SINCE_VERSION = 4
 _TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC}
 
 
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, FindCoordinatorResponse]:
+def handle(node: Node, request: Request) -> Coroutine[Any, Any, FindCoordinatorResponse]:
     """Key type 0 is a group, 1 a transactional id; share groups (2) are not served."""
-    return _handle(broker, request)
+    return _handle(node, request)
 
 
-async def _handle(broker: Broker, request: Request) -> FindCoordinatorResponse:
+async def _handle(node: Node, request: Request) -> FindCoordinatorResponse:
     message: FindCoordinatorRequest = request.message
     code = ErrorCode.NONE
     topic_name = _TOPICS.get(message.key_type)
@@ -30,12 +28,12 @@ async def _handle(broker: Broker, request: Request) -> FindCoordinatorResponse:
         code = ErrorCode.INVALID_REQUEST
     else:
         try:
-            await broker.topics.internal(topic_name)
+            await node.topics.internal(topic_name)
         except StorageError:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     is_found = code is ErrorCode.NONE
-    host, port = broker.advertised_address if is_found else ("", -1)
-    node_id = broker.node_id if is_found else -1
+    host, port = node.advertised_address if is_found else ("", -1)
+    node_id = node.node_id if is_found else -1
     if request.api_version >= BATCHED_SINCE_VERSION:
         found = [
             Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=code)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.groups.classic.rebalance import join_error
 from oncelog.host.randomness import random_uuid
@@ -13,24 +14,21 @@ from oncelog.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 NULLABLE_PROTOCOL_SINCE = 7
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, JoinGroupResponse]:
+def handle(node: Node, request: Request) -> Coroutine[Any, Any, JoinGroupResponse]:
     """A closed connection takes its waiting join along."""
-    return _handle(broker, request)
+    return _handle(node, request)
 
 
-async def _handle(broker: Broker, request: Request) -> JoinGroupResponse:
+async def _handle(node: Node, request: Request) -> JoinGroupResponse:
     message: JoinGroupRequest = request.message
-    drawn = random_uuid(broker.host.random).hex()
+    drawn = random_uuid(node.random).hex()
     member_uuid = "-".join((drawn[:8], drawn[8:12], drawn[12:16], drawn[16:20], drawn[20:]))
     try:
-        await broker.groups.admit(message.group_id)
+        await node.groups.admit(message.group_id)
         if not message.member_id:
-            await broker.groups.admit_member(message.group_id, "", message.group_instance_id)
-        reply: JoinGroupResponse = await broker.groups.ask_with_token(
+            await node.groups.admit_member(message.group_id, "", message.group_instance_id)
+        reply: JoinGroupResponse = await node.groups.ask_with_token(
             message.group_id,
             lambda machine, token, now_ms: machine.join_group(
                 message,

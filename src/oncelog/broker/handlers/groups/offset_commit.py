@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.errors import ErrorCode
 from oncelog.types import TopicPartition
@@ -17,25 +18,22 @@ from oncelog.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 TOPIC_IDS_SINCE_VERSION = 10
 
 
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, OffsetCommitResponse]:
+def handle(node: Node, request: Request) -> Coroutine[Any, Any, OffsetCommitResponse]:
     """Unknown partitions are refused one by one, the rest is the coordinator's to judge."""
-    return _handle(broker, request)
+    return _handle(node, request)
 
 
-async def _handle(broker: Broker, request: Request) -> OffsetCommitResponse:
+async def _handle(node: Node, request: Request) -> OffsetCommitResponse:
     message: OffsetCommitRequest = request.message
     by_id = request.api_version >= TOPIC_IDS_SINCE_VERSION
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     known: list[OffsetCommitRequestTopic] = []
     codes: dict[tuple[object, int], int] = {}
     for asked in message.topics:
-        topic = broker.metadata.topic(asked.name, asked.topic_id)
+        topic = node.metadata.topic(asked.name, asked.topic_id)
         count = topic.partition_count if topic else 0
         there = [each for each in asked.partitions if 0 <= each.partition_index < count]
         if topic is not None and there:
@@ -44,12 +42,12 @@ async def _handle(broker: Broker, request: Request) -> OffsetCommitResponse:
             missing = unknown if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             codes[_key(asked, by_id=by_id), each.partition_index] = missing
     if known:
-        await _commit(broker, request, known, codes)
+        await _commit(node, request, known, codes)
     return OffsetCommitResponse(topics=[_answered(asked, codes, by_id=by_id) for asked in message.topics])
 
 
 async def _commit(
-    broker: Broker,
+    node: Node,
     request: Request,
     known: list[OffsetCommitRequestTopic],
     codes: dict[tuple[object, int], int],
@@ -57,11 +55,11 @@ async def _commit(
     message: OffsetCommitRequest = request.message.replace(topics=known)
     by_id = request.api_version >= TOPIC_IDS_SINCE_VERSION
     try:
-        await broker.groups.admit(message.group_id)
-        await broker.groups.admit_offsets(
+        await node.groups.admit(message.group_id)
+        await node.groups.admit_offsets(
             message.group_id, _partitions(known), sum(len(each.partitions) for each in known)
         )
-        reply: OffsetCommitResponse = await broker.groups.ask(
+        reply: OffsetCommitResponse = await node.groups.ask(
             message.group_id, lambda machine, now_ms: machine.commit_offsets(message, request.api_version, now_ms)
         )
     except CoordinatorFailed as failed:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.offset_delete import (
@@ -15,19 +16,16 @@ from oncelog.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, OffsetDeleteResponse]:
+def handle(node: Node, request: Request) -> Coroutine[Any, Any, OffsetDeleteResponse]:
     """Asked of the group's coordinator."""
-    return _handle(broker, request.message)
+    return _handle(node, request.message)
 
 
-async def _handle(broker: Broker, message: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    unknown = _take_out_unknown(broker, message)
+async def _handle(node: Node, message: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    unknown = _take_out_unknown(node, message)
     try:
-        reply: OffsetDeleteResponse = await broker.groups.ask(
+        reply: OffsetDeleteResponse = await node.groups.ask(
             message.group_id, lambda machine, _now_ms: machine.delete_offsets(message)
         )
     except CoordinatorFailed as failed:
@@ -42,11 +40,11 @@ async def _handle(broker: Broker, message: OffsetDeleteRequest) -> OffsetDeleteR
     return reply
 
 
-def _take_out_unknown(broker: Broker, message: OffsetDeleteRequest) -> dict[str, list[OffsetDeleteResponsePartition]]:
+def _take_out_unknown(node: Node, message: OffsetDeleteRequest) -> dict[str, list[OffsetDeleteResponsePartition]]:
     """The coordinator is asked about partitions that exist; the results of the others, by topic."""
     unknown: dict[str, list[OffsetDeleteResponsePartition]] = {}
     for topic in message.topics:
-        found = broker.metadata.topics.get(topic.name)
+        found = node.metadata.topics.get(topic.name)
         count = 0 if found is None else found.partition_count
         for asked in [each for each in topic.partitions if not 0 <= each.partition_index < count]:
             result = OffsetDeleteResponsePartition(

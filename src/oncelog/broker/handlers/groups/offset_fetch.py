@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.offset_fetch import (
@@ -20,24 +21,21 @@ from oncelog.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 GROUPS_SINCE_VERSION = 8
 TOPIC_IDS_SINCE_VERSION = 10
 
 
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, OffsetFetchResponse]:
+def handle(node: Node, request: Request) -> Coroutine[Any, Any, OffsetFetchResponse]:
     """Asked of each group's coordinator."""
     if request.api_version < GROUPS_SINCE_VERSION:
-        return _one(broker, request)
-    return _several(broker, request)
+        return _one(node, request)
+    return _several(node, request)
 
 
-async def _one(broker: Broker, request: Request) -> OffsetFetchResponse:
+async def _one(node: Node, request: Request) -> OffsetFetchResponse:
     message: OffsetFetchRequest = request.message
     try:
-        reply: OffsetFetchResponse = await broker.groups.ask(
+        reply: OffsetFetchResponse = await node.groups.ask(
             message.group_id, lambda machine, _now_ms: machine.fetch_offsets(message, request.api_version)
         )
     except CoordinatorFailed as failed:
@@ -60,16 +58,16 @@ def _refused(message: OffsetFetchRequest, version: int, code: ErrorCode) -> Offs
     return OffsetFetchResponse(error_code=code, topics=topics)
 
 
-async def _several(broker: Broker, request: Request) -> OffsetFetchResponse:
+async def _several(node: Node, request: Request) -> OffsetFetchResponse:
     message: OffsetFetchRequest = request.message
     response = OffsetFetchResponse()
     for group in message.groups:
-        response.groups.append(await _group(broker, request, group, require_stable=message.require_stable))
+        response.groups.append(await _group(node, request, group, require_stable=message.require_stable))
     return response
 
 
 async def _group(
-    broker: Broker, request: Request, asked: OffsetFetchRequestGroup, *, require_stable: bool
+    node: Node, request: Request, asked: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     by_id = request.api_version >= TOPIC_IDS_SINCE_VERSION
     unknown: list[OffsetFetchResponseTopics] = []
@@ -77,29 +75,29 @@ async def _group(
     if asked.topics is not None:
         topics = []
         for topic in asked.topics:
-            known = broker.metadata.topics_by_id.get(topic.topic_id) if by_id else None
+            known = node.metadata.topics_by_id.get(topic.topic_id) if by_id else None
             if by_id and known is None:
                 unknown.append(_unknown(topic))
             else:
                 topics.append(topic.replace(name=known.name if known else topic.name))
     one = OffsetFetchRequest(groups=[asked.replace(topics=topics)], require_stable=require_stable)
     try:
-        reply: OffsetFetchResponse = await broker.groups.ask(
+        reply: OffsetFetchResponse = await node.groups.ask(
             asked.group_id, lambda machine, _now_ms: machine.fetch_offsets(one, request.api_version)
         )
     except CoordinatorFailed as failed:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=failed.error_code)
     answered = reply.groups[0]
     if by_id:
-        answered.topics = _with_ids(broker, answered.topics) + unknown
+        answered.topics = _with_ids(node, answered.topics) + unknown
     return answered
 
 
-def _with_ids(broker: Broker, topics: list[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopics]:
+def _with_ids(node: Node, topics: list[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopics]:
     """Topics by id; those that were deleted since have none and are left out."""
     found = []
     for topic in topics:
-        known = broker.metadata.topics.get(topic.name)
+        known = node.metadata.topics.get(topic.name)
         if known is not None:
             found.append(topic.replace(topic_id=known.topic_id))
     return found

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.groups.classic.rebalance import sync_error
 from oncelog.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, SyncGroupResponse]:
+def handle(node: Node, request: Request) -> Coroutine[Any, Any, SyncGroupResponse]:
     """A closed connection takes its waiting sync along."""
-    return _handle(broker, request)
+    return _handle(node, request)
 
 
-async def _handle(broker: Broker, request: Request) -> SyncGroupResponse:
+async def _handle(node: Node, request: Request) -> SyncGroupResponse:
     message: SyncGroupRequest = request.message
     try:
-        reply: SyncGroupResponse = await broker.groups.ask_with_token(
+        reply: SyncGroupResponse = await node.groups.ask_with_token(
             message.group_id,
             lambda machine, token, now_ms: machine.sync_group(message, request.api_version, token=token, now_ms=now_ms),
         )

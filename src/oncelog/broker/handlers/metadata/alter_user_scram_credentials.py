@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.credentials import alter_credentials
 from oncelog.errors import ErrorCode
@@ -13,22 +14,19 @@ from oncelog.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, AlterUserScramCredentialsResponse]:
+def handle(node: Node, request: Request) -> Coroutine[Any, Any, AlterUserScramCredentialsResponse]:
     """Write what is right."""
-    return _handle(broker, request.message)
+    return _handle(node, request.message)
 
 
-async def _handle(broker: Broker, message: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
-    async with broker.store.changing() as metadata:
+async def _handle(node: Node, message: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
+    async with node.store.changing() as metadata:
         records, response = alter_credentials(
-            metadata.scram_credentials, message, broker.config.oncelog_max_scram_credentials
+            metadata.scram_credentials, message, node.config.oncelog_max_scram_credentials
         )
-        broker.metrics.limit_hits_of("oncelog.max.scram.credentials", response.results)
-        refusal = await broker.store.append_or_refuse(records) if records else None
+        node.metrics.limit_hits_of("oncelog.max.scram.credentials", response.results)
+        refusal = await node.store.append_or_refuse(records) if records else None
     if refusal is not None:
         for result in response.results:
             if result.error_code == ErrorCode.NONE:

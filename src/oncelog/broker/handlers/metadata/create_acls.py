@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.acls import SWITCHED_OFF, UNKNOWN_NUMBERS, create_acls, has_unknown_numbers
 from oncelog.core.metadata.topics import Refusal
@@ -12,27 +13,24 @@ from oncelog.errors import ErrorCode
 from oncelog.host.randomness import random_uuid
 from oncelog.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> CreateAclsResponse | Coroutine[Any, Any, CreateAclsResponse]:
+def handle(node: Node, request: Request) -> CreateAclsResponse | Coroutine[Any, Any, CreateAclsResponse]:
     """Write what is new and right."""
     message: CreateAclsRequest = request.message
     if any(has_unknown_numbers(creation) for creation in message.creations):
         return _refused(message, UNKNOWN_NUMBERS)
-    if broker.authorization is None:
+    if node.authorization is None:
         return _refused(message, SWITCHED_OFF)
-    return _handle(broker, message)
+    return _handle(node, message)
 
 
-async def _handle(broker: Broker, message: CreateAclsRequest) -> CreateAclsResponse:
-    async with broker.store.changing() as metadata:
+async def _handle(node: Node, message: CreateAclsRequest) -> CreateAclsResponse:
+    async with node.store.changing() as metadata:
         records, results = create_acls(
-            metadata.acls, message.creations, lambda: random_uuid(broker.host.random), broker.config.oncelog_max_acls
+            metadata.acls, message.creations, lambda: random_uuid(node.random), node.config.oncelog_max_acls
         )
-        broker.metrics.limit_hits_of("oncelog.max.acls", results)
-        refusal = await broker.store.append_or_refuse(records) if records else None
+        node.metrics.limit_hits_of("oncelog.max.acls", results)
+        refusal = await node.store.append_or_refuse(records) if records else None
     if refusal is not None:
         for result in results:
             if result.error_code == ErrorCode.NONE:

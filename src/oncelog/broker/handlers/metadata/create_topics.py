@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.config.config_view import created_topic_configs
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.topic_configs import collision
 from oncelog.core.metadata.topics import NewTopic, Refusal, create_topic
@@ -19,26 +20,23 @@ from oncelog.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 TOPICS_OF_CHANGE_MAX = 1_000
 
 
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, CreateTopicsResponse]:
+def handle(node: Node, request: Request) -> Coroutine[Any, Any, CreateTopicsResponse]:
     """Create what may be created; each topic has its own result."""
-    return _handle(broker, request.message)
+    return _handle(node, request.message)
 
 
-async def _handle(broker: Broker, message: CreateTopicsRequest) -> CreateTopicsResponse:
+async def _handle(node: Node, message: CreateTopicsRequest) -> CreateTopicsResponse:
     names = Counter(topic.name for topic in message.topics)
-    async with broker.store.changing():
+    async with node.store.changing():
         results = [
             _refused(name, Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
             for name, count in names.items()
             if count > 1
         ]
-        creation = _Creation(broker)
+        creation = _Creation(node)
         for asked in message.topics:
             if names[asked.name] == 1:
                 await creation.decide(asked, is_only_checked=message.validate_only)
@@ -51,8 +49,8 @@ class _Creation:
     """Many topics with one change of the metadata, and one sync: deciding does not see what is not stored yet, so what
     might depend on that is decided anew afterwards."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: Node) -> None:
+        self._node = node
         self._decided: dict[str, NewTopic] = {}
         self.results: dict[str, CreatableTopicResult] = {}
 
@@ -60,22 +58,22 @@ class _Creation:
         """Refuse a topic, or keep it for `store`."""
         if collision(asked.name, self._decided) or len(self._decided) >= TOPICS_OF_CHANGE_MAX:
             await self.store()
-        broker, defaults = self._broker, self._broker.topics.defaults(asked.name)
+        node, defaults = self._node, self._node.topics.defaults(asked.name)
         partition_count = sum(each.topic.partition_count for each in self._decided.values())
         less_room = replace(
             defaults,
             topic_count_max=defaults.topic_count_max - len(self._decided),
             partition_count_max=defaults.partition_count_max - partition_count,
         )
-        outcome = create_topic(broker.metadata, asked, less_room)
+        outcome = create_topic(node.metadata, asked, less_room)
         if isinstance(outcome, Refusal) and outcome.limit and self._decided:
             await self.store()
-            outcome = create_topic(broker.metadata, asked, defaults)
+            outcome = create_topic(node.metadata, asked, defaults)
         if isinstance(outcome, Refusal):
-            broker.topics.count_limit(outcome)
+            node.topics.count_limit(outcome)
             self.results[asked.name] = _refused(asked.name, outcome)
         elif is_only_checked:
-            self.results[asked.name] = _created(broker, outcome)
+            self.results[asked.name] = _created(node, outcome)
         else:
             self._decided[asked.name] = outcome
 
@@ -84,14 +82,14 @@ class _Creation:
         decided, self._decided = self._decided, {}
         if not decided:
             return
-        refusal = await self._broker.store.append_or_refuse(
+        refusal = await self._node.store.append_or_refuse(
             [record for each in decided.values() for record in each.records]
         )
         for name, each in decided.items():
-            self.results[name] = _created(self._broker, each) if refusal is None else _refused(name, refusal)
+            self.results[name] = _created(self._node, each) if refusal is None else _refused(name, refusal)
 
 
-def _created(broker: Broker, created: NewTopic) -> CreatableTopicResult:
+def _created(node: Node, created: NewTopic) -> CreatableTopicResult:
     topic = created.topic
     return CreatableTopicResult(
         name=topic.name,
@@ -99,7 +97,7 @@ def _created(broker: Broker, created: NewTopic) -> CreatableTopicResult:
         error_message=None,
         num_partitions=topic.partition_count,
         replication_factor=1,
-        configs=created_topic_configs(topic, broker.config_values()),
+        configs=created_topic_configs(topic, node.config_values()),
     )
 
 

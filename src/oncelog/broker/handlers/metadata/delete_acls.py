@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.acls import SWITCHED_OFF, UNKNOWN_NUMBERS, delete_acls, filter_of
 from oncelog.core.metadata.topics import Refusal
 from oncelog.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> DeleteAclsResponse | Coroutine[Any, Any, DeleteAclsResponse]:
+def handle(node: Node, request: Request) -> DeleteAclsResponse | Coroutine[Any, Any, DeleteAclsResponse]:
     """Remove, and tell what was removed."""
     message: DeleteAclsRequest = request.message
     if any(filter_of(each).is_unknown for each in message.filters):
         return _refused(message, UNKNOWN_NUMBERS)
-    if broker.authorization is None:
+    if node.authorization is None:
         return _refused(message, SWITCHED_OFF)
-    return _handle(broker, message)
+    return _handle(node, message)
 
 
-async def _handle(broker: Broker, message: DeleteAclsRequest) -> DeleteAclsResponse:
-    async with broker.store.changing() as metadata:
+async def _handle(node: Node, message: DeleteAclsRequest) -> DeleteAclsResponse:
+    async with node.store.changing() as metadata:
         records, results = delete_acls(metadata.acls, message.filters)
-        refusal = await broker.store.append_or_refuse(records) if records else None
+        refusal = await node.store.append_or_refuse(records) if records else None
     return DeleteAclsResponse(filter_results=results) if refusal is None else _refused(message, refusal)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from oncelog.broker.handlers.metadata.metadata import CLUSTER_OPERATIONS, NO_OPERATIONS
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.describe_cluster import (
@@ -13,13 +12,10 @@ from oncelog.wire.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 _BROKERS, _CONTROLLERS = 1, 2
 
 
-def handle(broker: Broker, request: Request) -> DescribeClusterResponse:
+def handle(node: Node, request: Request) -> DescribeClusterResponse:
     """Endpoint type 2 (controllers) is for controllers' listeners; this one is a broker's (observed A6)."""
     message: DescribeClusterRequest = request.message
     if message.endpoint_type != _BROKERS:
@@ -28,11 +24,11 @@ def handle(broker: Broker, request: Request) -> DescribeClusterResponse:
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message="The request was sent to an endpoint of the wrong type.",
         )
-    host, port = broker.advertised_address
+    host, port = node.advertised_address
     return DescribeClusterResponse(
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port)],
+        cluster_id=node.cluster_id,
+        controller_id=node.node_id,
+        brokers=[DescribeClusterBroker(broker_id=node.node_id, host=host, port=port)],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else NO_OPERATIONS
         ),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from oncelog.broker.handlers.metadata.metadata import TOPIC_OPERATIONS
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.cluster import Topic
 from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, topic_name_fault
@@ -17,18 +16,15 @@ from oncelog.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> DescribeTopicPartitionsResponse:
+def handle(node: Node, request: Request) -> DescribeTopicPartitionsResponse:
     """The topics in order of their names, from the cursor on, at most `response_partition_limit` partitions."""
     message: DescribeTopicPartitionsRequest = request.message
-    names = sorted({topic.name for topic in message.topics} or set(broker.metadata.topics))
+    names = sorted({topic.name for topic in message.topics} or set(node.metadata.topics))
     first_topic, first_index = "", 0
     if message.cursor is not None:
         first_topic, first_index = message.cursor.topic_name, message.cursor.partition_index
-    limit = max(min(message.response_partition_limit, broker.config.max_request_partition_size_limit), 1)
+    limit = max(min(message.response_partition_limit, node.config.max_request_partition_size_limit), 1)
     response = DescribeTopicPartitionsResponse(next_cursor=None)
     for name in names:
         if name < first_topic:
@@ -37,7 +33,7 @@ def handle(broker: Broker, request: Request) -> DescribeTopicPartitionsResponse:
         if limit <= 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=begin)
             break
-        topic = broker.metadata.topics.get(name)
+        topic = node.metadata.topics.get(name)
         if topic is None:
             code = ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_fault(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             response.topics.append(
@@ -48,7 +44,7 @@ def handle(broker: Broker, request: Request) -> DescribeTopicPartitionsResponse:
             continue
         end = min(topic.partition_count, begin + limit)
         limit -= max(end - begin, 0)
-        response.topics.append(_described(topic, range(begin, end), broker.node_id))
+        response.topics.append(_described(topic, range(begin, end), node.node_id))
         if end < topic.partition_count:
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.config.loggers import alter_loggers
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.cluster import BROKER_LOGGER_RESOURCE
 from oncelog.core.metadata.configs import (
@@ -25,40 +26,37 @@ from oncelog.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, IncrementalAlterConfigsResponse]:
+def handle(node: Node, request: Request) -> Coroutine[Any, Any, IncrementalAlterConfigsResponse]:
     """Change what may be changed; each resource has its own result."""
-    return _handle(broker, request.message)
+    return _handle(node, request.message)
 
 
-async def _handle(broker: Broker, message: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+async def _handle(node: Node, message: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     asked_times = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
     unreadable = _unreadable(message.resources, asked_times)
     responses = []
-    async with broker.store.changing():
+    async with node.store.changing():
         for resource in message.resources:
             kind, name = resource.resource_type, resource.resource_name
             if asked_times[kind, name] > 1:
                 outcome: object = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             elif kind == BROKER_LOGGER_RESOURCE:
-                outcome = alter_loggers(name, broker.node_id, _changes(resource), is_only_checked=message.validate_only)
+                outcome = alter_loggers(name, node.node_id, _changes(resource), is_only_checked=message.validate_only)
             elif unreadable is not None and kind in OF_THE_CONTROLLER:
                 outcome = malformed_changes(_changes(resource)) or unreadable
             else:
                 changes = _changes(resource)
-                outcome = incremental_changes(broker.metadata, kind, name, changes, broker.dynamic_keys())
+                outcome = incremental_changes(node.metadata, kind, name, changes, node.dynamic_keys())
             response = AlterConfigsResourceResponse(resource_type=kind, resource_name=name, error_message=None)
             if isinstance(outcome, Refusal):
-                broker.topics.count_limit(outcome)
+                node.topics.count_limit(outcome)
                 response.error_code, response.error_message = outcome.error_code, outcome.message
             elif isinstance(outcome, list) and outcome and not message.validate_only:
-                refusal = await broker.store.append_or_refuse(outcome)
+                refusal = await node.store.append_or_refuse(outcome)
                 if refusal is not None:
                     response.error_code, response.error_message = refusal.error_code, refusal.message
-                broker.configs_changed()
+                node.configs_changed()
             responses.append(response)
     return IncrementalAlterConfigsResponse(responses=responses)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.cluster import (
     BROKER_LOGGER_RESOURCE,
@@ -20,25 +20,22 @@ from oncelog.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 _KNOWN = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE}
 
 
-def handle(broker: Broker, request: Request) -> ListConfigResourcesResponse:
+def handle(node: Node, request: Request) -> ListConfigResourcesResponse:
     """v0 asks for client metrics only; no types in v1 asks for all."""
     message: ListConfigResourcesRequest = request.message
     wanted = set(message.resource_types) if request.api_version > 0 else {CLIENT_METRICS_RESOURCE}
     if not wanted <= _KNOWN:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     wanted = wanted or _KNOWN
-    metadata = broker.metadata
+    metadata = node.metadata
     names: dict[int, Iterable[str]] = {
         GROUP_RESOURCE: metadata.group_configs,
         CLIENT_METRICS_RESOURCE: metadata.client_metrics_configs,
-        BROKER_LOGGER_RESOURCE: [str(broker.node_id)],
-        BROKER_RESOURCE: [str(broker.node_id)],
+        BROKER_LOGGER_RESOURCE: [str(node.node_id)],
+        BROKER_RESOURCE: [str(node.node_id)],
         TOPIC_RESOURCE: metadata.topics,
     }
     return ListConfigResourcesResponse(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.cluster import Topic
 from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, topic_name_fault
@@ -21,9 +22,6 @@ from oncelog.wire.messages.metadata import (
 )
 from oncelog.wire.schema import ZERO_UUID
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 _log = logging.getLogger("oncelog.metadata")
 
 # All operations that Kafka grants on a topic or cluster where no authorizer is configured (bits of AclOperation).
@@ -33,25 +31,23 @@ NO_OPERATIONS = -(1 << 31)
 TOPIC_IDS_SINCE_VERSION = 12  # v10 and v11 have the field, but it never worked (KAFKA-14324)
 
 
-def handle(broker: Broker, request: Request) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+def handle(node: Node, request: Request) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
     """Describe the topics asked for, or all; create missing ones where that is allowed."""
     message: MetadataRequest = request.message
     asks_for_all = message.topics is None or (request.api_version == 0 and not message.topics)
     if asks_for_all:
-        return _response(
-            broker, request, [_described(broker, topic, message) for topic in broker.metadata.topics.values()]
-        )
+        return _response(node, request, [_described(node, topic, message) for topic in node.metadata.topics.values()])
     assert message.topics is not None
     if request.api_version < TOPIC_IDS_SINCE_VERSION and any(
         asked.topic_id != ZERO_UUID or asked.name is None for asked in message.topics
     ):
         return _no_topic_ids(message.topics)
     wanted = {(asked.name, asked.topic_id): asked for asked in message.topics}  # one answer for a topic asked twice
-    missing = [name for name, _ in wanted if name and name not in broker.metadata.topics and not topic_name_fault(name)]
-    may_create = broker.config.auto_create_topics_enable and message.allow_auto_topic_creation
+    missing = [name for name, _ in wanted if name and name not in node.metadata.topics and not topic_name_fault(name)]
+    may_create = node.config.auto_create_topics_enable and message.allow_auto_topic_creation
     if missing and may_create:
-        return _created(broker, request, list(wanted.values()), missing)
-    return _response(broker, request, [_answer(broker, asked, request) for asked in wanted.values()])
+        return _created(node, request, list(wanted.values()), missing)
+    return _response(node, request, [_answer(node, asked, request) for asked in wanted.values()])
 
 
 def _no_topic_ids(topics: list[MetadataRequestTopic]) -> MetadataResponse:
@@ -63,21 +59,21 @@ def _no_topic_ids(topics: list[MetadataRequestTopic]) -> MetadataResponse:
 
 
 async def _created(
-    broker: Broker, request: Request, wanted: list[MetadataRequestTopic], missing: list[str]
+    node: Node, request: Request, wanted: list[MetadataRequestTopic], missing: list[str]
 ) -> MetadataResponse:
     for name in missing:
         try:
-            await broker.topics.create_automatically(name)
+            await node.topics.create_automatically(name)
         except StorageError as error:
             _log.error("topic %s could not be created: %s", name, error)
-    return _response(broker, request, [_answer(broker, asked, request) for asked in wanted])
+    return _response(node, request, [_answer(node, asked, request) for asked in wanted])
 
 
-def _answer(broker: Broker, asked: MetadataRequestTopic, request: Request) -> MetadataResponseTopic:
+def _answer(node: Node, asked: MetadataRequestTopic, request: Request) -> MetadataResponseTopic:
     message: MetadataRequest = request.message
-    topic = broker.metadata.topic(asked.name, asked.topic_id)
+    topic = node.metadata.topic(asked.name, asked.topic_id)
     if topic is not None:
-        return _described(broker, topic, message)
+        return _described(node, topic, message)
     if asked.name is None:
         return MetadataResponseTopic(name=None, topic_id=asked.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
     fault = topic_name_fault(asked.name)
@@ -85,8 +81,8 @@ def _answer(broker: Broker, asked: MetadataRequestTopic, request: Request) -> Me
     return MetadataResponseTopic(name=asked.name, error_code=code, is_internal=asked.name in INTERNAL_TOPICS)
 
 
-def _described(broker: Broker, topic: Topic, message: MetadataRequest) -> MetadataResponseTopic:
-    node_id = broker.node_id
+def _described(node: Node, topic: Topic, message: MetadataRequest) -> MetadataResponseTopic:
+    node_id = node.node_id
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -98,7 +94,7 @@ def _described(broker: Broker, topic: Topic, message: MetadataRequest) -> Metada
                 leader_epoch=0,
                 replica_nodes=[node_id],
                 isr_nodes=[node_id],
-                offline_replicas=[node_id] if broker.partitions.is_offline(TopicPartition(topic.name, index)) else [],
+                offline_replicas=[node_id] if node.partitions.is_offline(TopicPartition(topic.name, index)) else [],
             )
             for index in range(topic.partition_count)
         ],
@@ -108,13 +104,13 @@ def _described(broker: Broker, topic: Topic, message: MetadataRequest) -> Metada
     )
 
 
-def _response(broker: Broker, request: Request, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    host, port = broker.advertised_address
+def _response(node: Node, request: Request, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    host, port = node.advertised_address
     asks_operations = request.message.include_cluster_authorized_operations
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port)],
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        brokers=[MetadataResponseBroker(node_id=node.node_id, host=host, port=port)],
+        cluster_id=node.cluster_id,
+        controller_id=node.node_id,
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if asks_operations else NO_OPERATIONS,
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.leader.delete_records import check_delete_records
 from oncelog.core.leader.verdict import Refuse
@@ -17,11 +16,8 @@ from oncelog.wire.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> DeleteRecordsResponse:
+def handle(node: Node, request: Request) -> DeleteRecordsResponse:
     """One result per partition; the log start checkpoint is written before the answer."""
     message: DeleteRecordsRequest = request.message
     return DeleteRecordsResponse(
@@ -29,7 +25,7 @@ def handle(broker: Broker, request: Request) -> DeleteRecordsResponse:
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=[
-                    _delete(broker, TopicPartition(topic.name, each.partition_index), each.offset)
+                    _delete(node, TopicPartition(topic.name, each.partition_index), each.offset)
                     for each in topic.partitions
                 ],
             )
@@ -38,12 +34,12 @@ def handle(broker: Broker, request: Request) -> DeleteRecordsResponse:
     )
 
 
-def _delete(broker: Broker, name: TopicPartition, offset: int) -> DeleteRecordsPartitionResult:
+def _delete(node: Node, name: TopicPartition, offset: int) -> DeleteRecordsPartitionResult:
     def refused(code: ErrorCode) -> DeleteRecordsPartitionResult:
         return DeleteRecordsPartitionResult(partition_index=name.partition, low_watermark=-1, error_code=code)
 
     try:
-        partition = broker.partitions.get(name)
+        partition = node.partitions.get(name)
         if partition is None:
             return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if partition.is_offline:
@@ -56,7 +52,7 @@ def _delete(broker: Broker, name: TopicPartition, offset: int) -> DeleteRecordsP
         )
         if isinstance(verdict, Refuse):
             return refused(verdict.error_code)
-        broker.partitions.delete_records(partition, verdict.log_start_offset)
+        node.partitions.delete_records(partition, verdict.log_start_offset)
     except StorageError:
         return refused(ErrorCode.KAFKA_STORAGE_ERROR)
     return DeleteRecordsPartitionResult(partition_index=name.partition, low_watermark=verdict.log_start_offset)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.topic_configs import topic_name_fault
 from oncelog.errors import ErrorCode, StorageError
@@ -16,32 +15,29 @@ from oncelog.wire.messages.describe_producers import (
     TopicResponse,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> DescribeProducersResponse:
+def handle(node: Node, request: Request) -> DescribeProducersResponse:
     """One answer per partition."""
     message: DescribeProducersRequest = request.message
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
                 name=topic.name,
-                partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
+                partitions=[_describe(node, topic.name, index) for index in topic.partition_indexes],
             )
             for topic in message.topics
         ]
     )
 
 
-def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+def _describe(node: Node, topic: str, index: int) -> PartitionResponse:
     def refused(code: ErrorCode) -> PartitionResponse:
         return PartitionResponse(partition_index=index, error_code=code)
 
     if topic_name_fault(topic):
         return refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
     try:
-        partition = broker.partitions.get(TopicPartition(topic, index))
+        partition = node.partitions.get(TopicPartition(topic, index))
     except StorageError:
         return refused(ErrorCode.KAFKA_STORAGE_ERROR)
     if partition is None:

@@ -7,8 +7,9 @@ that there is, so a reader is never stuck before a large one (observed F5).
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from oncelog.broker.node import Node
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.purgatory import ParkedFetch
 from oncelog.broker.requests.request import Request
@@ -26,9 +27,6 @@ from oncelog.wire.messages.fetch import (
     PartitionData,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 TOPIC_IDS_SINCE_VERSION = 13
 SESSIONS_SINCE_VERSION = 7
 E = ErrorCode
@@ -37,26 +35,26 @@ E = ErrorCode
 class _Fetch:
     """One Fetch request and the partitions of its session."""
 
-    def __init__(self, broker: Broker, request: Request, context: FetchContext) -> None:
-        self.broker = broker
+    def __init__(self, node: Node, request: Request, context: FetchContext) -> None:
+        self.node = node
         self.version = request.api_version
         self.message: FetchRequest = request.message
         self.context = context
         self.isolation_level = IsolationLevel(self.message.isolation_level)
         self.uses_topic_ids = self.version >= TOPIC_IDS_SINCE_VERSION
         # Asked for each partition and every time: a session outlives the rules it began under.
-        self.caller = broker.authorization.caller_of(request) if broker.authorization is not None else None
+        self.caller = node.authorization.caller_of(request) if node.authorization is not None else None
 
     def find(self, wanted: PartitionToFetch) -> LocalPartition | ErrorCode:
         key = wanted.key.topic
-        metadata = self.broker.metadata
+        metadata = self.node.metadata
         topic = metadata.topics_by_id.get(key) if isinstance(key, bytes) else metadata.topics.get(str(key))
         if topic is None:
             return E.UNKNOWN_TOPIC_ID if self.uses_topic_ids else E.UNKNOWN_TOPIC_OR_PARTITION
         if self.caller is not None and not self.caller.may_on_topic(Operation.READ, topic.name):
             return E.TOPIC_AUTHORIZATION_FAILED
         try:
-            partition = self.broker.partitions.get(TopicPartition(topic.name, wanted.key.partition))
+            partition = self.node.partitions.get(TopicPartition(topic.name, wanted.key.partition))
         except StorageError:
             return E.KAFKA_STORAGE_ERROR
         if partition is None:
@@ -96,7 +94,7 @@ class _Fetch:
 
     def response(self) -> FetchResponse:
         """Read everything now."""
-        left = min(self.message.max_bytes, self.broker.server.fetch_bytes_max())
+        left = min(self.message.max_bytes, self.node.fetch_bytes_max())
         has_any = False
         topics: dict[object, FetchableTopicResponse] = {}
         for wanted in self.context.partitions:
@@ -157,7 +155,7 @@ class _Fetch:
             return _refused(wanted, E.KAFKA_STORAGE_ERROR, aborted=None)
         if read is not None:
             data.records = read.data
-            self.broker.metrics.topic(partition.name.topic).bytes_out += len(read.data)
+            self.node.metrics.topic(partition.name.topic).bytes_out += len(read.data)
             if is_committed:
                 data.aborted_transactions = [
                     AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
@@ -166,15 +164,15 @@ class _Fetch:
         return data
 
 
-def handle(broker: Broker, request: Request) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
+def handle(node: Node, request: Request) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
     """Answer at once where there is enough, or nothing may be waited for; else park."""
     message: FetchRequest = request.message
     if message.isolation_level not in (0, 1):
         return FetchResponse(error_code=E.INVALID_REQUEST)
-    context = _open_session(broker, request)
+    context = _open_session(node, request)
     if isinstance(context, Refuse):
         return FetchResponse(error_code=context.error_code, session_id=0)
-    fetch = _Fetch(broker, request, context)
+    fetch = _Fetch(node, request, context)
     if message.max_wait_ms <= 0 or message.min_bytes <= 0 or not context.partitions or fetch.is_enough():
         return fetch.response()
     return _parked(fetch, message.max_wait_ms / 1000)
@@ -185,7 +183,7 @@ async def _parked(fetch: _Fetch, timeout_s: float) -> FetchResponse:
     return fetch.response()
 
 
-def _open_session(broker: Broker, request: Request) -> FetchContext | Refuse:
+def _open_session(node: Node, request: Request) -> FetchContext | Refuse:
     message: FetchRequest = request.message
     by_id = request.api_version >= TOPIC_IDS_SINCE_VERSION
     has_sessions = request.api_version >= SESSIONS_SINCE_VERSION
@@ -206,16 +204,16 @@ def _open_session(broker: Broker, request: Request) -> FetchContext | Refuse:
         for topic in message.forgotten_topics_data
         for index in topic.partitions
     ]
-    context = broker.fetch_sessions.open(
+    context = node.fetch_sessions.open(
         message.session_id if has_sessions else 0,
         message.session_epoch if has_sessions else -1,
         wanted,
         forgotten,
         uses_topic_ids=by_id,
-        now_ms=broker.host.clock.now_ms(),
+        now_ms=node.clock.now_ms(),
     )
-    if wanted and broker.fetch_sessions.limit_hit:
-        broker.metrics.limit_hit(broker.fetch_sessions.limit_hit)
+    if wanted and node.fetch_sessions.limit_hit:
+        node.metrics.limit_hit(node.fetch_sessions.limit_hit)
     return context
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from oncelog.broker.node import Node
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.requests.request import Request
 from oncelog.core.leader.offset_lookup import FoundOffset, SearchTimestamp, below, look_up, named_twice
@@ -20,14 +19,11 @@ from oncelog.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 EMPTY_LOG_LEADER_EPOCH = 0
 LEADER_EPOCH_SINCE_VERSION = 4
 
 
-def handle(broker: Broker, request: Request) -> ListOffsetsResponse:
+def handle(node: Node, request: Request) -> ListOffsetsResponse:
     """One answer per partition; a partition named twice gets one error."""
     message: ListOffsetsRequest = request.message
     names = (TopicPartition(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions)
@@ -35,14 +31,14 @@ def handle(broker: Broker, request: Request) -> ListOffsetsResponse:
     told: set[TopicPartition] = set()
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsTopicResponse(name=topic.name, partitions=_answers(broker, request, topic, repeated, told))
+            ListOffsetsTopicResponse(name=topic.name, partitions=_answers(node, request, topic, repeated, told))
             for topic in message.topics
         ]
     )
 
 
 def _answers(
-    broker: Broker,
+    node: Node,
     request: Request,
     topic: ListOffsetsTopic,
     repeated: set[TopicPartition],
@@ -58,7 +54,7 @@ def _answers(
             told.add(name)
             answer.error_code = ErrorCode.INVALID_REQUEST
         else:
-            outcome = _find(broker, request, name, asked)
+            outcome = _find(node, request, name, asked)
             if isinstance(outcome, ErrorCode):
                 answer.error_code = outcome
             else:
@@ -69,11 +65,9 @@ def _answers(
     return answers
 
 
-def _find(
-    broker: Broker, request: Request, name: TopicPartition, asked: ListOffsetsPartition
-) -> FoundOffset | ErrorCode:
+def _find(node: Node, request: Request, name: TopicPartition, asked: ListOffsetsPartition) -> FoundOffset | ErrorCode:
     try:
-        partition = broker.partitions.get(name)
+        partition = node.partitions.get(name)
     except StorageError:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if partition is None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.leader.verdict import Refuse
 from oncelog.errors import ErrorCode, StorageError
@@ -16,27 +15,24 @@ from oncelog.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> OffsetForLeaderEpochResponse:
+def handle(node: Node, request: Request) -> OffsetForLeaderEpochResponse:
     """One answer per partition."""
     message: OffsetForLeaderEpochRequest = request.message
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_find(broker, topic.topic, asked) for asked in topic.partitions]
+                topic=topic.topic, partitions=[_find(node, topic.topic, asked) for asked in topic.partitions]
             )
             for topic in message.topics
         ]
     )
 
 
-def _find(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _find(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition)
     try:
-        partition = broker.partitions.get(TopicPartition(topic, asked.partition))
+        partition = node.partitions.get(TopicPartition(topic, asked.partition))
     except StorageError:
         partition = None
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
+from oncelog.broker.node import Node
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.requests.request import NO_REPLY, CloseConnection, Later, Request
 from oncelog.core.leader.batch_checks import Refused, TimestampRules, validate_produced
@@ -31,9 +31,6 @@ from oncelog.wire.messages.produce import (
 )
 from oncelog.wire.record_batch import CREATE_TIME, LOG_APPEND_TIME, RecordBatch
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 IMPLICIT_ADD_SINCE_VERSION = 12
 
 
@@ -50,11 +47,11 @@ class _Part:
 class _Produce:
     """One Produce request."""
 
-    def __init__(self, broker: Broker, request: Request) -> None:
-        self.broker = broker
+    def __init__(self, node: Node, request: Request) -> None:
+        self.node = node
         self.request = request
         self.message: ProduceRequest = request.message
-        self.now_ms = broker.host.clock.now_ms()
+        self.now_ms = node.clock.now_ms()
         self.parts: list[_Part] = []
         self.response = ProduceResponse()
         self.later = Later()
@@ -100,7 +97,7 @@ class _Produce:
                 chosen.timestamp_before_max_ms,
                 chosen.timestamp_after_max_ms,
             ),
-            decompressed_bytes_max=self.broker.config.oncelog_message_max_decompressed_bytes,
+            decompressed_bytes_max=self.node.config.oncelog_message_max_decompressed_bytes,
         )
         part.partition = partition
         if isinstance(outcome, Refused):
@@ -112,7 +109,7 @@ class _Produce:
             if outcome.error_code is ErrorCode.MESSAGE_TOO_LARGE:
                 is_long = len(data.records or b"") > chosen.max_message_size_bytes
                 limit = "message.max.bytes" if is_long else "oncelog.message.max.decompressed.bytes"
-                self.broker.metrics.limit_hit(limit)
+                self.node.metrics.limit_hit(limit)
             if outcome.found_in_log:
                 part.response.log_start_offset = partition.rules.log_start_offset
         elif outcome.batch.size_bytes > partition.log.config.segment_bytes:
@@ -122,7 +119,7 @@ class _Produce:
         return part
 
     def _partition(self, topic: TopicProduceData, index: int, part: _Part) -> LocalPartition | None:
-        known = self.broker.metadata.topic(topic.name, topic.topic_id)
+        known = self.node.metadata.topic(topic.name, topic.topic_id)
         if known is None:
             by_id = self.request.api_version >= 13
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -135,7 +132,7 @@ class _Produce:
             _refuse(part, ErrorCode.INVALID_TOPIC_EXCEPTION, f"{known.name} is internal: only the broker writes there")
             return None
         try:
-            partition = self.broker.partitions.get(TopicPartition(known.name, index))
+            partition = self.node.partitions.get(TopicPartition(known.name, index))
         except StorageError as error:
             _refuse(part, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             return None
@@ -165,9 +162,9 @@ class _Produce:
             if not verdict.is_before_log:
                 part.response.log_start_offset = rules.log_start_offset
             if verdict.error_code is ErrorCode.POLICY_VIOLATION:
-                self.broker.metrics.limit_hit("oncelog.max.producer.ids.per.partition")
+                self.node.metrics.limit_hit("oncelog.max.producer.ids.per.partition")
         elif isinstance(verdict, Duplicate):
-            self.broker.metrics.add("produce_duplicates")
+            self.node.metrics.add("produce_duplicates")
             part.end_offset = verdict.end_offset
             part.response.base_offset = verdict.base_offset
             part.response.log_append_time_ms = verdict.timestamp
@@ -189,13 +186,13 @@ class _Produce:
         part.response.log_start_offset = part.partition.rules.log_start_offset
         if part.partition.settings.is_log_append_time:
             part.response.log_append_time_ms = self.now_ms
-        counts = self.broker.metrics.topic(part.partition.name.topic)
+        counts = self.node.metrics.topic(part.partition.name.topic)
         counts.messages_in += part.batch.record_count
         counts.bytes_in += part.batch.size_bytes
 
     def ask(self, asked: dict[_Part, AskCoordinator]) -> None:
         """Ask the gate, append what it agreed to, then wait as `commit` does."""
-        gate = self.broker.gate
+        gate = self.node.gate
         client = ClientVersion(GuardedApi.PRODUCE, self.request.api_version)
         questions = {part.partition.name: question for part, question in asked.items() if part.partition is not None}
         self.later.keeps_turn = True
@@ -243,9 +240,9 @@ class _Produce:
             self.later.give(NO_REPLY)
 
 
-def handle(broker: Broker, request: Request) -> Later:
+def handle(node: Node, request: Request) -> Later:
     """Append and answer once it is committed."""
-    produce = _Produce(broker, request)
+    produce = _Produce(node, request)
     asked = produce.begin()
     if asked:
         produce.ask(asked)

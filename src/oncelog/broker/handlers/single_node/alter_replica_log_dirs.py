@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.errors import ErrorCode
 from oncelog.types import TopicPartition
@@ -14,11 +13,8 @@ from oncelog.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> AlterReplicaLogDirsResponse:
+def handle(node: Node, request: Request) -> AlterReplicaLogDirsResponse:
     """One result per partition; another directory is one that is not there."""
     message: AlterReplicaLogDirsRequest = request.message
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
@@ -26,15 +22,15 @@ def handle(broker: Broker, request: Request) -> AlterReplicaLogDirsResponse:
         for topic in directory.topics:
             result = results.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=[]))
             for index in topic.partitions:
-                code = _outcome(broker, directory.path, TopicPartition(topic.name, index))
+                code = _outcome(node, directory.path, TopicPartition(topic.name, index))
                 result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
-def _outcome(broker: Broker, path: str, name: TopicPartition) -> ErrorCode:
-    if path.rstrip("/") != broker.data_directory.rstrip("/"):
+def _outcome(node: Node, path: str, name: TopicPartition) -> ErrorCode:
+    if path.rstrip("/") != node.data_directory.rstrip("/"):
         return ErrorCode.LOG_DIR_NOT_FOUND
-    topic = broker.metadata.topics.get(name.topic)
+    topic = node.metadata.topics.get(name.topic)
     if topic is None or not 0 <= name.partition < topic.partition_count:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.KAFKA_STORAGE_ERROR if broker.partitions.is_offline(name) else ErrorCode.NONE
+    return ErrorCode.KAFKA_STORAGE_ERROR if node.partitions.is_offline(name) else ErrorCode.NONE

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.create_delegation_token import CreateDelegationTokenResponse
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
-
 REQUESTER_SINCE_VERSION = 3
 
 
-def handle(_broker: Broker, request: Request) -> CreateDelegationTokenResponse:
+def handle(_node: Node, request: Request) -> CreateDelegationTokenResponse:
     """What Kafka answers on a plaintext listener."""
     response = CreateDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.describe_delegation_token import DescribeDelegationTokenResponse
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(_broker: Broker, _request: Request) -> DescribeDelegationTokenResponse:
+def handle(_node: Node, _request: Request) -> DescribeDelegationTokenResponse:
     """What Kafka answers on a plaintext listener."""
     return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -13,25 +12,22 @@ from oncelog.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> DescribeLogDirsResponse:
+def handle(node: Node, request: Request) -> DescribeLogDirsResponse:
     """The one data directory, with the partitions asked for, or all."""
     message: DescribeLogDirsRequest = request.message
     wanted = None if message.topics is None else {topic.topic: set(topic.partitions) for topic in message.topics}
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for name in (name for topic in broker.metadata.topics.values() for name in topic.partitions()):
+    for name in (name for topic in node.metadata.topics.values() for name in topic.partitions()):
         if wanted is not None and name.partition not in wanted.get(name.topic, ()):
             continue
-        partition = broker.partitions.existing(name)
+        partition = node.partitions.existing(name)
         size_bytes = partition.log.size_bytes if partition is not None else 0
         shown = topics.setdefault(name.topic, DescribeLogDirsTopic(name=name.topic))
         shown.partitions.append(DescribeLogDirsPartition(partition_index=name.partition, partition_size=size_bytes))
-    total_bytes, usable_bytes = broker.host.disk_space(broker.data_directory)
+    total_bytes, usable_bytes = node.disk_space(node.data_directory)
     result = DescribeLogDirsResult(
-        log_dir=broker.data_directory,
+        log_dir=node.data_directory,
         topics=list(topics.values()),
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.topics import METADATA_TOPIC
 from oncelog.errors import ErrorCode
@@ -11,19 +10,18 @@ from oncelog.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     Listener,
-    Node,
     PartitionData,
     ReplicaState,
     TopicData,
 )
-
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
+from oncelog.wire.messages.describe_quorum import (
+    Node as QuorumNode,
+)
 
 NODES_SINCE_VERSION = 2
 
 
-def handle(broker: Broker, request: Request) -> DescribeQuorumResponse:
+def handle(node: Node, request: Request) -> DescribeQuorumResponse:
     """Partition 0 of the metadata's topic; there is no other."""
     message: DescribeQuorumRequest = request.message
     topics = []
@@ -33,7 +31,7 @@ def handle(broker: Broker, request: Request) -> DescribeQuorumResponse:
         for asked in topic.partitions:
             if (topic.topic_name, asked.partition_index) == (METADATA_TOPIC, 0):
                 is_known = True
-                partitions.append(_metadata_partition(broker))
+                partitions.append(_metadata_partition(node))
             else:
                 partitions.append(
                     PartitionData(
@@ -43,27 +41,27 @@ def handle(broker: Broker, request: Request) -> DescribeQuorumResponse:
                     )
                 )
         topics.append(TopicData(topic_name=topic.topic_name, partitions=partitions))
-    nodes = [_node(broker)] if is_known and request.api_version >= NODES_SINCE_VERSION else []
+    nodes = [_node(node)] if is_known and request.api_version >= NODES_SINCE_VERSION else []
     return DescribeQuorumResponse(topics=topics, nodes=nodes)
 
 
-def _metadata_partition(broker: Broker) -> PartitionData:
-    end_offset = broker.store.end_offset
-    now_ms = broker.host.clock.now_ms()
+def _metadata_partition(node: Node) -> PartitionData:
+    end_offset = node.store.end_offset
+    now_ms = node.clock.now_ms()
     voter = ReplicaState(
-        replica_id=broker.node_id,
+        replica_id=node.node_id,
         log_end_offset=end_offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )
     return PartitionData(
-        leader_id=broker.node_id,
+        leader_id=node.node_id,
         leader_epoch=1,  # nobody else was ever elected
         high_watermark=end_offset,
         current_voters=[voter],
     )
 
 
-def _node(broker: Broker) -> Node:
-    host, port = broker.advertised_address  # the controller has no listener of its own
-    return Node(node_id=broker.node_id, listeners=[Listener(name="CONTROLLER", host=host, port=port)])
+def _node(node: Node) -> QuorumNode:
+    host, port = node.advertised_address  # the controller has no listener of its own
+    return QuorumNode(node_id=node.node_id, listeners=[Listener(name="CONTROLLER", host=host, port=port)])

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateResponse
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(_broker: Broker, _request: Request) -> SaslAuthenticateResponse:
+def handle(_node: Node, _request: Request) -> SaslAuthenticateResponse:
     """There is nobody to authenticate."""
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.sasl_handshake import SaslHandshakeResponse
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(_broker: Broker, _request: Request) -> SaslHandshakeResponse:
+def handle(_node: Node, _request: Request) -> SaslHandshakeResponse:
     """There is nothing to agree on."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Later, Reply, Request, Then, reply_of
 from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS
 from oncelog.errors import ErrorCode
@@ -19,23 +20,20 @@ from oncelog.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 BATCHED_SINCE_VERSION = 4
 
 
-def handle(broker: Broker, request: Request) -> Reply:
+def handle(node: Node, request: Request) -> Reply:
     """One bad topic fails its whole transaction (facts 4.3)."""
     if request.api_version < BATCHED_SINCE_VERSION:
-        return _single(broker, request)
-    return _Batched(request).begin(broker) if broker.transactions.is_ready else _batched_when_ready(broker, request)
+        return _single(node, request)
+    return _Batched(request).begin(node) if node.transactions.is_ready else _batched_when_ready(node, request)
 
 
-def _single(broker: Broker, request: Request) -> Reply:
+def _single(node: Node, request: Request) -> Reply:
     message: AddPartitionsToTxnRequest = request.message
     topics = message.v3_and_below_topics
-    bad = _bad_topics(broker, topics, from_client=True)
+    bad = _bad_topics(node, topics, from_client=True)
     if bad is not None:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=bad)
 
@@ -44,7 +42,7 @@ def _single(broker: Broker, request: Request) -> Reply:
 
     if not message.v3_and_below_transactional_id:
         return refused(ErrorCode.INVALID_REQUEST)
-    return broker.transactions.begin(
+    return node.transactions.begin(
         message.v3_and_below_transactional_id,
         lambda machine, now_ms: machine.add_partitions_to_txn(message, request.api_version, now_ms),
         refused,
@@ -62,10 +60,10 @@ class _Batched:
         self._missing = len(self._results) + 1
         self._later = Later(keeps_turn=True)
 
-    def begin(self, broker: Broker) -> Later:
+    def begin(self, node: Node) -> Later:
         """Only when the coordinators are ready: then none of them has to be waited for."""
         for position, entry in enumerate(self._message.transactions):
-            outcome = _entry(broker, self._request, entry)
+            outcome = _entry(node, self._request, entry)
             if isinstance(outcome, Later) and not outcome.is_given:
                 outcome.listen(Then(partial(self._given, position)))
             else:
@@ -84,24 +82,24 @@ class _Batched:
             self._later.give(AddPartitionsToTxnResponse(results_by_transaction=self._results))
 
 
-async def _batched_when_ready(broker: Broker, request: Request) -> Reply:
+async def _batched_when_ready(node: Node, request: Request) -> Reply:
     try:
-        await broker.transactions.make_ready()
+        await node.transactions.make_ready()
     except CoordinatorFailed as failed:
         message: AddPartitionsToTxnRequest = request.message
         results = [_refused(entry, failed.error_code) for entry in message.transactions]
         return AddPartitionsToTxnResponse(results_by_transaction=results)
-    return await reply_of(_Batched(request).begin(broker))
+    return await reply_of(_Batched(request).begin(node))
 
 
-def _entry(broker: Broker, request: Request, entry: AddPartitionsToTxnTransaction) -> Reply:
-    bad = _bad_topics(broker, entry.topics, from_client=False)
+def _entry(node: Node, request: Request, entry: AddPartitionsToTxnTransaction) -> Reply:
+    bad = _bad_topics(node, entry.topics, from_client=False)
     if bad is not None:
         return AddPartitionsToTxnResult(transactional_id=entry.transactional_id, topic_results=bad)
     if not entry.transactional_id:
         return _refused(entry, ErrorCode.INVALID_REQUEST)
     # Never held here: the asking broker's gate holds, so this connection stays free for other transactions.
-    return broker.transactions.begin(
+    return node.transactions.begin(
         entry.transactional_id,
         lambda machine, now_ms: machine.add_partitions(entry, request.api_version, now_ms),
         partial(_refused, entry),
@@ -113,10 +111,10 @@ def _refused(entry: AddPartitionsToTxnTransaction, code: ErrorCode) -> AddPartit
 
 
 def _bad_topics(
-    broker: Broker, topics: list[AddPartitionsToTxnTopic], *, from_client: bool
+    node: Node, topics: list[AddPartitionsToTxnTopic], *, from_client: bool
 ) -> list[AddPartitionsToTxnTopicResult] | None:
     """The results of a request that names a partition which cannot be added; None where all can."""
-    metadata = broker.metadata
+    metadata = node.metadata
     is_bad = False
     results = []
     for asked in topics:

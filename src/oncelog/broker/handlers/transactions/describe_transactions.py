@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -13,20 +14,17 @@ from oncelog.wire.messages.describe_transactions import (
     TransactionState,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, DescribeTransactionsResponse]:
+def handle(node: Node, request: Request) -> Coroutine[Any, Any, DescribeTransactionsResponse]:
     """One state per id, in the order of the request; an id asked twice is answered twice."""
-    return _handle(broker, request.message)
+    return _handle(node, request.message)
 
 
-async def _handle(broker: Broker, message: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+async def _handle(node: Node, message: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
     response = DescribeTransactionsResponse()
     for transactional_id in message.transactional_ids:
         try:
-            holder = await broker.transactions.coordinator_of(transactional_id)
+            holder = await node.transactions.coordinator_of(transactional_id)
             response.transaction_states.append(holder.machine.describe_transaction(transactional_id))
         except CoordinatorFailed as failed:
             response.transaction_states.append(

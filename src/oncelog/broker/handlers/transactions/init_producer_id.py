@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request, reply_of
 from oncelog.core.transactions.init_producer_id import new_producer_id
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, InitProducerIdResponse]:
+def handle(node: Node, request: Request) -> Coroutine[Any, Any, InitProducerIdResponse]:
     """Held while a transaction of the id is being completed, at most for the bound."""
-    return _handle(broker, request)
+    return _handle(node, request)
 
 
-async def _handle(broker: Broker, request: Request) -> InitProducerIdResponse:
+async def _handle(node: Node, request: Request) -> InitProducerIdResponse:
     message: InitProducerIdRequest = request.message
     version = request.api_version
     if message.transactional_id is None:
         try:
-            await broker.producer_id_blocks.ensure()
+            await node.producer_id_blocks.ensure()
         except StorageError:
             return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        reply: InitProducerIdResponse = new_producer_id(broker.producer_id_blocks.ids, message).reply
+        reply: InitProducerIdResponse = new_producer_id(node.producer_id_blocks.ids, message).reply
         return reply
     if message.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
     try:
-        await broker.transactions.admit(message.transactional_id)
+        await node.transactions.admit(message.transactional_id)
     except CoordinatorFailed as failed:
         return _refused(failed.error_code)
     answer: InitProducerIdResponse = await reply_of(
-        broker.transactions.begin(
+        node.transactions.begin(
             message.transactional_id,
             lambda machine, now_ms: machine.init_producer_id(message, version, now_ms),
             _refused,

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.transactions.queries import list_transactions_of
 from oncelog.core.transactions.table import TransactionConfig, TransactionTable
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
 
-
-def handle(broker: Broker, request: Request) -> ListTransactionsResponse:
+def handle(node: Node, request: Request) -> ListTransactionsResponse:
     """An unknown state is told and matches nothing; a bad pattern is refused as a whole."""
     message: ListTransactionsRequest = request.message
-    now_ms = broker.host.clock.now_ms()
+    now_ms = node.clock.now_ms()
     # What the filters alone say also holds where no coordinator is in use yet.
-    nothing = TransactionTable(0, TransactionConfig(), broker.producer_id_blocks.ids, lambda: 0)
+    nothing = TransactionTable(0, TransactionConfig(), node.producer_id_blocks.ids, lambda: 0)
     response = list_transactions_of(nothing, message, now_ms)
-    for holder in broker.transactions.loaded():
+    for holder in node.transactions.loaded():
         share = holder.machine.list_transactions(message, now_ms)
         if share.error_code != ErrorCode.NONE:
             return share

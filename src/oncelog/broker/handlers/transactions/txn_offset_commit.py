@@ -7,9 +7,10 @@ offsets are one transactional batch of the producer.
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
+from oncelog.broker.node import Node
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.requests.request import Request
 from oncelog.core.leader.gate_errors import ClientVersion, GuardedApi
@@ -25,9 +26,6 @@ from oncelog.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 E = ErrorCode
 
 
@@ -37,15 +35,15 @@ class _Refused(Exception):
         self.error_code = error_code
 
 
-def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, TxnOffsetCommitResponse]:
+def handle(node: Node, request: Request) -> Coroutine[Any, Any, TxnOffsetCommitResponse]:
     """Unknown partitions are refused one by one; everything else is refused as a whole."""
-    return _handle(broker, request)
+    return _handle(node, request)
 
 
-async def _handle(broker: Broker, request: Request) -> TxnOffsetCommitResponse:
+async def _handle(node: Node, request: Request) -> TxnOffsetCommitResponse:
     message: TxnOffsetCommitRequest = request.message
     asked = message.topics
-    known = _known(broker, asked)
+    known = _known(node, asked)
     try:
         if not message.group_id:
             raise _Refused(E.INVALID_GROUP_ID)
@@ -53,7 +51,7 @@ async def _handle(broker: Broker, request: Request) -> TxnOffsetCommitResponse:
             raise _Refused(E.INVALID_REQUEST)
         answer = TxnOffsetCommitResponse()
         if known:
-            answer = await _commit(broker, request, message.replace(topics=known))
+            answer = await _commit(node, request, message.replace(topics=known))
     except _Refused as refused:
         return _response(asked, {}, refused.error_code)
     except CoordinatorFailed as failed:
@@ -71,13 +69,13 @@ async def _handle(broker: Broker, request: Request) -> TxnOffsetCommitResponse:
     return _response(asked, codes, E.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-async def _commit(broker: Broker, request: Request, message: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    await broker.groups.admit(message.group_id)
+async def _commit(node: Node, request: Request, message: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    await node.groups.admit(message.group_id)
     asked = [TopicPartition(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions]
-    await broker.groups.admit_offsets(message.group_id, asked, len(asked))
-    holder = await broker.groups.coordinator_of(message.group_id)
+    await node.groups.admit_offsets(message.group_id, asked, len(asked))
+    holder = await node.groups.coordinator_of(message.group_id)
     partition = holder.shell.partition
-    guard = await _guard(broker, request, message, partition)
+    guard = await _guard(node, request, message, partition)
     producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
     decision = holder.machine.txn_commit_offsets(message, holder.now_ms())
     reply: TxnOffsetCommitResponse = await holder.shell.perform(decision, producer=producer, guard=guard)
@@ -85,7 +83,7 @@ async def _commit(broker: Broker, request: Request, message: TxnOffsetCommitRequ
 
 
 async def _guard(
-    broker: Broker, request: Request, message: TxnOffsetCommitRequest, partition: LocalPartition
+    node: Node, request: Request, message: TxnOffsetCommitRequest, partition: LocalPartition
 ) -> Guard | None:
     client = ClientVersion(GuardedApi.TXN_OFFSET_COMMIT, request.api_version)
     guard: Guard | None = None
@@ -97,23 +95,23 @@ async def _guard(
             transactional_id=message.transactional_id,
             supports_implicit_add=client.supports_implicit_add,
             guard=guard,
-            now_ms=broker.host.clock.now_ms(),
+            now_ms=node.clock.now_ms(),
         )
         if isinstance(verdict, Refuse):
             raise _Refused(verdict.error_code)
         if not isinstance(verdict, AskCoordinator):
             return guard
         guard = verdict.guard
-        refused = await broker.gate.ask(request, client, {partition.name: verdict})
+        refused = await node.gate.ask(request, client, {partition.name: verdict})
         if partition.name in refused:
             raise _Refused(refused[partition.name].error_code)
     raise _Refused(E.INVALID_TXN_STATE)
 
 
-def _known(broker: Broker, topics: list[TxnOffsetCommitRequestTopic]) -> list[TxnOffsetCommitRequestTopic]:
+def _known(node: Node, topics: list[TxnOffsetCommitRequestTopic]) -> list[TxnOffsetCommitRequestTopic]:
     known = []
     for asked in topics:
-        topic = broker.metadata.topics.get(asked.name)
+        topic = node.metadata.topics.get(asked.name)
         partitions = [each for each in asked.partitions if topic and 0 <= each.partition_index < topic.partition_count]
         if partitions:
             known.append(asked.replace(partitions=partitions))

@@ -6,9 +6,9 @@ It comes from coordinators, and from operators (KIP-664), who may name the offse
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinators.marker_writer import Marker
+from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Later, Request
 from oncelog.errors import ErrorCode
 from oncelog.types import TopicPartition
@@ -21,17 +21,14 @@ from oncelog.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-if TYPE_CHECKING:
-    from oncelog.broker.broker import Broker
-
 NO_START_OFFSET = -1
 
 
 class _Markers:
     """One request; counts the markers that are not committed yet."""
 
-    def __init__(self, broker: Broker, request: Request) -> None:
-        self._writer = broker.marker_writer
+    def __init__(self, node: Node, request: Request) -> None:
+        self._writer = node.marker_writer
         self.response = WriteTxnMarkersResponse()
         self.later = Later()
         self._uncommitted = 1
@@ -72,6 +69,6 @@ class _Markers:
             self.later.give(self.response)
 
 
-def handle(broker: Broker, request: Request) -> Later:
+def handle(node: Node, request: Request) -> Later:
     """Append every marker now; one result per partition once all are committed."""
-    return _Markers(broker, request).later
+    return _Markers(node, request).later

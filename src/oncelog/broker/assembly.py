@@ -1,0 +1,224 @@
+"""A broker's parts and how they are put together. Nothing here touches the disk or the network yet: `startup` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oncelog.broker.admission.admission import RequestAdmission, authorization_of
+from oncelog.broker.config.addresses import Address, advertised_address, listen_addresses
+from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.config.configuration import Configuration
+from oncelog.broker.coordinators.groups import Groups
+from oncelog.broker.coordinators.marker_sender import MarkerSender
+from oncelog.broker.coordinators.marker_writer import MarkerWriter
+from oncelog.broker.coordinators.producer_id_blocks import ProducerIdBlocks
+from oncelog.broker.coordinators.transaction_gate import TransactionGate
+from oncelog.broker.coordinators.transactions import Transactions
+from oncelog.broker.gauges import register_gauges
+from oncelog.broker.handlers import answer, serves
+from oncelog.broker.metadata.metadata_store import MetadataStore
+from oncelog.broker.metadata.topics import Topics
+from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.network.peer import Peer
+from oncelog.broker.network.server import Server
+from oncelog.broker.node import Node
+from oncelog.broker.partitions.flusher import Flusher
+from oncelog.broker.partitions.log_cleaner import LogCleaner
+from oncelog.broker.partitions.measured_syncer import MeasuredSyncer
+from oncelog.broker.partitions.partitions import Partitions
+from oncelog.broker.requests.local_peer import LocalPeer
+from oncelog.broker.requests.request import Request
+from oncelog.core.leader.fetch_session import FetchSessions
+from oncelog.core.leader.gate import GateConfig
+from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.host.host import Host
+from oncelog.host.network import Listener
+from oncelog.host.tasks import Tasks
+from oncelog.log.files import Lock
+from oncelog.log.open_files import OpenFiles
+
+InForce = Callable[[], BrokerConfig]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Assembly:
+    """Every part of one broker. What handlers may ask is `node`; the rest is for starting and stopping."""
+
+    host: Host
+    tasks: Tasks
+    files: OpenFiles
+    flusher: Flusher
+    log_cleaner: LogCleaner
+    marker_sender: MarkerSender
+    peers: tuple[Peer | LocalPeer, ...]  # by which the broker asks itself
+    server: Server
+    node: Node
+    listen: Sequence[str]  # where, if the configuration names no `listeners`
+    is_ready: Callable[[], bool] = bool  # whether requests are served; not before the broker says so
+    lock: Lock | None = None
+    is_clean_start: bool = False
+    metrics_listener: Listener | None = None
+
+    @property
+    def addresses(self) -> list[Address]:
+        """The addresses listened on."""
+        return [Address(listener.host, listener.port) for listener in self.server.listeners]
+
+    def wanted_addresses(self) -> list[Address]:
+        """The addresses to listen on. Raises ConfigInvalid."""
+        return listen_addresses(self.node.config, self.listen)
+
+
+def assemble(
+    host: Host,
+    configuration: Configuration,
+    metrics: Metrics,
+    tasks: Tasks,
+    data_directory: str,
+    listen: Sequence[str],
+) -> Assembly:
+    """Make every part of a broker, each from those before it."""
+    in_force, clock, files = configuration.in_force, host.clock, OpenFiles(host.files)
+    flusher = _flusher(host, in_force(), metrics)
+    store = _store(host, files, data_directory, tasks, in_force, metrics)
+    metadata = store.metadata
+    partitions = Partitions(files, data_directory, metadata, in_force, flusher, host.worker, host.syncer)
+    node_id, has_shortcut = in_force().node_id, host.network.has_shortcut
+    topics = Topics(
+        store, partitions, in_force, host.random, node_id, lambda topic: groups.topic_deleted(topic), metrics
+    )
+    groups = Groups(metadata, partitions, topics, clock, in_force, metrics)
+
+    def handle_here(request: Request) -> Any:
+        return answer(node, request)  # the broker asks itself past the access rules
+
+    gate_peer, marker_peer = (
+        _peer(host, in_force(), tasks, purpose, handle_here, lambda: parts.addresses[0])
+        for purpose in ("gate", "markers")
+    )
+    marker_writer = MarkerWriter(partitions, groups, clock)
+    marker_sender = MarkerSender(marker_peer, metadata, tasks, writer=marker_writer if has_shortcut else None)
+    blocks = ProducerIdBlocks(store)
+    transactions = Transactions(metadata, partitions, topics, blocks, clock, in_force, marker_sender, metrics)
+    gate = _gate(gate_peer, host, in_force, metrics, transactions)
+    transactions.when_completed(gate.completed)
+    authorization = authorization_of(metadata, in_force, metrics)
+    admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here)
+    server = _server(host, in_force, metrics, metadata, admission, (gate_peer, marker_peer))
+    node = Node(
+        configuration=configuration,
+        store=store,
+        partitions=partitions,
+        topics=topics,
+        producer_id_blocks=blocks,
+        transactions=transactions,
+        groups=groups,
+        gate=gate,
+        marker_writer=marker_writer,
+        fetch_sessions=_fetch_sessions(host, in_force),
+        authorization=authorization,
+        metrics=metrics,
+        clock=clock,
+        random=host.random,
+        data_directory=data_directory,
+        disk_space=host.disk_space,
+        fetch_bytes_max=server.fetch_bytes_max,
+        advertised=lambda: advertised_address(in_force(), parts.addresses),
+    )
+    parts = Assembly(
+        host=host,
+        tasks=tasks,
+        files=files,
+        flusher=flusher,
+        log_cleaner=LogCleaner(files, partitions, host.worker, host.syncer, clock, in_force, metrics),
+        marker_sender=marker_sender,
+        peers=(gate_peer, marker_peer),
+        server=server,
+        node=node,
+        listen=listen,
+    )
+    register_gauges(node, parts.log_cleaner, marker_sender)
+    return parts
+
+
+def _flusher(host: Host, config: BrokerConfig, metrics: Metrics) -> Flusher:
+    syncer = MeasuredSyncer(host.syncer, metrics)
+    flusher = Flusher(syncer, policy=config.flush_policy, interval_ms=config.flush_interval_ms)
+    metrics.show_histogram("sync_commits", flusher.commits)
+    return flusher
+
+
+def _store(
+    host: Host, files: OpenFiles, data_directory: str, tasks: Tasks, in_force: InForce, metrics: Metrics
+) -> MetadataStore:
+    store = MetadataStore(
+        files,
+        data_directory,
+        host.syncer,
+        host.clock,
+        tasks,
+        lambda: in_force().metadata_log_max_record_bytes_between_snapshots,
+    )
+    store.on_change = lambda _records: metrics.add("metadata_changes")
+    return store
+
+
+def _server(
+    host: Host,
+    in_force: InForce,
+    metrics: Metrics,
+    metadata: ClusterMetadata,
+    admission: RequestAdmission,
+    own_peers: tuple[Peer | LocalPeer, ...],
+) -> Server:
+    return Server(
+        host.network,
+        in_force,
+        metrics,
+        serves=lambda api_key, api_version: serves(metadata, api_key, api_version),
+        handle=admission.handle,
+        wait_ms_of=admission.connection_wait_ms,
+        own_peers=own_peers,
+    )
+
+
+def _fetch_sessions(host: Host, in_force: InForce) -> FetchSessions:
+    return FetchSessions(
+        slots_max=in_force().max_incremental_fetch_session_cache_slots,
+        partitions_max=lambda: in_force().oncelog_max_fetch_session_partitions,
+        new_session_id=lambda: host.random.below(2**31 - 1) + 1,
+    )
+
+
+def _gate_config(config: BrokerConfig) -> GateConfig:
+    return GateConfig(config.add_partitions_to_txn_retry_backoff_ms, config.add_partitions_to_txn_retry_backoff_max_ms)
+
+
+def _peer(
+    host: Host,
+    config: BrokerConfig,
+    tasks: Tasks,
+    purpose: str,
+    handle: Callable[[Request], Any],
+    address: Callable[[], Address],
+) -> Peer | LocalPeer:
+    """How this broker asks itself: by plain calls, or over a network that has no shortcut."""
+    client_id = f"oncelog-{config.node_id}-{purpose}"
+    if host.network.has_shortcut:
+        return LocalPeer(handle, tasks, client_id=client_id)
+
+    def near() -> tuple[str, int]:
+        name, port = address()
+        return "127.0.0.1" if name in ("", "0.0.0.0", "::") else name, port  # noqa: S104
+
+    return Peer(host.network, near, client_id=client_id, timeout_ms=config.request_timeout_ms)
+
+
+def _gate(
+    peer: Peer | LocalPeer, host: Host, in_force: InForce, metrics: Metrics, transactions: Transactions
+) -> TransactionGate:
+    vouches_for = transactions.vouches_for if host.network.has_shortcut else None
+    node_id = in_force().node_id
+    return TransactionGate(peer, node_id, host.clock, lambda: _gate_config(in_force()), metrics, vouches_for)

@@ -1,0 +1,87 @@
+"""What a handler may ask of its broker: one value with the parts that answer, and nothing that starts or stops them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncelog.broker.config.addresses import Address
+from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.config.config_view import BrokerValues
+from oncelog.broker.config.configuration import Configuration
+from oncelog.broker.coordinators.groups import Groups
+from oncelog.broker.coordinators.marker_writer import MarkerWriter
+from oncelog.broker.coordinators.producer_id_blocks import ProducerIdBlocks
+from oncelog.broker.coordinators.transaction_gate import TransactionGate
+from oncelog.broker.coordinators.transactions import Transactions
+from oncelog.broker.metadata.metadata_store import MetadataStore
+from oncelog.broker.metadata.topics import Topics
+from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.partitions.partitions import Partitions
+from oncelog.core.leader.fetch_session import FetchSessions
+from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.core.metadata.configs import BrokerKeys
+from oncelog.host.clock import Clock
+from oncelog.host.randomness import Random
+
+if TYPE_CHECKING:
+    from oncelog.broker.admission.authorization import Authorization
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Node:
+    """One broker as its handlers see it. `cluster_id` and `data_directory` are known once the directory is read."""
+
+    configuration: Configuration
+    store: MetadataStore
+    partitions: Partitions
+    topics: Topics
+    producer_id_blocks: ProducerIdBlocks
+    transactions: Transactions
+    groups: Groups
+    gate: TransactionGate
+    marker_writer: MarkerWriter
+    fetch_sessions: FetchSessions
+    authorization: Authorization | None
+    metrics: Metrics
+    clock: Clock
+    random: Random
+    data_directory: str
+    disk_space: Callable[[str], tuple[int, int]]  # of a directory: total and free bytes, -1 unknown
+    fetch_bytes_max: Callable[[], int]  # what one fetch may answer with now
+    advertised: Callable[[], Address]
+    cluster_id: str = ""
+
+    @property
+    def node_id(self) -> int:
+        """This broker's id."""
+        return self.configuration.static.node_id
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The configuration in force."""
+        return self.configuration.current
+
+    @property
+    def metadata(self) -> ClusterMetadata:
+        """The cluster's metadata as of now."""
+        return self.store.metadata
+
+    @property
+    def advertised_address(self) -> Address:
+        """The address clients are told."""
+        return self.advertised()
+
+    def config_values(self) -> BrokerValues:
+        """Where this broker's values come from."""
+        return self.configuration.values(self.metadata)
+
+    def dynamic_keys(self) -> BrokerKeys:
+        """What may be altered while the broker runs."""
+        return self.configuration.dynamic_keys()
+
+    def configs_changed(self) -> None:
+        """Take over the dynamic configuration of the metadata."""
+        self.configuration.follow(self.metadata)
+        self.partitions.configs_changed()
