@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from evidence.differential.conversation import READ_COMMITTED, Conversation, error_name
 from evidence.differential.scenario import scenario
-from oncelog.core.transactions.coordinator import coordinator_partition
+from oncelog.core.placement import coordinator_partition
 
 
 @scenario("restart")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evidence.differential.connection import Connection
 from oncelog.core.decision import Decision
-from oncelog.core.transactions.coordinator import coordinator_partition
+from oncelog.core.placement import coordinator_partition
 from oncelog.wire.log_records.transaction_state import TransactionRecord, record_to_key_value
 from oncelog.wire.record_batch import build_batch
 

@@ -54,7 +54,7 @@ from oncelog.broker.broker import Broker
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.core.decision import Decision
 from oncelog.core.metadata.topics import Refusal, create_topic
-from oncelog.core.transactions.coordinator import coordinator_partition
+from oncelog.core.placement import coordinator_partition
 from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.transaction_state import TransactionRecord

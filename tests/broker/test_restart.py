@@ -8,7 +8,7 @@ from evidence.world.broker import Client, broker_and_client, eventually, run
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.partitions import partitions
-from oncelog.core.transactions.coordinator import coordinator_partition
+from oncelog.core.placement import coordinator_partition
 from oncelog.errors import DamagedLog, ErrorCode, StorageError
 from oncelog.log import partition_log
 from oncelog.types import TopicPartition

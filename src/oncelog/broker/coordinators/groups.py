@@ -26,7 +26,7 @@ from oncelog.core.groups.config import KAFKA_KEYS, GroupConfig
 from oncelog.core.groups.coordinator import GroupCoordinator
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC
-from oncelog.core.transactions.coordinator import coordinator_partition
+from oncelog.core.placement import coordinator_partition
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.types import ProducerIdAndEpoch, TopicPartition

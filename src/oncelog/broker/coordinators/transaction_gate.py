@@ -18,7 +18,7 @@ from oncelog.broker.requests.request import Request
 from oncelog.core.leader.gate import Answer, Gate, GateConfig, Question, TransactionToAsk
 from oncelog.core.leader.gate_errors import ClientVersion
 from oncelog.core.leader.verdict import AskCoordinator, Refuse
-from oncelog.core.transactions.coordinator import coordinator_partition
+from oncelog.core.placement import coordinator_partition
 from oncelog.errors import ErrorCode
 from oncelog.host.clock import Clock
 from oncelog.types import ProducerIdAndEpoch, TopicPartition

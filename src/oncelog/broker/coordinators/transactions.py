@@ -29,12 +29,8 @@ from oncelog.core.decision import Decision, MarkersToWrite
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.features import TRANSACTION_VERSION, level_of
 from oncelog.core.metadata.topic_configs import TRANSACTION_STATE_TOPIC
-from oncelog.core.transactions.coordinator import (
-    MarkerResult,
-    TransactionConfig,
-    TransactionCoordinator,
-    coordinator_partition,
-)
+from oncelog.core.placement import coordinator_partition
+from oncelog.core.transactions.coordinator import MarkerResult, TransactionConfig, TransactionCoordinator
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.types import ProducerIdAndEpoch, TopicPartition

@@ -1,21 +1,16 @@
 """The transaction coordinator of one `__transaction_state` partition: requests in, decisions out.
 
-The rules are in the files beside this one, each with its own reason: init_producer_id, add_partitions, end_transaction,
-marker_results, transaction_expiry, transaction_queries. What is known is in transaction_table; one transaction's steps
-are in transaction. See `decision` for what a shell does with the answer.
+The rules are in the files beside this one, each with its own reason: init_producer_id, add_partitions, end_txn,
+completion, timeouts, queries. What is known is in table; one transaction's steps are in transaction. See `core/decision`
+for what a shell does with the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 
 from oncelog.core.decision import Decision, MarkersToWrite
-from oncelog.core.transactions import add_partitions, init_producer_id
-from oncelog.core.transactions import completion as marker_results
-from oncelog.core.transactions import end_txn as end_transaction
-from oncelog.core.transactions import queries as transaction_queries
-from oncelog.core.transactions import timeouts as transaction_expiry
+from oncelog.core.transactions import add_partitions, completion, end_txn, init_producer_id, queries, timeouts
 from oncelog.core.transactions.completion import MarkerResult
 from oncelog.core.transactions.producer_ids import ProducerIds
 from oncelog.core.transactions.table import TransactionConfig, TransactionTable
@@ -27,15 +22,13 @@ from oncelog.wire.messages.add_partitions_to_txn import AddPartitionsToTxnReques
 from oncelog.wire.messages.end_txn import EndTxnRequest
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 
-__all__ = ["MarkerResult", "TransactionConfig", "TransactionCoordinator", "coordinator_partition"]
-
-REMEMBERED_KEY_LENGTH_MAX = 128
+__all__ = ["MarkerResult", "TransactionConfig", "TransactionCoordinator"]
 
 
 class TransactionCoordinator:
     """One partition's coordinator. `features` gives the finalized `transaction.version` (0..3) of this moment.
 
-    Requests must be for ids of this partition (`coordinator_partition`) and come after loading: until the whole log has
+    Requests must be for ids of this partition (`core/placement.py`) and come after loading: until the whole log has
     gone through `apply` the shell answers COORDINATOR_LOAD_IN_PROGRESS.
     """
 
@@ -78,31 +71,31 @@ class TransactionCoordinator:
 
     def end_txn(self, request: EndTxnRequest, version: int, now_ms: int) -> Decision:
         """EndTxn."""
-        return end_transaction.end_txn(self.table, request, version, now_ms)
+        return end_txn.end_txn(self.table, request, version, now_ms)
 
     def describe_transaction(self, transactional_id: str) -> describe_transactions.TransactionState:
         """One entry of DescribeTransactions."""
-        return transaction_queries.describe_transaction(self.table, transactional_id)
+        return queries.describe_transaction(self.table, transactional_id)
 
     def list_transactions(
         self, request: list_transactions.ListTransactionsRequest, now_ms: int
     ) -> list_transactions.ListTransactionsResponse:
         """This partition's share of ListTransactions."""
-        return transaction_queries.list_transactions_of(self.table, request, now_ms)
+        return queries.list_transactions_of(self.table, request, now_ms)
 
     # Time.
 
     def timed_out(self, now_ms: int) -> Iterator[Decision]:
         """Aborts of transactions past their timeout. Perform each before asking for the next."""
-        return transaction_expiry.timed_out(self.table, now_ms)
+        return timeouts.timed_out(self.table, now_ms)
 
     def expired(self, now_ms: int) -> Iterator[Decision]:
         """Tombstones of transactional ids that nobody used for `transactional.id.expiration.ms`."""
-        return transaction_expiry.expired(self.table, now_ms)
+        return timeouts.expired(self.table, now_ms)
 
     def longest_open_ms(self, now_ms: int) -> int:
         """The age of the oldest open transaction, 0 when none is open (ActiveTransactionOpenTimeMaxMs)."""
-        return transaction_expiry.longest_open_ms(self.table, now_ms)
+        return timeouts.longest_open_ms(self.table, now_ms)
 
     # Markers.
 
@@ -110,11 +103,11 @@ class TransactionCoordinator:
         self, markers: MarkersToWrite, results: Mapping[TopicPartition, MarkerResult], now_ms: int
     ) -> Decision:
         """Leaders' answers for markers of a decision: the Complete record, or what to send again."""
-        return marker_results.markers_written(self.table, markers, results, now_ms)
+        return completion.markers_written(self.table, markers, results, now_ms)
 
     def pending_completions(self, now_ms: int) -> tuple[Decision, ...]:
         """After loading: what decided transactions still need."""
-        return marker_results.pending_completions(self.table, now_ms)
+        return completion.pending_completions(self.table, now_ms)
 
     # The log.
 
@@ -145,21 +138,4 @@ class TransactionCoordinator:
 
     def two_phase_transactions(self) -> list[str]:
         """Ids that a downgrade of `transaction.version` below 3 would harm."""
-        return transaction_queries.two_phase_transactions(self.table)
-
-
-def coordinator_partition(key: str, partition_count: int) -> int:
-    """The partition of an internal topic that keeps a transactional id or a group: Java's string hash, as in Kafka."""
-    signed = _java_hash_of_short(key) if len(key) <= REMEMBERED_KEY_LENGTH_MAX else _java_hash(key)
-    return 0 if signed == -(1 << 31) else abs(signed) % partition_count
-
-
-def _java_hash(key: str) -> int:
-    value = 0
-    encoded = key.encode("utf-16-be", "surrogatepass")
-    for position in range(0, len(encoded), 2):
-        value = (31 * value + (encoded[position] << 8 | encoded[position + 1])) & 0xFFFFFFFF
-    return value - (1 << 32) if value & 0x80000000 else value
-
-
-_java_hash_of_short = lru_cache(maxsize=16384)(_java_hash)  # every request of a transaction asks
+        return queries.two_phase_transactions(self.table)

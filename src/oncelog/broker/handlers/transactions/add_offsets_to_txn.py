@@ -6,7 +6,7 @@ from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Reply, Request, reply_of
 from oncelog.core.metadata.cluster import Topic
 from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC
-from oncelog.core.transactions.coordinator import coordinator_partition
+from oncelog.core.placement import coordinator_partition
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
