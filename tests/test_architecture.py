@@ -39,6 +39,51 @@ ALLOWED_BESIDE = {
     "cli/commands/doctor.py": {"log"},
     "host/files.py": {"log"},
 }
+# Inside the three big rooms: what each may import of its neighbours, beside its room's root and the layers below.
+ROOMS = {
+    "core": set(),  # its root: decision, name_pattern, placement
+    "core/leader": set(),
+    "core/transactions": set(),
+    "core/metadata": set(),
+    "core/access": {"core/metadata"},
+    "core/groups": {"core/groups/classic", "core/groups/consumer"},
+    "core/groups/classic": {"core/groups"},
+    "core/groups/consumer": {"core/groups", "core/groups/classic", "core/metadata"},
+    "core/producer": set(),
+    "core/consumer": set(),
+    "core/two_phase": set(),
+    "broker/config": {"core/access", "core/metadata"},
+    "broker/metrics": {"broker/config"},
+    "broker/requests": set(),
+    "broker/partitions": {"broker/config", "broker/metrics", "core/leader", "core/metadata"},
+    "broker/metadata": {"broker/config", "broker/metrics", "broker/partitions", "core/leader", "core/metadata"},
+    "broker/network": {"broker/config", "broker/metrics", "broker/requests", "core/metadata"},
+    "broker/admission": {"broker/config", "broker/metrics", "broker/requests", "core/access", "core/metadata"},
+    "broker/coordinators": {
+        "broker/admission",
+        "broker/config",
+        "broker/metadata",
+        "broker/metrics",
+        "broker/network",
+        "broker/partitions",
+        "broker/requests",
+        "core/groups",
+        "core/leader",
+        "core/metadata",
+        "core/transactions",
+    },
+    "broker/handlers": {"broker", "broker/config", "broker/coordinators", "broker/partitions", "broker/requests"}
+    | {"core/groups", "core/groups/classic", "core/groups/consumer", "core/leader", "core/metadata"}
+    | {"core/transactions"},
+    "client": {"client/consumer", "core/producer"},
+    "client/cluster": {"client"},
+    "client/producer": {"client", "client/cluster", "core/producer"},
+    "client/consumer": {"client", "client/cluster", "core/consumer"},
+    "client/admin": {"client", "client/cluster"},
+}
+ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {"core/leader", "core/metadata"}
+# The wall: a client and a broker speak as peers, and neither knows the other's machines.
+CLIENTS_OWN = {"core/producer", "core/consumer", "core/two_phase"}
 OUTSIDE = {
     "asyncio",
     "datetime",
@@ -117,6 +162,82 @@ def broken_import_rules(path: pathlib.Path, tree: ast.AST) -> Iterator[str]:
             yield f"{path.relative_to(SOURCE)}: {layer}/ may not import {target}/"
 
 
+def room_of(path: pathlib.Path) -> str:
+    """The room of a file in a big room, with its sub-room; handlers are one room. "" outside the three big rooms."""
+    parts = path.relative_to(PACKAGE).parts[:-1]
+    if not parts or parts[0] not in ("core", "broker", "client"):
+        return ""
+    return "/".join(parts[:2] if parts[:2] == ("broker", "handlers") else parts)
+
+
+def module_files(name: str, names: tuple[str, ...]) -> Iterator[pathlib.Path]:
+    """The files that `from name import names` reads: sub-modules where the names are such, else the module itself."""
+    base = SOURCE / name.replace(".", "/")
+    found = [path for each in names if (path := base / f"{each}.py").exists()]
+    yield from found
+    if len(found) < len(names):
+        yield base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+
+
+def imported_files(tree: ast.AST) -> Iterator[pathlib.Path]:
+    """Every file of the package that a file imports, for type checking or late imports included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "oncelog":
+            yield from module_files(node.module or "", tuple(alias.name for alias in node.names))
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "oncelog":
+                    yield from module_files(alias.name, ())
+
+
+def broken_room_rules(path: pathlib.Path, tree: ast.AST) -> Iterator[str]:
+    room = room_of(path)
+    where = path.relative_to(SOURCE)
+    if not room:
+        return
+    if room not in ROOMS:
+        yield f"{where}: {room}/ is no room that ROOMS knows"
+        return
+    for file in imported_files(tree):
+        other = room_of(file) if file.is_relative_to(PACKAGE) else ""
+        if other in ("", "core", room) or other in ROOMS[room]:
+            continue
+        yield f"{where}: {room}/ may not import {other}/"
+    is_client = room.startswith("client")
+    for file in imported_files(tree):
+        other = room_of(file) if file.is_relative_to(PACKAGE) else ""
+        if other.startswith("core/") and room.split("/")[0] != "core" and (other in CLIENTS_OWN) != is_client:
+            yield f"{where}: the wall: {room}/ may not import {other}/"
+
+
+def circles(graph: dict[pathlib.Path, set[pathlib.Path]]) -> list[list[str]]:
+    """The strongly connected parts of more than one file (Tarjan)."""
+    order: dict[pathlib.Path, int] = {}
+    low: dict[pathlib.Path, int] = {}
+    stack: list[pathlib.Path] = []
+    found: list[list[str]] = []
+
+    def visit(at: pathlib.Path) -> None:
+        order[at] = low[at] = len(order)
+        stack.append(at)
+        for to in graph[at]:
+            if to not in order:
+                visit(to)
+                low[at] = min(low[at], low[to])
+            elif to in stack:
+                low[at] = min(low[at], order[to])
+        if low[at] == order[at]:
+            part = stack[stack.index(at) :]
+            del stack[stack.index(at) :]
+            if len(part) > 1:
+                found.append(sorted(each.relative_to(SOURCE).as_posix() for each in part))
+
+    for each in graph:
+        if each not in order:
+            visit(each)
+    return found
+
+
 def broken_code_rules(path: pathlib.Path, tree: ast.AST) -> Iterator[str]:
     where = path.relative_to(SOURCE)
     layer = layer_of(path) if path.is_relative_to(PACKAGE) else "spark"
@@ -149,6 +270,33 @@ def test_layers_import_only_what_lies_below_them(trees: dict[pathlib.Path, ast.A
         b for path, tree in trees.items() if path.is_relative_to(PACKAGE) for b in broken_import_rules(path, tree)
     ]
     assert broken == []
+
+
+def test_rooms_import_only_what_their_row_allows(trees: dict[pathlib.Path, ast.AST]) -> None:
+    broken = [b for path, tree in trees.items() if path.is_relative_to(PACKAGE) for b in broken_room_rules(path, tree)]
+    assert broken == []
+
+
+def test_every_row_of_the_rooms_is_needed(trees: dict[pathlib.Path, ast.AST]) -> None:
+    """A right that nobody uses is a door left open."""
+    used: dict[str, set[str]] = {room: set() for room in ROOMS}
+    for path, tree in trees.items():
+        if path.is_relative_to(PACKAGE) and (room := room_of(path)):
+            used[room] |= {room_of(file) for file in imported_files(tree) if file.is_relative_to(PACKAGE)}
+    assert {room: sorted(may - used[room]) for room, may in ROOMS.items() if may - used[room]} == {}
+
+
+def test_no_import_circles(trees: dict[pathlib.Path, ast.AST]) -> None:
+    """Imports for type checking and late ones count: what a file knows of is what it knows of."""
+    files = {path for path in trees if path.is_relative_to(PACKAGE)}
+    graph = {path: {file for file in imported_files(trees[path]) if file in files and file != path} for path in files}
+    assert circles(graph) == []
+
+
+def test_circles_are_found() -> None:
+    a, b, c, d = (SOURCE / f"{name}.py" for name in "abcd")
+    assert circles({a: {b}, b: {c}, c: {a}, d: {a}}) == [["a.py", "b.py", "c.py"]]
+    assert circles({a: {b}, b: {c}, c: set(), d: {a}}) == []
 
 
 def test_no_banned_calls_names_or_long_functions(trees: dict[pathlib.Path, ast.AST]) -> None:
@@ -184,10 +332,15 @@ def test_every_module_says_what_it_decides(trees: dict[pathlib.Path, ast.AST]) -
         ("client/example.py", "import asyncio\nasyncio.create_task(x)", "TaskGroup"),
         ("client/example.py", "try: ...\nexcept Exception: ...", "catches everything"),
         ("log/example.py", "def f():\n" + "    x = 1\n" * 71, "has 72 lines"),
+        ("core/leader/example.py", "from oncelog.core.groups.config import GroupConfig", "core/leader/ may not import"),
+        ("broker/network/example.py", "from oncelog.broker.handlers import answer", "may not import broker/handlers"),
+        ("broker/network/example.py", "from oncelog.core.producer.batch import ProducerBatch", "the wall"),
+        ("client/admin/example.py", "from oncelog.core.metadata import acl", "the wall"),
+        ("core/new/example.py", "x = 1", "no room that ROOMS knows"),
     ],
 )
 def test_the_rules_can_fail(file: str, source: str, says: str) -> None:
     """Each rule meets a file that breaks it: a check that cannot fail is none."""
     path, tree = PACKAGE / file, ast.parse(source)
-    broken = [*broken_import_rules(path, tree), *broken_code_rules(path, tree)]
+    broken = [*broken_import_rules(path, tree), *broken_room_rules(path, tree), *broken_code_rules(path, tree)]
     assert any(says in line for line in broken), broken

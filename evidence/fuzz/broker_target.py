@@ -26,7 +26,7 @@ from evidence.world.files import SimFiles
 from evidence.world.loop import SimLoop, run_simulated
 from evidence.world.requests import Refused, Session
 from oncelog.broker.broker import Broker
-from oncelog.broker.handlers import MODULES
+from oncelog.broker.handlers import MODULES, serves
 from oncelog.broker.metrics.error_counts import errors_of
 from oncelog.broker.network.connection import Connection
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
@@ -284,7 +284,7 @@ class Life:
         _, key, version, actor = wire.sent.popleft()
         asked = wire.frames.pop(correlation_id, b"")
         self.trace.update(frame)
-        if not self.broker.serves(key, version):
+        if not serves(self.broker.metadata, key, version):
             version = 0 if key == ApiKey.API_VERSIONS else version
         try:
             _, reply = decode_response(key, version, frame)

@@ -85,7 +85,7 @@ def test_a_topic_that_is_gone_counts_as_written():
         world = World(loop, [])
         gone = TopicPartition("gone", 3)
         heard = []
-        world.sender._written = lambda markers, results: heard.append(results)
+        world.sender.written = lambda markers, results: heard.append(results)
         world.sender.send(MarkersToWrite("id", 7, 1, 0, True, frozenset({gone}), 2))
         assert [{name: each.error_code for name, each in results.items()} for results in heard] == [{gone: E.NONE}]
         assert len(world.sender) == 0
