@@ -221,4 +221,4 @@ def _gate(
 ) -> TransactionGate:
     vouches_for = transactions.vouches_for if host.network.has_shortcut else None
     node_id = in_force().node_id
-    return TransactionGate(peer, node_id, host.clock, lambda: _gate_config(in_force()), metrics, vouches_for)
+    return TransactionGate(peer, node_id, lambda: _gate_config(in_force()), metrics, vouches_for)

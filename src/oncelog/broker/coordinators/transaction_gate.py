@@ -3,13 +3,16 @@
 Questions go to the coordinator's node, over the wire, or to this very broker by a plain call. The way is the gate's own
 and never holds anything: a question that has to wait for the previous transaction waits here, and is asked again when
 this node's coordinator says it is complete (or when its back-off ends).
+
+A lane is a queue with one request in flight. Whoever arrives asks; whoever finds a request in flight leaves; and whoever
+ends one (an answer, a refusal, a lost connection) asks for what came meanwhile. What is due is never left to a timer.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.peer import Peer, PeerLost
@@ -20,7 +23,6 @@ from oncelog.core.leader.gate_errors import ClientVersion
 from oncelog.core.leader.verdict import AskCoordinator, Refuse
 from oncelog.core.placement import coordinator_partition
 from oncelog.errors import ErrorCode
-from oncelog.host.clock import Clock
 from oncelog.types import ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.api import ApiKey
 from oncelog.wire.messages.add_partitions_to_txn import (
@@ -60,7 +62,6 @@ class TransactionGate:
         self,
         peer: Peer | LocalPeer,
         node_id: int,
-        clock: Clock,
         config: Callable[[], GateConfig],
         metrics: Metrics,
         vouches_for: VouchesFor | None = None,
@@ -69,13 +70,14 @@ class TransactionGate:
         self._time_ms = metrics.histogram("verification_ms")
         self._peer = peer
         self._node_id = node_id
-        self._clock = clock
         self._config = config
         self._gate = Gate(config())
         self._next_token = 0
         self._vouches_for = vouches_for
         self._waiting: dict[int, _Waiting] = {}
         self._wake = asyncio.Event()
+        self._lanes_due: dict[int, None] = {}  # where something may be due, in the order of their turns
+        self._is_asking = False
 
     def __len__(self) -> int:
         return len(self._gate)
@@ -106,7 +108,7 @@ class TransactionGate:
         )
         self._waiting[token] = _Waiting(request, first.transactional_id, then, asyncio.get_running_loop().time())
         lane = self._lane(first.transactional_id)
-        self._gate.ask(question, lane, self._clock.now_ms())
+        self._gate.ask(question, lane, _now_ms())
         self._due(lane)
         return token
 
@@ -138,24 +140,24 @@ class TransactionGate:
             self._due(lane)
 
     def _lane(self, transactional_id: str) -> int:
-        if isinstance(self._peer, LocalPeer):
-            return coordinator_partition(transactional_id, LANE_COUNT)
-        return self._node_id
+        return _lane_here(transactional_id) if isinstance(self._peer, LocalPeer) else self._node_id
 
     def _due(self, lane: int) -> None:
+        """Something may be due in this lane: somebody asked, a request of it ended, a transaction is complete."""
         if isinstance(self._peer, LocalPeer):
-            self._ask_here(self._peer, lane)
+            self._lanes_due[lane] = None
+            self._ask_here(self._peer)
         else:
             self._wake.set()
 
     async def run(self) -> None:
         """For ever: ask what is due, one request at a time for each lane."""
         while True:
-            now_ms = self._clock.now_ms()
+            now_ms = _now_ms()
             lanes = self._gate.nodes_due(now_ms)
             for lane in lanes:
                 if isinstance(self._peer, LocalPeer):
-                    self._ask_here(self._peer, lane)
+                    self._due(lane)
                 else:
                     await self._ask_there(self._peer, lane)
             if lanes:
@@ -169,21 +171,56 @@ class TransactionGate:
                 continue
 
     async def _ask_there(self, peer: Peer, lane: int) -> None:
-        entries = self._gate.next_request(lane, self._clock.now_ms())
+        entries = self._gate.next_request(lane, _now_ms())
         try:
             response = await peer.call(ApiKey.ADD_PARTITIONS_TO_TXN, _message(entries))
         except PeerLost:
-            self._deliver(self._gate.failed(lane, ErrorCode.NETWORK_EXCEPTION))
+            self._failed(lane, ErrorCode.NETWORK_EXCEPTION)
             return
         self._answered(lane, entries, response)
 
-    def _ask_here(self, peer: LocalPeer, lane: int) -> None:
-        while entries := self._gate.next_request(lane, self._clock.now_ms()):
-            peer.ask(ApiKey.ADD_PARTITIONS_TO_TXN, _message(entries), partial(self._answered, lane, entries))
+    def _ask_here(self, peer: LocalPeer) -> None:
+        """Ask for all lanes that may have something due, in turns, until each has nothing or a request in flight.
+
+        An answer may come before `peer.ask` returns, and begin further questions; both only add a lane to what this
+        goes through, so that neither takes stack.
+        """
+        if self._is_asking:
+            return
+        self._is_asking = True
+        try:
+            while self._lanes_due:
+                lane = next(iter(self._lanes_due))
+                del self._lanes_due[lane]
+                entries = self._gate.next_request(lane, _now_ms())
+                if entries:
+                    self._ask_one_here(peer, lane, entries)
+        finally:
+            self._is_asking = False
+            if self._lanes_due:  # an error goes its way; the other lanes have done nothing
+                asyncio.get_running_loop().call_soon(self._ask_here, peer)
+
+    def _ask_one_here(self, peer: LocalPeer, lane: int, entries: tuple[TransactionToAsk, ...]) -> None:
+        is_answered = False
+
+        def then(response: AddPartitionsToTxnResponse) -> None:
+            nonlocal is_answered
+            is_answered = True
+            self._answered(lane, entries, response)
+
+        try:
+            peer.ask(ApiKey.ADD_PARTITIONS_TO_TXN, _message(entries), then)
+        except BaseException:
+            if not is_answered:
+                self._failed(lane, ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise
+
+    def _failed(self, lane: int, error_code: ErrorCode) -> None:
+        self._ended(lane, self._gate.failed(lane, error_code))
 
     def _answered(self, lane: int, entries: tuple[TransactionToAsk, ...], response: AddPartitionsToTxnResponse) -> None:
         if response.error_code != ErrorCode.NONE:
-            self._deliver(self._gate.failed(lane, ErrorCode(response.error_code)))
+            self._failed(lane, ErrorCode(response.error_code))
             return
         results = {
             result.transactional_id: {
@@ -193,29 +230,49 @@ class TransactionGate:
             }
             for result in response.results_by_transaction
         }
-        answers = self._gate.answered(lane, results, self._clock.now_ms())
-        if len(self._waiting) > len(answers):
-            self._hold({entry.transactional_id for entry in entries}, {answer.token for answer in answers})
-        self._deliver(answers)
+        answers = self._gate.answered(lane, results, _now_ms())
+        asked = {token for entry in entries for token in entry.tokens}
+        self._hold(asked.difference(answer.token for answer in answers))
+        self._ended(lane, answers)
 
-    def _hold(self, asked: set[str], answered: set[int]) -> None:
+    def _hold(self, tokens: set[int]) -> None:
         """What was asked and not answered waits for the end of its previous transaction."""
-        held = [
-            each for token, each in self._waiting.items() if token not in answered and each.transactional_id in asked
-        ]
-        for each in held:
-            each.request.hold()
-        if held:
-            self._wake.set()  # for the timer
-
-    def _deliver(self, answers: list[Answer]) -> None:
-        for answer in answers:
-            waiting = self._waiting.pop(answer.token, None)
+        for token in sorted(tokens):
+            waiting = self._waiting.get(token)
             if waiting is not None:
-                self._time_ms.observe((asyncio.get_running_loop().time() - waiting.begun_at) * 1000)
-                if answer.refused:
-                    self._metrics.add("verification_failures", len(answer.refused))
-                waiting.then(answer.refused)
+                waiting.request.hold()
+
+    def _ended(self, lane: int, answers: list[Answer]) -> None:
+        """A lane's request is over: tell who asked, then ask what came meanwhile."""
+        try:
+            self._deliver(deque(answers))
+        finally:
+            if self._gate.has_waiting(lane):
+                self._wake.set()  # for the timer, which has passed over a lane in flight
+                self._due(lane)
+
+    def _deliver(self, answers: deque[Answer]) -> None:
+        try:
+            while answers:
+                answer = answers.popleft()
+                waiting = self._waiting.pop(answer.token, None)
+                if waiting is not None:
+                    self._time_ms.observe((asyncio.get_running_loop().time() - waiting.begun_at) * 1000)
+                    if answer.refused:
+                        self._metrics.add("verification_failures", len(answer.refused))
+                    waiting.then(answer.refused)
+        finally:
+            if answers:  # an error of one goes its way; the others have done nothing
+                asyncio.get_running_loop().call_soon(self._deliver, answers)
+
+
+def _now_ms() -> int:
+    # The loop's clock, not the wall's: what waits must not wait longer where that is set back.
+    return int(asyncio.get_running_loop().time() * 1000)
+
+
+def _lane_here(transactional_id: str) -> int:
+    return coordinator_partition(transactional_id, LANE_COUNT)
 
 
 def _message(entries: tuple[TransactionToAsk, ...]) -> AddPartitionsToTxnRequest:

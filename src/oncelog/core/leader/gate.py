@@ -4,6 +4,9 @@ Partition leaders come here with what `AskCoordinator` named. Rules: one AddPart
 transactional id once per request. CONCURRENT_TRANSACTIONS is not passed on at once to clients of the new protocol: the
 previous transaction's markers are on their way, so the question is held and asked again, at the latest at the bound.
 
+What is asked while a request is in flight waits for its end: whoever gives an answer (`answered`) or fails it (`failed`)
+looks at `next_request` again, and at `next_timer`, which passes over a coordinator with a request in flight.
+
 Unlike Apache Kafka, which fails a queued question with NETWORK_EXCEPTION when its transactional id asks again, equal
 questions are asked as one; different identities of one transactional id wait their turn and the coordinator decides.
 """
@@ -49,13 +52,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TransactionToAsk:
-    """One entry of an AddPartitionsToTxn v4+ request."""
+    """One entry of an AddPartitionsToTxn v4+ request; `tokens` are those of the questions it asks for."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     verify_only: bool
     partitions: frozenset[TopicPartition]
+    tokens: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -86,6 +90,7 @@ class _Entry:
             mine.producer_epoch,
             not mine.client.supports_implicit_add,
             frozenset().union(*(question.partitions for question, _ in self.questions)),
+            tuple(question.token for question, _ in self.questions),
         )
 
 
@@ -94,6 +99,12 @@ class _Coordinator:
     waiting: list[_Entry] = field(default_factory=list)
     in_flight: list[_Entry] = field(default_factory=list)
     woken: set[str] = field(default_factory=set)  # completed while their question was in flight
+    gone: set[int] = field(default_factory=set)  # dropped while they were in flight
+
+    def end_request(self) -> list[_Entry]:
+        """Nothing is in flight any more: what was."""
+        entries, self.in_flight = self.in_flight, []
+        return entries
 
 
 class Gate:
@@ -134,14 +145,14 @@ class Gate:
     ) -> list[Answer]:
         """The node's answer, by transactional id and partition. What is not in it counts as UNKNOWN_SERVER_ERROR."""
         coordinator = self._coordinators[node_id]
-        entries, coordinator.in_flight = coordinator.in_flight, []
         woken, coordinator.woken = coordinator.woken, set()
+        gone, coordinator.gone = coordinator.gone, set()
         answers: list[Answer] = []
-        for entry in entries:
+        for entry in coordinator.end_request():
             codes = results.get(entry.first.transactional_id, {})
             backoff_ms = 0 if entry.first.transactional_id in woken else self.config.retry_backoff_ms
             for question, asked_ms in entry.questions:
-                if self._may_hold(question, codes, asked_ms, now_ms):
+                if question.token not in gone and self._may_hold(question, codes, asked_ms, now_ms):
                     due_ms = min(now_ms + backoff_ms, asked_ms + self.config.retry_backoff_ms_max)
                     self._queue(coordinator, question, asked_ms, due_ms=due_ms)
                 else:
@@ -151,8 +162,9 @@ class Gate:
     def failed(self, node_id: int, error_code: ErrorCode) -> list[Answer]:
         """No answer, or an error for the whole request: NETWORK_EXCEPTION for a lost connection or a timeout."""
         coordinator = self._coordinators[node_id]
-        entries, coordinator.in_flight = coordinator.in_flight, []
         coordinator.woken.clear()
+        coordinator.gone.clear()
+        entries = coordinator.end_request()
         return [refused(question, error_code) for entry in entries for question, _ in entry.questions]
 
     def wake(self, transactional_id: str, node_id: int | None = None) -> list[int]:
@@ -173,9 +185,11 @@ class Gate:
         return nodes
 
     def drop(self, tokens: Iterable[int]) -> None:
-        """A closed connection takes its waiting questions along; what is in flight is answered to nobody."""
+        """A closed connection takes its waiting questions along; what is in flight is answered to nobody, held never."""
         gone = set(tokens)
         for coordinator in self._coordinators.values():
+            in_flight = {question.token for entry in coordinator.in_flight for question, _ in entry.questions}
+            coordinator.gone |= gone & in_flight
             for entry in coordinator.waiting:
                 entry.questions = [asked for asked in entry.questions if asked[0].token not in gone]
             coordinator.waiting = [entry for entry in coordinator.waiting if entry.questions]
@@ -191,6 +205,11 @@ class Gate:
             ),
             default=None,
         )
+
+    def has_waiting(self, node_id: int) -> bool:
+        """Whether a question waits for that node's next request, now or later."""
+        coordinator = self._coordinators.get(node_id)
+        return coordinator is not None and bool(coordinator.waiting)
 
     def nodes_due(self, now_ms: int) -> list[int]:
         """The nodes for which `next_request` has something."""
