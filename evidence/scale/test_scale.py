@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from evidence.scale.figures import (
     Figure,
     measure_connections,
@@ -11,6 +13,8 @@ from evidence.scale.figures import (
     measure_partitions,
     measure_transactional_ids,
 )
+from evidence.scale.pairs import Measured, measure, names_of_one_lane
+from oncelog.core.transactions.coordinator import coordinator_partition
 
 
 def measured(work) -> dict[str, float]:
@@ -38,3 +42,23 @@ def test_open_transactions(tmp_path):
 def test_a_figure_knows_its_bound():
     assert str(Figure("a", 3, "s", 2)) == "a: 3 s (at most 2)  TOO MUCH"
     assert Figure("a", 2, "s", 2).is_good
+
+
+@pytest.mark.parametrize("lane_count", [1, 64])
+def test_pairs_of_one_lane_are_answered(tmp_path, lane_count):
+    measured = asyncio.run(asyncio.wait_for(measure(tmp_path, 8, lane_count), 800))
+    assert measured.unanswered == 0
+    assert (len(measured.paired_s), len(measured.single_s)) == (16, 8)
+
+
+def test_pairs_share_their_lane():
+    names = names_of_one_lane(50, 64)
+    lanes = [coordinator_partition(name, 64) for name in names]
+    assert lanes[::2] == lanes[1::2]
+    assert len(set(names)) == 100
+
+
+def test_a_missing_or_slow_answer_is_a_failure():
+    assert Measured([0.03, 0.01], [0.01, 0.02]).is_good
+    assert not Measured([0.03, 0.01], [0.01, 0.02], unanswered=1).is_good
+    assert Measured([0.07], [0.02], unanswered=0).summary(1, 64).endswith("FAILED")
