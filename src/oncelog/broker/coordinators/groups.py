@@ -58,12 +58,13 @@ class SteadyClock:
 
 
 class GroupShell:
-    """One coordinator with its shell and its timer."""
+    """One coordinator with its shell and its timer; `replied` answers a request that waits."""
 
-    def __init__(self, machine: GroupCoordinator, clock: SteadyClock) -> None:
+    def __init__(self, machine: GroupCoordinator, clock: SteadyClock, replied: Callable[[int, Any], None]) -> None:
         self.machine = machine
         self.shell: CoordinatorShell
         self._clock = clock
+        self._replied = replied
         self._timer: asyncio.TimerHandle | None = None
 
     def now_ms(self) -> int:
@@ -82,7 +83,7 @@ class GroupShell:
         """Set the timer to what the machine wants next."""
         self.disarm()
         due_ms = self.machine.next_timer()
-        if due_ms is not None:
+        if due_ms is not None and not self.shell.partition.is_offline:
             delay_s = max(due_ms - self._clock.now_ms(), 0) / 1000
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
 
@@ -91,6 +92,22 @@ class GroupShell:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether a timer is set."""
+        return self._timer is not None
+
+    def partition_changed(self, partition: LocalPartition) -> None:
+        """Where it went offline nothing is decided any more, so nobody may wait for a decision."""
+        if partition.is_offline:
+            self.resign()
+
+    def resign(self) -> None:
+        """No timer any more, and everybody who waits is sent away."""
+        self.disarm()
+        for token, reply in self.machine.resigned().replies:
+            self._replied(token, reply)
 
     def _ring(self) -> None:
         self._timer = None
@@ -209,7 +226,7 @@ class Groups:
                     machine.apply(record)
         if self._steady is None:
             self._steady = SteadyClock(self._clock)
-        holder = GroupShell(machine, self._steady)
+        holder = GroupShell(machine, self._steady, self._replied)
         machine.loaded(holder.now_ms())
         holder.shell = CoordinatorShell(
             partition,
@@ -219,6 +236,7 @@ class Groups:
             replied=self._replied,
             performed=holder.arm,
         )
+        partition.watch(holder)
         holder.arm()
         return holder
 
@@ -236,9 +254,7 @@ class Groups:
     def close(self) -> None:
         """Stop all timers, and send away everybody who waits."""
         for holder in self.loaded():
-            holder.disarm()
-            for token, reply in holder.machine.resigned().replies:
-                self._replied(token, reply)
+            holder.resign()
 
     # requests
 
