@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Cut what came into frames and begin what may begin."""
-        if self._transport is None:
+        if self._transport is None or self.is_draining:
             return
         now = self._loop.time()
         self.last_active = now
@@ -248,6 +248,9 @@ class Connection(asyncio.Protocol):
         """Begin nothing more; close once what is in flight has been answered."""
         self.is_draining = True
         self._forget_frames()
+        self._close_if_answered()
+
+    def _close_if_answered(self) -> None:
         waiting = [slot for slot in self._slots if not slot.is_done]
         if all(slot.header.api_key in PARKED_APIS for slot in waiting):
             self.close()
@@ -425,8 +428,8 @@ class Connection(asyncio.Protocol):
                 version = 0 if self._is_refused_api_versions(header) else header.api_version
                 parts += encode_response(header.api_key, version, header.correlation_id, slot.reply)
         self._write(parts)
-        if self.is_draining and not self._slots:
-            self.close()
+        if self.is_draining:
+            self._close_if_answered()
 
     def _is_refused_api_versions(self, header: RequestHeader) -> bool:
         return header.api_key == ApiKey.API_VERSIONS and not self._server.serves(header.api_key, header.api_version)

@@ -1,0 +1,76 @@
+"""An orderly stop: what runs is answered, what only waits ends with it, and nothing new is begun."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+import pytest
+from evidence.world.broker import Client, ConnectionClosed, fetch_request, keys, run, until
+
+import oncelog.broker.broker as broker_module
+from oncelog.broker.broker import Broker
+from oncelog.errors import ErrorCode
+from oncelog.host.host import real_host
+
+E = ErrorCode
+FOR_LONG_MS = 1_000_000  # far beyond what a stop waits
+
+
+class HeldSyncer:
+    """A syncer whose syncs wait for `go` once `is_held`."""
+
+    def __init__(self, syncer):
+        self._syncer = syncer
+        self.is_held = False
+        self.waiting = 0
+        self.go = asyncio.Event()
+
+    async def sync(self, files):
+        if self.is_held:
+            self.waiting += 1
+            await self.go.wait()
+        await self._syncer.sync(files)
+
+    def close(self):
+        self._syncer.close()
+
+
+@pytest.mark.parametrize("comes_late", [False, True], ids=["parked before the stop", "sent during the stop"])
+def test_a_fetch_behind_a_produce_that_runs_does_not_hold_up_the_stop(tmp_path, monkeypatch, comes_late):
+    """The stop's own bound is out of the way: it must end by itself."""
+    monkeypatch.setattr(broker_module, "DRAIN_TIMEOUT_S", FOR_LONG_MS)
+
+    async def work():
+        host = real_host()
+        syncer = HeldSyncer(host.syncer)
+        broker = Broker(str(tmp_path), keys({}), dataclasses.replace(host, syncer=syncer))
+        await broker.start()
+        client = await Client.connect(broker)
+        await client.create("t")
+        syncer.is_held = True
+        client.send(client.produce_request("t", "last"), 12)
+        await until(lambda: syncer.waiting == 1)
+        waits = fetch_request("t", 1, committed=False, wait_ms=FOR_LONG_MS)
+        if not comes_late:
+            client.send(waits, 12)
+            await until(lambda: len(broker.server.tasks) == 1)
+        stopping = asyncio.ensure_future(broker.stop())
+        (connection,) = broker.server._connections
+        await until(lambda: connection.is_draining)
+        if comes_late:
+            received, heard = connection.data_received, asyncio.Event()
+            connection.data_received = lambda data: (received(data), heard.set())
+            client.send(waits, 12)
+            await heard.wait()
+            assert len(broker.server.tasks) == 0, "nothing is begun any more"
+        syncer.is_held = False
+        syncer.go.set()
+        _, reply = await client.receive()
+        assert reply.responses[0].partition_responses[0].error_code == E.NONE
+        with pytest.raises(ConnectionClosed):
+            await client.frame()
+        await stopping
+        syncer.close()
+
+    run(work())
