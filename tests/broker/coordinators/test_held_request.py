@@ -1,10 +1,13 @@
 """A refusal that is over as soon as a transition is: decided anew, answered at the latest at the deadline."""
 
+from evidence.world.broker import broker_and_client
+from evidence.world.broker import run as world_run
 from evidence.world.loop import run_simulated
 
 from oncelog.broker.coordinators.held_request import HeldRequest
 from oncelog.core.decision import Decision
 from oncelog.errors import ErrorCode
+from tests.broker.coordinators.test_transactions import stop_markers
 
 E = ErrorCode
 REFUSAL = Decision(reply="concurrent", held_until_complete="id")
@@ -41,8 +44,13 @@ class World:
     def when_not_busy(self, then):
         self.waiting.append(then)
 
+    def no_longer(self, then):
+        if then in self.waiting:
+            self.waiting.remove(then)
+
     def free(self):
-        self.waiting.pop()()
+        if self.waiting:
+            self.waiting.pop()()
 
     def given(self, reply):
         self.replies.append((reply, round(self.loop.time(), 3)))
@@ -81,6 +89,7 @@ def test_at_the_deadline_the_refusal_is_the_reply_and_nothing_follows():
     world = run(work)
     assert world.replies == [("concurrent", 0.1)]
     assert world.performed == ["concurrent"]
+    assert world.waiting == [], "nothing is kept for it: the transition may take for ever"
 
 
 def test_a_failed_coordinator_is_told_at_once():
@@ -107,3 +116,22 @@ def test_a_client_that_went_away_decides_nothing_more():
 
     world = run(work)
     assert (world.replies, world.performed, world.decisions) == ([], ["concurrent"], [ANSWER])
+    assert world.waiting == []
+
+
+def test_who_asks_again_and_again_while_markers_cannot_be_written_leaves_nothing_behind(tmp_path):
+    """A producer that retries for as long as a partition is offline must not fill the coordinator's memory."""
+
+    async def work():
+        config = {"add_partitions_to_txn_retry_backoff_max_ms": 5}
+        async with broker_and_client(tmp_path, **config) as (broker, client):
+            await client.create("t")
+            first = await client.init("x")
+            assert await client.add("x", first, "t") is E.NONE
+            stop_markers(broker)
+            assert (await client.end("x", first, commit=True, version=3)).error_code == E.NONE
+            for _ in range(5):
+                assert await client.add("x", first, "t") is E.CONCURRENT_TRANSACTIONS
+            assert [holder.waiting_count for holder in broker.transactions.loaded()] == [0]
+
+    world_run(work())

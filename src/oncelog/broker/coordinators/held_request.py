@@ -31,6 +31,10 @@ class Coordinator(Protocol):
         """Call `then` in a later step, once no transition of the id is under way."""
         ...
 
+    def no_longer(self, then: Callable[[], None]) -> None:
+        """Forget who waits by `when_not_busy`."""
+        ...
+
 
 class HeldRequest:
     """`later` gets the reply. `decision` is the refusal that began it, performed at once."""
@@ -96,3 +100,4 @@ class HeldRequest:
     def _end(self) -> None:
         self._is_over = True
         self._timer.cancel()
+        self._coordinator.no_longer(self._again)

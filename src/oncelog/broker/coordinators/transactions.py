@@ -60,7 +60,7 @@ class TransactionShell:
     def __init__(self, machine: TransactionCoordinator) -> None:
         self.machine = machine
         self.shell: CoordinatorShell
-        self._waiting: dict[str, list[Callable[[], None]]] = {}
+        self._waiting: dict[str, dict[Callable[[], None], None]] = {}  # woken in the order they came
 
     def appended(self, records: Iterable[Any]) -> None:
         """Pass on to the machine."""
@@ -86,9 +86,21 @@ class TransactionShell:
     def when_not_busy(self, transactional_id: str, then: Callable[[], None]) -> None:
         """Call `then` in a step of its own once no transition of the id is under way."""
         if self.machine.is_busy(transactional_id):
-            self._waiting.setdefault(transactional_id, []).append(then)
+            self._waiting.setdefault(transactional_id, {})[then] = None
         else:
             asyncio.get_running_loop().call_soon(then)
+
+    def no_longer(self, transactional_id: str, then: Callable[[], None]) -> None:
+        """Who asked by `when_not_busy` waits no more: a transition may take as long as a partition is offline."""
+        waiting = self._waiting.get(transactional_id, {})
+        waiting.pop(then, None)
+        if not waiting:
+            self._waiting.pop(transactional_id, None)
+
+    @property
+    def waiting_count(self) -> int:
+        """How many wait for the end of a transition."""
+        return sum(map(len, self._waiting.values()))
 
 
 class _CoordinatorOfOne:
@@ -110,6 +122,10 @@ class _CoordinatorOfOne:
     def when_not_busy(self, then: Callable[[], None]) -> None:
         """Wait for the end of a transition."""
         self._holder.when_not_busy(self._transactional_id, then)
+
+    def no_longer(self, then: Callable[[], None]) -> None:
+        """Wait no more."""
+        self._holder.no_longer(self._transactional_id, then)
 
 
 class Transactions:
