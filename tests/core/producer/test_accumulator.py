@@ -62,9 +62,9 @@ def test_nothing_lingers_while_somebody_waits(hurry):
     if hurry == "flush":
         buffer.begin_flush()
     else:
-        buffer.is_starved = True
+        buffer.starved_count = 1
     assert len(ready(buffer, 0)) == 1
-    buffer.end_flush() if hurry == "flush" else setattr(buffer, "is_starved", False)
+    buffer.end_flush() if hurry == "flush" else setattr(buffer, "starved_count", 0)
     assert ready(buffer, 0) == []
 
 

@@ -67,6 +67,7 @@ class Cluster:
         self._refreshed: frozenset[str] | None = frozenset()  # the topics asked for then; None: all
         self._wanted: set[str] = set()
         self._wanted_soon: set[str] = set()
+        self._is_wanted_soon = False  # also of no particular topics
         self._wants_all = False
         self._tracked: set[str] = set()
         self._may_create: set[str] = set()
@@ -132,7 +133,17 @@ class Cluster:
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed)):
             task = self.tasks.start(self._connect(node), name=f"oncelog-connect-{node.node_id}")
             self._connections[key] = task
-        return await asyncio.shield(task)
+        return await self._shared(task)
+
+    async def _shared(self, task: asyncio.Task[T]) -> T:
+        """The result of a task that others wait for too; where the client is closed meanwhile, that is what is told."""
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            own = asyncio.current_task()
+            if task.cancelled() and (own is None or not own.cancelling()):
+                raise IllegalState("this client was closed") from None
+            raise
 
     def open_connection(self, node: Node, when_open: Callable[[], None], lane: str = "") -> Connection | None:
         """The connection, if it is open now and not throttled; else `when_open` is called when to ask again."""
@@ -296,7 +307,7 @@ class Cluster:
             self._wanted.update(topics)
         if self._refresh_task is None or self._refresh_task.done():
             self._refresh_task = self.tasks.start(self._refresh(), name="oncelog-refresh")
-        await asyncio.shield(self._refresh_task)
+        await self._shared(self._refresh_task)
 
     async def _refresh(self) -> None:
         await asyncio.sleep(0)  # let everybody who wants something now be part of it
@@ -326,16 +337,22 @@ class Cluster:
     def refresh_soon(self, topics: Iterable[str] = ()) -> None:
         """Metadata turned out to be old; do not wait for the new. The same is asked for at most once per back-off."""
         self._wanted_soon.update(topics)
+        self._is_wanted_soon = True
         if self._soon_task is None or self._soon_task.done():
             self._soon_task = self.tasks.start(self._refresh_soon(), name="oncelog-refresh-soon")
 
     async def _refresh_soon(self) -> None:
-        left_ms = self._refreshed_ms + self.config.retry_backoff_ms - self.now_ms()
-        is_known = self._refreshed is None or self._wanted_soon <= self._refreshed
-        if left_ms > 0 and is_known:
-            await asyncio.sleep(left_ms / 1000)
-        wanted, self._wanted_soon = self._wanted_soon, set()
-        await self.refresh(wanted)
+        while self._is_wanted_soon:  # again for what came while a request was on its way: nobody else would ask for it
+            left_ms = self._refreshed_ms + self.config.retry_backoff_ms - self.now_ms()
+            is_known = self._refreshed is None or self._wanted_soon <= self._refreshed
+            if left_ms > 0 and is_known:
+                await asyncio.sleep(left_ms / 1000)
+            wanted, self._wanted_soon = self._wanted_soon, set()
+            self._is_wanted_soon = False
+            try:
+                await self.refresh(wanted)
+            except KafkaError as error:
+                log.debug("metadata could not be refreshed: %s", error)  # who still needs it asks again
 
     async def topic(self, name: str, *, timeout_ms: int, may_create: bool = False) -> TopicView:
         """A topic's metadata, waiting until it has a leader somewhere. Raises what the broker says, or RequestTimedOut."""

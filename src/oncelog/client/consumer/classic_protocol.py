@@ -134,11 +134,13 @@ class GroupMembership:
     async def joined(self, timeout_s: float) -> Joined | None:
         """The finished join, if it ends within the time; adopt it. None, too, where it ends with this member `lost`. Raises
         what cannot be retried."""
-        assert self._join is not None
-        await asyncio.wait([self._join], timeout=max(timeout_s, 0))
-        if not self._join.done():
+        join = self._join
+        assert join is not None
+        await asyncio.wait([join], timeout=max(timeout_s, 0))
+        if not join.done() or self._join is not join:  # this member may have left meanwhile
             return None
-        join, self._join = self._join, None
+        self._join = None
+        self.polled()  # who waits for a join is in `poll`
         try:
             self.adopted = join.result()
         except (UnknownMemberId, IllegalGeneration):
@@ -295,6 +297,7 @@ class GroupMembership:
         message = self.depart("no poll within max_poll_interval_ms")
         # Until the application polls it commits as who it was: without a generation nothing would fence it (KIP-447).
         self.adopted, self.lost = adopted, True
+        self._wake()
         await self.leave(message)
 
     async def _heartbeat(self) -> None:

@@ -242,14 +242,15 @@ class Consumer(GroupPart, LogBounds):
         if not (self._topics or self._pattern or self._assigned_by_hand):
             raise IllegalState("there is nothing to read: name topics, subscribe or assign")
         ends = asyncio.get_running_loop().time() + timeout_ms / 1000
-        self._polled()
         while True:
+            self._polled()  # also while it waits here: the application is there
             self._fetcher.arrived.clear()
             if self._failure is not None:
                 raise self._failure
             await self._prepare(ends)
             self._fetcher.raise_error()
             taken, moved = take()
+            self._polled()
             if taken or moved:
                 return taken
             left = ends - asyncio.get_running_loop().time()
@@ -260,12 +261,15 @@ class Consumer(GroupPart, LogBounds):
                     await self._fetcher.arrived.wait()
 
     def _next_chore_s(self) -> float:
-        """When a waiting poll has something to do besides waiting: topics to look for, offsets to commit."""
+        """When a waiting poll has something to do besides waiting: topics to look for, offsets to commit, to say that the
+        application is there."""
         now_ms, chores_ms = self._cluster.now_ms(), [float(self._config.metadata_max_age_ms)]
         if any(self._count_of(name) is None for name in self._topics):
             chores_ms.append(self._next_look_ms - now_ms)
-        if self._config.enable_auto_commit and self._config.group_id is not None:
-            chores_ms.append(self._next_auto_commit_ms - now_ms)
+        if self._config.group_id is not None:
+            chores_ms.append(self._config.max_poll_interval_ms / 2)
+            if self._config.enable_auto_commit:
+                chores_ms.append(self._next_auto_commit_ms - now_ms)
         return max(min(chores_ms), 10) / 1000
 
     def _check_running(self) -> None:

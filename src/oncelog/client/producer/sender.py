@@ -76,12 +76,16 @@ class Sender:
 
     async def room_for(self, size_bytes: int) -> None:
         """Wait until the buffer has room (back pressure)."""
-        while not self._accumulator.has_room(size_bytes):
-            self._room.clear()
-            self._accumulator.is_starved = True
-            self.wake()
-            await self._room.wait()
-        self._accumulator.is_starved = False
+        if self._accumulator.has_room(size_bytes):
+            return
+        self._accumulator.starved_count += 1
+        try:
+            while not self._accumulator.has_room(size_bytes):
+                self._room.clear()
+                self.wake()
+                await self._room.wait()
+        finally:
+            self._accumulator.starved_count -= 1
 
     def purge(self, *, in_queue: bool, in_flight: bool) -> int:
         """Give up what waits, what is on its way, or both; how many records that were.

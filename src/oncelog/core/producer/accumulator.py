@@ -34,7 +34,7 @@ class RecordAccumulator:
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self._incomplete: dict[ProducerBatch, None] = {}  # in the order of their beginning
         self._flushing_count = 0
-        self.is_starved = False  # somebody waits for room: nothing lingers
+        self.starved_count = 0  # who waits for room: nothing lingers meanwhile
         self.used_bytes = 0
 
     # -- filling
@@ -105,7 +105,7 @@ class RecordAccumulator:
     def _ready_at(self, queue: deque[ProducerBatch], batch: ProducerBatch) -> float:
         if batch.attempt_count or batch.not_before_ms:
             return batch.not_before_ms
-        if batch.is_closed or len(queue) > 1 or self._flushing_count or self.is_starved:
+        if batch.is_closed or len(queue) > 1 or self._flushing_count or self.starved_count:
             return batch.created_ms
         return batch.created_ms + self._config.linger_ms
 
