@@ -21,7 +21,7 @@ from evidence.crash.broker_process import BrokerProcess
 from evidence.scale.clients import connect, create_topic, init_all, produce_code, produce_request
 from evidence.scale.figures import serving
 from evidence.world.broker import Client
-from oncelog.core.transactions.coordinator import coordinator_partition
+from oncelog.core.placement import coordinator_partition
 from oncelog.errors import ErrorCode
 
 FOLDER = pathlib.Path("build/scale-pairs")

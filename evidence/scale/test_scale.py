@@ -14,7 +14,7 @@ from evidence.scale.figures import (
     measure_transactional_ids,
 )
 from evidence.scale.pairs import Measured, measure, names_of_one_lane
-from oncelog.core.transactions.coordinator import coordinator_partition
+from oncelog.core.placement import coordinator_partition
 
 
 def measured(work) -> dict[str, float]:

@@ -23,7 +23,7 @@ from oncelog.core.leader.gate import GateConfig
 from oncelog.core.leader.gate_errors import ClientVersion, GuardedApi
 from oncelog.core.leader.guards import Guard
 from oncelog.core.leader.verdict import AskCoordinator, Refuse
-from oncelog.core.transactions.coordinator import coordinator_partition
+from oncelog.core.placement import coordinator_partition
 from oncelog.errors import ErrorCode
 from oncelog.host.host import real_host
 from oncelog.host.tasks import Tasks
