@@ -93,7 +93,7 @@ def test_an_answer_waits_for_what_it_rests_on(tmp_path):
             await client.create("t", 1)
             await beat(client, "a", 0)
             holder = await broker.groups.coordinator_of("g")
-            partition = holder.shell.partition
+            partition = holder.partition
             committed, held_back = partition.committed, []
             partition.committed = held_back.append  # type: ignore[method-assign]
             other = await Client.connect(broker)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from evidence.world.broker import Client, broker_and_client, run, until
+import dataclasses
 
+from evidence.world.broker import Client, broker_and_client, keys, run, until
+
+from oncelog.broker.broker import Broker
 from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC
 from oncelog.errors import ErrorCode
+from oncelog.host.host import real_host
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest
 from oncelog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from oncelog.wire.messages.sync_group import SyncGroupRequest
+from tests.broker.network.test_drain import HeldSyncer
 
 E = ErrorCode
 ONE_PARTITION = {"offsets_topic_num_partitions": 1, "group_initial_rebalance_delay_ms": 0}
@@ -91,11 +97,42 @@ def test_no_timer_rings_any_more(tmp_path):
                 topic_partitions=[],
             )
             assert (await client.call(request, 1)).error_code == E.NONE
-            holder = next(broker.groups.loaded())
-            assert holder.is_armed
+            timer = next(iter(broker.groups.timers.values()))
+            assert timer.is_armed
             take_offline(broker)
-            assert not holder.is_armed
-            holder.arm()
-            assert not holder.is_armed
+            assert not timer.is_armed
+            timer.arm()
+            assert not timer.is_armed
+
+    run(work())
+
+
+def test_a_heartbeat_that_waits_for_what_it_rests_on_is_refused(tmp_path):
+    async def work():
+        host = real_host()
+        syncer = HeldSyncer(host.syncer)
+        config = keys({**ONE_PARTITION, "group_consumer_assignment_interval_ms": 0})
+        async with Broker(str(tmp_path), config, dataclasses.replace(host, syncer=syncer)) as broker:
+            client = await Client.connect(broker)
+            await client.create("t")
+            await client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+            syncer.is_held = True
+            request = ConsumerGroupHeartbeatRequest(
+                group_id="g",
+                member_id="m",
+                member_epoch=0,
+                rebalance_timeout_ms=5000,
+                subscribed_topic_names=["t"],
+                topic_partitions=[],
+            )
+            client.send(request, 1)
+            await until(lambda: syncer.waiting == 1)
+            take_offline(broker)
+            _, reply = await client.receive()
+            assert reply.error_code == E.NOT_COORDINATOR
+            syncer.is_held = False
+            syncer.go.set()
+            client.close()
+        syncer.close()
 
     run(work())

@@ -4,6 +4,7 @@ from evidence.world.broker import broker_and_client
 from evidence.world.broker import run as world_run
 from evidence.world.loop import run_simulated
 
+from oncelog.broker.coordinators.coordinator import Waiters
 from oncelog.broker.coordinators.held_request import HeldRequest
 from oncelog.core.decision import Decision
 from oncelog.errors import ErrorCode
@@ -19,12 +20,15 @@ class World:
 
     def __init__(self, loop, decisions=(), code=E.NONE):
         self.loop, self.decisions, self.code = loop, list(decisions), code
-        self.held_count, self.performed, self.waiting, self.replies = 0, [], [], []
+        self.held_count, self.performed, self.waiters, self.replies = 0, [], Waiters(), []
+        self.machine = self
         self.held = HeldRequest(
             self,
             self,
+            "id",
+            self.decide,
             REFUSAL,
-            only_waits=lambda decision: decision.held_until_complete is not None,
+            may_succeed_later=lambda decision: decision.held_until_complete is not None,
             refused=lambda code: code.name,
             deadline=loop.time() + 0.1,
         )
@@ -41,16 +45,11 @@ class World:
         self.performed.append(decision.reply)
         ended(self.code)
 
-    def when_not_busy(self, then):
-        self.waiting.append(then)
-
-    def no_longer(self, then):
-        if then in self.waiting:
-            self.waiting.remove(then)
+    def is_busy(self, transactional_id):
+        return True
 
     def free(self):
-        if self.waiting:
-            self.waiting.pop()()
+        self.waiters.wake("id")
 
     def given(self, reply):
         self.replies.append((reply, round(self.loop.time(), 3)))
@@ -89,13 +88,13 @@ def test_at_the_deadline_the_refusal_is_the_reply_and_nothing_follows():
     world = run(work)
     assert world.replies == [("concurrent", 0.1)]
     assert world.performed == ["concurrent"]
-    assert world.waiting == [], "nothing is kept for it: the transition may take for ever"
+    assert len(world.waiters) == 0, "nothing is kept for it: the transition may take for ever"
 
 
 def test_a_failed_coordinator_is_told_at_once():
     world = run(lambda loop: World(loop, code=E.NOT_COORDINATOR))
     assert world.held.later.reply == "NOT_COORDINATOR"
-    assert world.waiting == []
+    assert len(world.waiters) == 0
 
 
 def test_without_producer_ids_the_refusal_is_the_reply():
@@ -116,7 +115,7 @@ def test_a_client_that_went_away_decides_nothing_more():
 
     world = run(work)
     assert (world.replies, world.performed, world.decisions) == ([], ["concurrent"], [ANSWER])
-    assert world.waiting == []
+    assert len(world.waiters) == 0
 
 
 def test_who_asks_again_and_again_while_markers_cannot_be_written_leaves_nothing_behind(tmp_path):
@@ -132,6 +131,6 @@ def test_who_asks_again_and_again_while_markers_cannot_be_written_leaves_nothing
             assert (await client.end("x", first, commit=True, version=3)).error_code == E.NONE
             for _ in range(5):
                 assert await client.add("x", first, "t") is E.CONCURRENT_TRANSACTIONS
-            assert [holder.waiting_count for holder in broker.transactions.loaded()] == [0]
+            assert [len(coordinator.waiters) for coordinator in broker.transactions.loaded()] == [0]
 
     world_run(work())

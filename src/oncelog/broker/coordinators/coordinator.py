@@ -1,4 +1,6 @@
-"""Performs a coordinator's Decisions on its partition: the only place that does, for transactions and groups alike.
+"""A coordinator: a pure machine, the partition that remembers for it, and who waits for either.
+
+The only place that performs Decisions, for transactions and groups alike.
 
 Append the records and tell the machine in the same step; wait for the commit; apply each record; then replies, then
 markers. All of it happens in callbacks of the commit, so a request whose client went away is still completed.
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.core.decision import Decision, MarkersToWrite
@@ -48,22 +50,53 @@ class Machine(Protocol):
         ...
 
 
-class CoordinatorShell:
-    """One coordinator: a machine and the partition that remembers for it.
+M = TypeVar("M", bound=Machine)
 
-    `replied(token, reply)` answers a request that waits (None: it failed); `performed()` is called after each decision.
+
+class Waiters:
+    """Who waits for the end of a transition of a key; each is called in a step of its own, in the order they came."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, dict[Callable[[], None], None]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def add(self, key: str, then: Callable[[], None]) -> None:
+        """Call `then` once when the key is woken."""
+        self._waiting.setdefault(key, {})[then] = None
+
+    def discard(self, key: str, then: Callable[[], None]) -> None:
+        """It waits no more: a transition may take as long as a partition is offline."""
+        waiting = self._waiting.get(key, {})
+        waiting.pop(then, None)
+        if not waiting:
+            self._waiting.pop(key, None)
+
+    def wake(self, key: str) -> None:
+        """The key's transition is over."""
+        for then in self._waiting.pop(key, ()):
+            asyncio.get_running_loop().call_soon(then)
+
+
+class Coordinator(Generic[M]):
+    """`machine` decides, `partition` remembers, `waiters` wait for the end of a transition.
+
+    `replied(token, reply)` answers a request that waits (None: it failed); `performed(decision)` is called after each
+    decision, also one that failed; `went_offline()` when nothing can be decided any more.
     """
 
     def __init__(
         self,
         partition: LocalPartition,
-        machine: Machine,
+        machine: M,
         clock: Clock,
         *,
         to_key_value: Callable[[Any], tuple[bytes, bytes | None]],
         markers: Callable[[MarkersToWrite], None] = _nothing,
         replied: Callable[[int, Any], None] = _nothing,
-        performed: Callable[[], None] = _nothing,
+        performed: Callable[[Decision], None] = _nothing,
+        went_offline: Callable[[], None] = _nothing,
     ) -> None:
         self.partition = partition
         self.machine = machine
@@ -72,6 +105,14 @@ class CoordinatorShell:
         self._markers = markers
         self._replied = replied
         self._performed = performed
+        self._went_offline = went_offline
+        self.waiters = Waiters()
+        partition.watch(self)
+
+    def partition_changed(self, partition: LocalPartition) -> None:
+        """Called by the partition: where it went offline nobody may wait for a decision."""
+        if partition.is_offline:
+            self._went_offline()
 
     def perform(
         self,
@@ -157,12 +198,12 @@ class CoordinatorShell:
             self._replied(token, reply)
         for markers in decision.markers:
             self._markers(markers)
-        self._performed()
+        self._performed(decision)
 
     def _fail(self, decision: Decision, ended: Ended, code: ErrorCode) -> None:
         self.machine.failed(decision.records)
-        # facts 4.2: a storage error of the coordinator's partition is NOT_COORDINATOR for its clients.
+        # To its clients a storage error of the coordinator's partition is NOT_COORDINATOR, as in Kafka's TransactionStateManager.
         ended(ErrorCode.NOT_COORDINATOR if code is ErrorCode.KAFKA_STORAGE_ERROR else code)
         for token, _ in decision.replies:
             self._replied(token, None)
-        self._performed()
+        self._performed(decision)

@@ -8,44 +8,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
-from oncelog.broker.coordinators.coordinator import Ended
+from oncelog.broker.coordinators.coordinator import Coordinator
 from oncelog.broker.requests.request import Later, Reply, Request
 from oncelog.core.decision import Decision
+from oncelog.core.transactions.coordinator import TransactionCoordinator
 from oncelog.errors import ErrorCode
 
 
-class Coordinator(Protocol):
-    """What is asked of the id's coordinator."""
-
-    def decide(self) -> Decision | None:
-        """A new decision on the request; None while it cannot be made (producer ids are missing)."""
-        ...
-
-    def begin(self, decision: Decision, ended: Ended) -> None:
-        """Perform a decision."""
-        ...
-
-    def when_not_busy(self, then: Callable[[], None]) -> None:
-        """Call `then` in a later step, once no transition of the id is under way."""
-        ...
-
-    def no_longer(self, then: Callable[[], None]) -> None:
-        """Forget who waits by `when_not_busy`."""
-        ...
-
-
 class HeldRequest:
-    """`later` gets the reply. `decision` is the refusal that began it, performed at once."""
+    """`later` gets the reply. `decision` is the refusal that began it, performed at once.
+
+    `decide` decides anew, or gives None while that cannot be done (producer ids are missing).
+    """
 
     def __init__(
         self,
         request: Request,
-        coordinator: Coordinator,
+        coordinator: Coordinator[TransactionCoordinator],
+        transactional_id: str,
+        decide: Callable[[], Decision | None],
         decision: Decision,
         *,
-        only_waits: Callable[[Decision], bool],
+        may_succeed_later: Callable[[Decision], bool],
         refused: Callable[[ErrorCode], Reply],
         deadline: float,
     ) -> None:
@@ -53,7 +38,9 @@ class HeldRequest:
         self.later.on_drop = self._end
         self._request = request
         self._coordinator = coordinator
-        self._only_waits = only_waits
+        self._transactional_id = transactional_id
+        self._decide = decide
+        self._may_succeed_later = may_succeed_later
         self._refused = refused
         self._loop = asyncio.get_running_loop()
         self._deadline = deadline
@@ -68,7 +55,7 @@ class HeldRequest:
         self._coordinator.begin(decision, self._performed)
 
     def _waits(self) -> bool:
-        return self._only_waits(self._decision) and self._loop.time() < self._deadline
+        return self._may_succeed_later(self._decision) and self._loop.time() < self._deadline
 
     def _performed(self, code: ErrorCode) -> None:
         if self._is_over:
@@ -76,21 +63,27 @@ class HeldRequest:
         if code is not ErrorCode.NONE:
             self._answer(self._refused(code))
         elif self._waits():
-            self._coordinator.when_not_busy(self._again)
+            self._wait()
         else:
             self._answer(self._decision.reply)
+
+    def _wait(self) -> None:
+        if self._coordinator.machine.is_busy(self._transactional_id):
+            self._coordinator.waiters.add(self._transactional_id, self._again)
+        else:
+            self._loop.call_soon(self._again)
 
     def _again(self) -> None:
         if self._is_over:
             return
-        decision = self._coordinator.decide()
+        decision = self._decide()
         if decision is None:
             self._answer(self._decision.reply)
         else:
             self._perform(decision)
 
     def _time_is_up(self) -> None:
-        if not self._is_over and self._only_waits(self._decision):
+        if not self._is_over and self._may_succeed_later(self._decision):
             self._answer(self._decision.reply)
 
     def _answer(self, reply: Reply) -> None:
@@ -100,4 +93,4 @@ class HeldRequest:
     def _end(self) -> None:
         self._is_over = True
         self._timer.cancel()
-        self._coordinator.no_longer(self._again)
+        self._coordinator.waiters.discard(self._transactional_id, self._again)

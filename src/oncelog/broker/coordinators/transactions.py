@@ -8,16 +8,14 @@ CONCURRENT_TRANSACTIONS").
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
 from oncelog.broker.config.config import BrokerConfig
-from oncelog.broker.coordinators.coordinator import CoordinatorFailed, CoordinatorShell
-from oncelog.broker.coordinators.coordinator_load import loading
+from oncelog.broker.coordinators.coordinator import Coordinator, CoordinatorFailed
+from oncelog.broker.coordinators.coordinator_table import CoordinatorTable
 from oncelog.broker.coordinators.held_request import HeldRequest
-from oncelog.broker.coordinators.load_times import LoadTimes
 from oncelog.broker.coordinators.marker_sender import MarkerSender
 from oncelog.broker.coordinators.producer_id_blocks import ProducerIdBlocks
 from oncelog.broker.metadata.topics import Topics
@@ -42,93 +40,19 @@ _log = logging.getLogger("oncelog.transactions")
 Decide = Callable[[TransactionCoordinator, int], Decision]
 
 
-def _only_waits(decision: Decision) -> bool:
-    """Whether the refusal is over as soon as a transition is: one under way, or the abort that this decision begins."""
+def _may_succeed_later(decision: Decision) -> bool:
+    """Whether the same request may succeed after the current transition: one under way, or the abort that this begins."""
     if decision.held_until_complete is not None:
         return True
     begins_abort = bool(decision.records) and isinstance(decision.reply, InitProducerIdResponse)
     return begins_abort and decision.reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def _unheard(_: object) -> None:
+def _ignore_failure(_: object) -> None:
     """Nobody waits: a failure took the coordinator's partition offline, and the restart completes anew."""
 
 
-class TransactionShell:
-    """One coordinator with its shell, and the requests that wait for one of its ids."""
-
-    def __init__(self, machine: TransactionCoordinator) -> None:
-        self.machine = machine
-        self.shell: CoordinatorShell
-        self._waiting: dict[str, dict[Callable[[], None], None]] = {}  # woken in the order they came
-
-    def appended(self, records: Iterable[Any]) -> None:
-        """Pass on to the machine."""
-        self.machine.appended(records)
-
-    def apply(self, record: Any) -> None:
-        """Pass on to the machine, then wake who waits for the id."""
-        self.machine.apply(record)
-        self._wake(record.transactional_id)
-
-    def failed(self, records: Iterable[Any]) -> None:
-        """Pass on to the machine, then wake who waits for the ids."""
-        records = tuple(records)
-        self.machine.failed(records)
-        for record in records:
-            self._wake(record.transactional_id)
-
-    def _wake(self, transactional_id: str) -> None:
-        if transactional_id in self._waiting and not self.machine.is_busy(transactional_id):
-            for then in self._waiting.pop(transactional_id):
-                asyncio.get_running_loop().call_soon(then)
-
-    def when_not_busy(self, transactional_id: str, then: Callable[[], None]) -> None:
-        """Call `then` in a step of its own once no transition of the id is under way."""
-        if self.machine.is_busy(transactional_id):
-            self._waiting.setdefault(transactional_id, {})[then] = None
-        else:
-            asyncio.get_running_loop().call_soon(then)
-
-    def no_longer(self, transactional_id: str, then: Callable[[], None]) -> None:
-        """Who asked by `when_not_busy` waits no more: a transition may take as long as a partition is offline."""
-        waiting = self._waiting.get(transactional_id, {})
-        waiting.pop(then, None)
-        if not waiting:
-            self._waiting.pop(transactional_id, None)
-
-    @property
-    def waiting_count(self) -> int:
-        """How many wait for the end of a transition."""
-        return sum(map(len, self._waiting.values()))
-
-
-class _CoordinatorOfOne:
-    """A coordinator, as a held request of one id sees it."""
-
-    def __init__(
-        self, transactions: Transactions, holder: TransactionShell, transactional_id: str, decide: Decide
-    ) -> None:
-        self._transactions = transactions
-        self._holder = holder
-        self._transactional_id = transactional_id
-        self._decide = decide
-        self.begin = holder.shell.begin
-
-    def decide(self) -> Decision | None:
-        """Decide anew."""
-        return self._transactions.decide_now(self._holder, self._decide)
-
-    def when_not_busy(self, then: Callable[[], None]) -> None:
-        """Wait for the end of a transition."""
-        self._holder.when_not_busy(self._transactional_id, then)
-
-    def no_longer(self, then: Callable[[], None]) -> None:
-        """Wait no more."""
-        self._holder.no_longer(self._transactional_id, then)
-
-
-class Transactions:
+class Transactions(CoordinatorTable[TransactionCoordinator]):
     """All transaction coordinators of this node."""
 
     def __init__(
@@ -142,18 +66,15 @@ class Transactions:
         marker_sender: MarkerSender,
         metrics: Metrics,
     ) -> None:
+        super().__init__(TRANSACTION_STATE_TOPIC, partitions, topics)
         self._metrics = metrics
         self._metadata = metadata
-        self._partitions = partitions
-        self._topics = topics
         self._blocks = blocks
         self._clock = clock
         self._config = config
         self.marker_sender = marker_sender
         marker_sender.written = self.markers_written
-        self._completed: Callable[[str], None] = _unheard
-        self._shells: dict[int, TransactionShell] = {}
-        self.load_times = LoadTimes()
+        self._completed: Callable[[str], None] = _ignore_failure
 
     def when_completed(self, completed: Callable[[str], None]) -> None:
         """Call `completed` with the transactional id of each transaction that is complete from now on."""
@@ -161,42 +82,19 @@ class Transactions:
 
     # coordinators
 
-    def loaded(self) -> Iterator[TransactionShell]:
-        """The coordinators in use, in the order of their partitions."""
-        return iter([shell for _, shell in sorted(self._shells.items())])
-
-    async def coordinator_of(self, transactional_id: str) -> TransactionShell:
-        """The coordinator of an id. Raises CoordinatorFailed."""
-        try:
-            topic = await self._topics.internal(TRANSACTION_STATE_TOPIC)
-        except StorageError as error:
-            raise CoordinatorFailed(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
-        return self.coordinator(coordinator_partition(transactional_id, topic.partition_count))
-
     async def admit(self, transactional_id: str) -> None:
         """Refuse an id that nobody knows yet where there are too many. Raises CoordinatorFailed."""
-        holder = await self.coordinator_of(transactional_id)
-        if holder.machine.get(transactional_id) is not None:
+        coordinator = await self.coordinator_of(transactional_id)
+        if coordinator.machine.get(transactional_id) is not None:
             return
-        if sum(len(each.machine) for each in self._shells.values()) >= self._config().oncelog_max_transactional_ids:
+        if (
+            sum(len(each.machine) for each in self._coordinators.values())
+            >= self._config().oncelog_max_transactional_ids
+        ):
             self._metrics.limit_hit("oncelog.max.transactional.ids")
             raise CoordinatorFailed(ErrorCode.POLICY_VIOLATION)
 
-    def coordinator(self, index: int) -> TransactionShell:
-        """The coordinator of a partition, loaded now if it is not yet. Raises CoordinatorFailed."""
-        shell = self._shells.get(index)
-        if shell is None:
-            with self.load_times.measured():
-                shell = self._shells[index] = self._load(index)
-        if shell.shell.partition.is_offline:
-            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
-        return shell
-
-    def _load(self, index: int) -> TransactionShell:
-        with loading(self._partitions, TopicPartition(TRANSACTION_STATE_TOPIC, index)) as partition:
-            return self._loaded_from(partition, index)
-
-    def _loaded_from(self, partition: LocalPartition, index: int) -> TransactionShell:
+    def _loaded_from(self, partition: LocalPartition, index: int) -> Coordinator[TransactionCoordinator]:
         config = self._config()
         machine = TransactionCoordinator(
             index,
@@ -217,28 +115,28 @@ class Transactions:
         )
         for record in newest_records(stored):
             machine.apply(record)
-        holder = TransactionShell(machine)
-        holder.shell = CoordinatorShell(
+        coordinator: Coordinator[TransactionCoordinator] = Coordinator(
             partition,
-            holder,
+            machine,
             self._clock,
             to_key_value=record_to_key_value,
             markers=self._send,
+            performed=lambda decision: self._wake(coordinator, decision),
         )
-        return holder
+        return coordinator
 
-    def load_all(self) -> None:
-        """Load every coordinator whose partition holds something."""
-        for partition in self._partitions:
-            if partition.name.topic == TRANSACTION_STATE_TOPIC and partition.log_end_offset > 0:
-                with contextlib.suppress(CoordinatorFailed):  # it is offline and has said why
-                    self.coordinator(partition.name.partition)
+    @staticmethod
+    def _wake(coordinator: Coordinator[TransactionCoordinator], decision: Decision) -> None:
+        """Whoever waits for the end of a transition looks again."""
+        for record in decision.records:
+            if not coordinator.machine.is_busy(record.transactional_id):
+                coordinator.waiters.wake(record.transactional_id)
 
     def resume(self) -> None:
         """Finish what a restart interrupted: send the markers of decided transactions (again)."""
-        for holder in self.loaded():
-            for decision in holder.machine.pending_completions(self._clock.now_ms()):
-                self._perform_completion(holder, decision)
+        for coordinator in self.loaded():
+            for decision in coordinator.machine.pending_completions(self._clock.now_ms()):
+                self._perform_completion(coordinator, decision)
 
     # requests
 
@@ -250,7 +148,7 @@ class Transactions:
         *,
         request: Request | None = None,
     ) -> Reply | Later | Coroutine[Any, Any, Reply]:
-        """Decide and perform: what a handler answers with, which keeps its turn. With `request` it may be held.
+        """Decide and perform; the connection's next request waits for the outcome. With `request` it may be held.
 
         `refused` makes the reply of an error.
         """
@@ -258,9 +156,9 @@ class Transactions:
             return self._begin_when_ready(transactional_id, decide, refused, request)
         return self._begin(transactional_id, decide, refused, request)
 
-    def decide_now(self, holder: TransactionShell, decide: Decide) -> Decision | None:
+    def decide_now(self, coordinator: Coordinator[TransactionCoordinator], decide: Decide) -> Decision | None:
         """A decision, unless producer ids have to be reserved first."""
-        return decide(holder.machine, self._clock.now_ms()) if self.is_ready else None
+        return decide(coordinator.machine, self._clock.now_ms()) if self.is_ready else None
 
     def vouches_for(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
@@ -269,10 +167,10 @@ class Transactions:
         if not self.is_ready:
             return False
         try:
-            holder = self.coordinator(self._index_of(transactional_id))
+            coordinator = self.coordinator(self._index_of(transactional_id))
         except CoordinatorFailed:
             return False
-        return holder.machine.vouches_for(transactional_id, identity, partitions)
+        return coordinator.machine.vouches_for(transactional_id, identity, partitions)
 
     @property
     def is_ready(self) -> bool:
@@ -300,23 +198,25 @@ class Transactions:
         self, transactional_id: str, decide: Decide, refused: Callable[[ErrorCode], Reply], request: Request | None
     ) -> Reply | Later:
         try:
-            holder = self.coordinator(self._index_of(transactional_id))
+            coordinator = self.coordinator(self._index_of(transactional_id))
         except CoordinatorFailed as failed:
             return refused(failed.error_code)
-        decision = decide(holder.machine, self._clock.now_ms())
-        if request is not None and _only_waits(decision):
+        decision = decide(coordinator.machine, self._clock.now_ms())
+        if request is not None and _may_succeed_later(decision):
             held = HeldRequest(
                 request,
-                _CoordinatorOfOne(self, holder, transactional_id, decide),
+                coordinator,
+                transactional_id,
+                lambda: self.decide_now(coordinator, decide),
                 decision,
-                only_waits=_only_waits,
+                may_succeed_later=_may_succeed_later,
                 refused=refused,
                 deadline=asyncio.get_running_loop().time()
                 + self._config().add_partitions_to_txn_retry_backoff_max_ms / 1000,
             )
             return held.later
         later = Later(keeps_turn=True)
-        holder.shell.begin(
+        coordinator.begin(
             decision, lambda code: later.give(decision.reply if code is ErrorCode.NONE else refused(code))
         )
         return later
@@ -335,20 +235,20 @@ class Transactions:
     def markers_written(self, markers: MarkersToWrite, results: Mapping[TopicPartition, MarkerResult]) -> None:
         """Leaders answered for these markers: complete the transaction, or send the rest again."""
         try:
-            holder = self._shells[self._index_of(markers.transactional_id)]
+            coordinator = self._coordinators[self._index_of(markers.transactional_id)]
         except KeyError:
             return
-        decision = holder.machine.markers_written(markers, results, self._clock.now_ms())
-        self._perform_completion(holder, decision)
+        decision = coordinator.machine.markers_written(markers, results, self._clock.now_ms())
+        self._perform_completion(coordinator, decision)
 
     def _index_of(self, transactional_id: str) -> int:
         return coordinator_partition(transactional_id, self._metadata.topics[TRANSACTION_STATE_TOPIC].partition_count)
 
-    def _perform_completion(self, holder: TransactionShell, decision: Decision) -> None:
+    def _perform_completion(self, coordinator: Coordinator[TransactionCoordinator], decision: Decision) -> None:
         # Complete needs no sync: all its markers are synced, and without it Prepare has them sent once more.
         again, records = decision.markers, decision.records
         if records:
-            holder.shell.begin(Decision(records=records), _unheard, waits=False)
+            coordinator.begin(Decision(records=records), _ignore_failure, waits=False)
             for record in records:
                 self._completed(record.transactional_id)
         if again:
@@ -366,20 +266,20 @@ class Transactions:
 
     def _sweep(self, decisions: Callable[[TransactionCoordinator, int], Iterator[Decision]], what: str) -> None:
         count = 0
-        for holder in self.loaded():
-            if holder.shell.partition.is_offline:
+        for coordinator in self.loaded():
+            if coordinator.partition.is_offline:
                 continue
-            for decision in decisions(holder.machine, self._clock.now_ms()):
-                holder.shell.perform(decision)
+            for decision in decisions(coordinator.machine, self._clock.now_ms()):
+                coordinator.perform(decision)
                 count += 1
         if count:
             _log.info("%s: %d", what, count)
 
     def two_phase_transactions(self) -> list[str]:
         """Open two-phase or kept transactions of all coordinators."""
-        return [name for holder in self.loaded() for name in holder.machine.two_phase_transactions()]
+        return [name for coordinator in self.loaded() for name in coordinator.machine.two_phase_transactions()]
 
     def longest_open_ms(self) -> int:
         """The age of the oldest open transaction."""
         now_ms = self._clock.now_ms()
-        return max((holder.machine.longest_open_ms(now_ms) for holder in self.loaded()), default=0)
+        return max((coordinator.machine.longest_open_ms(now_ms) for coordinator in self.loaded()), default=0)

@@ -11,6 +11,6 @@ def handle(node: Node, request: Request) -> ListGroupsResponse:
     """What passes the filters."""
     message: ListGroupsRequest = request.message
     response = ListGroupsResponse()
-    for holder in node.groups.loaded():
-        response.groups += holder.machine.list_groups(message).reply.groups
+    for coordinator in node.groups.loaded():
+        response.groups += coordinator.machine.list_groups(message).reply.groups
     return response

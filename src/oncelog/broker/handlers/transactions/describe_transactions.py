@@ -24,8 +24,8 @@ async def _handle(node: Node, message: DescribeTransactionsRequest) -> DescribeT
     response = DescribeTransactionsResponse()
     for transactional_id in message.transactional_ids:
         try:
-            holder = await node.transactions.coordinator_of(transactional_id)
-            response.transaction_states.append(holder.machine.describe_transaction(transactional_id))
+            coordinator = await node.transactions.coordinator_of(transactional_id)
+            response.transaction_states.append(coordinator.machine.describe_transaction(transactional_id))
         except CoordinatorFailed as failed:
             response.transaction_states.append(
                 TransactionState(transactional_id=transactional_id, error_code=failed.error_code)

@@ -17,8 +17,8 @@ def handle(node: Node, request: Request) -> ListTransactionsResponse:
     # What the filters alone say also holds where no coordinator is in use yet.
     nothing = TransactionTable(0, TransactionConfig(), node.producer_id_blocks.ids, lambda: 0)
     response = list_transactions_of(nothing, message, now_ms)
-    for holder in node.transactions.loaded():
-        share = holder.machine.list_transactions(message, now_ms)
+    for coordinator in node.transactions.loaded():
+        share = coordinator.machine.list_transactions(message, now_ms)
         if share.error_code != ErrorCode.NONE:
             return share
         response.transaction_states += share.transaction_states

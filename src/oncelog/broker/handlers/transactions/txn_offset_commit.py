@@ -73,12 +73,12 @@ async def _commit(node: Node, request: Request, message: TxnOffsetCommitRequest)
     await node.groups.admit(message.group_id)
     asked = [TopicPartition(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions]
     await node.groups.admit_offsets(message.group_id, asked, len(asked))
-    holder = await node.groups.coordinator_of(message.group_id)
-    partition = holder.shell.partition
+    coordinator = await node.groups.coordinator_of(message.group_id)
+    partition = coordinator.partition
     guard = await _guard(node, request, message, partition)
     producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
-    decision = holder.machine.txn_commit_offsets(message, holder.now_ms())
-    reply: TxnOffsetCommitResponse = await holder.shell.perform(decision, producer=producer, guard=guard)
+    decision = coordinator.machine.txn_commit_offsets(message, node.groups.now_ms(coordinator))
+    reply: TxnOffsetCommitResponse = await coordinator.perform(decision, producer=producer, guard=guard)
     return reply
 
 
