@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -177,8 +176,11 @@ class Server:
             connection.drain()
         self._all_closed = asyncio.Event()
         if self._connections:
-            with contextlib.suppress(TimeoutError):
+            try:
                 await asyncio.wait_for(self._all_closed.wait(), timeout_s)
+            except TimeoutError:
+                count = len(self._connections)
+                _log.warning("stopping: %d connections were not answered within %.0f s and are cut", count, timeout_s)
         await self.close()
 
     async def close(self) -> None:
