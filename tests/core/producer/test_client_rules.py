@@ -193,7 +193,7 @@ def test_timed_out_call_must_be_repeated():
     manager = driver.manager
     result = manager.begin_commit()
     for other in (manager.begin_abort, manager.begin_transaction, lambda: manager.check_in_transaction("send")):
-        with pytest.raises(IllegalState, match="commit_transaction timed out before"):
+        with pytest.raises(IllegalState, match="commit_transaction timed out or was cancelled before"):
             other()
     assert manager.state is S.COMMITTING_TRANSACTION
     driver.ask(TxnApi.END_TXN, producer_id=7, producer_epoch=1)

@@ -106,7 +106,8 @@ class Producer:
             raise
 
     async def stop(self, timeout_ms: int | None = None) -> None:
-        """Send what is buffered, abort an open transaction, leave a prepared one prepared, close. Never raises twice.
+        """Send what is buffered, finish a commit or abort that was begun, abort an open transaction, leave a prepared one
+        prepared, close. Never raises twice.
 
         What cannot be sent within `timeout_ms` (default: delivery_timeout_ms) fails.
         """
@@ -121,6 +122,12 @@ class Producer:
             await self._close()
 
     async def _finish(self) -> None:
+        unfinished = self._manager.unfinished_end
+        if unfinished is not None and self._is_started:
+            try:
+                await self._complete(unfinished)
+            except KafkaError as error:
+                log.warning("%s: %s", unfinished.name, error)
         state = self._manager.state
         if not self._is_started or state is TransactionState.FATAL_ERROR:
             return
@@ -346,7 +353,8 @@ class Producer:
         self._manager.begin_transaction()
 
     async def commit_transaction(self) -> None:
-        """Wait for all records, then commit. After RequestTimedOut call it again: the outcome is not known yet."""
+        """Wait for all records, then commit. After RequestTimedOut, or when it was cancelled, the outcome is not known yet:
+        call it again. It goes on meanwhile, and `stop` waits for it."""
         self._check_transactional()
         await self._complete(self._manager.begin_commit())
         self._sender.counts.committed_transaction_count += 1
@@ -400,7 +408,11 @@ class Producer:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
-        """Commit at the end of the block; abort when it raises. A prepared transaction is left prepared."""
+        """Commit at the end of the block; abort when it raises. A prepared transaction is left prepared.
+
+        Where the end of the one before was cancelled, it is waited for first; its error is raised, and nothing begun.
+        """
+        await self._end_what_was_cancelled()
         self.begin_transaction()
         try:
             yield self
@@ -408,6 +420,17 @@ class Producer:
                 await self.commit_transaction()
         except BaseException:
             if self._manager.state in _OPEN and not self._is_stopped:
+                await self._abort_quietly()
+            raise
+
+    async def _end_what_was_cancelled(self) -> None:
+        unfinished, self._cancelled_end = self._cancelled_end, None
+        if unfinished is None or unfinished is not self._manager.unfinished_end:
+            return
+        try:
+            await self._complete(unfinished)
+        except KafkaError:
+            if self._manager.state in _OPEN:
                 await self._abort_quietly()
             raise
 
@@ -423,10 +446,15 @@ class Producer:
         if self._is_stopped or not self._is_started:
             raise IllegalState("this producer is not running: use `async with`, or call start()")
 
+    _cancelled_end: PendingResult | None = None
+
     async def _complete(self, result: PendingResult) -> None:
         self._accumulator.begin_flush()
         try:
             await self._wait(result)
+        except asyncio.CancelledError:
+            self._cancelled_end = result  # it goes on; the next transaction, or the stop, waits for it
+            raise
         finally:
             self._accumulator.end_flush()
 

@@ -61,6 +61,7 @@ FATAL_ON_PRODUCE = frozenset(
     }
 )
 
+_ENDS = ("commit_transaction", "abort_transaction", "complete_transaction")
 _S = TransactionState
 NOBODY = ProducerIdAndEpoch()
 
@@ -249,7 +250,9 @@ class TransactionManager:
         return self._begin_completing(call, _S.COMMITTING_TRANSACTION)
 
     def begin_abort(self, call: str = "abort_transaction") -> PendingResult:
-        """Begin to abort; allowed after an abortable error."""
+        """Begin to abort; allowed after an abortable error, and after an unfinished call that did not end anything."""
+        if self.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
+            self._pending_call = None  # offsets that nobody waits for any more
         waiting = self._repeated_call(call)
         if waiting is not None:
             return waiting
@@ -285,6 +288,12 @@ class TransactionManager:
             node = self._in_flight.node
             return f"{self._in_flight.api.name} at " + (f"{node.host}:{node.port}" if node else "any broker")
         return ", ".join(request.api.name for request in self._queue) or "nothing"
+
+    @property
+    def unfinished_end(self) -> PendingResult | None:
+        """The commit or abort that was begun, and whose result nobody has taken."""
+        call = self._pending_call
+        return call if call is not None and call.name in _ENDS else None
 
     def result_taken(self, result: PendingResult) -> None:
         """The caller has seen the result: other calls are allowed again."""
@@ -565,7 +574,8 @@ class TransactionManager:
 
     def _refuse_other_calls(self, call: str) -> None:
         if self._pending_call is not None and self._pending_call.name != call:
-            raise IllegalState(f"{call}: {self._pending_call.name} timed out before; it must be called again first")
+            name = self._pending_call.name
+            raise IllegalState(f"{call}: {name} timed out or was cancelled before; it must be called again first")
 
     def _repeated_call(self, call: str) -> PendingResult | None:
         self._refuse_other_calls(call)
