@@ -164,7 +164,7 @@ class ScriptedBroker:
         topics = [
             MetadataResponseTopic(
                 name=name,
-                topic_id=self.topic_id if name == "t" else ZERO_UUID,
+                topic_id=self.topic_id if name == "t" and not code else ZERO_UUID,
                 error_code=code if name == "t" else 3,
                 partitions=[
                     MetadataResponsePartition(partition_index=p, leader_id=self.leader_id, leader_epoch=0)
@@ -308,7 +308,7 @@ def run(work: Callable[..., Coroutine[Any, Any, Any]], seed: int = 1) -> Any:
 
     async def main(loop: Any) -> Any:
         result = await (work(loop) if inspect.signature(work).parameters else work())
-        assert loop.errors == []
+        assert loop.errors == [], loop.errors
         return result
 
     return run_simulated(seed, main)

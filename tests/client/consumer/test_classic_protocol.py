@@ -340,3 +340,87 @@ def test_strategies_by_name():
     assert list(assignors_named("cooperative-sticky, range")) == ["cooperative-sticky", "range"]
     with pytest.raises(errors.ConfigurationError, match="'fair' is none of range"):
         assignors_named("fair")
+
+
+async def _read_until(c, count):
+    """As an application whose work on its `count`-th record fails."""
+    with pytest.raises(ZeroDivisionError):
+        async with c:
+            async for record in c:
+                if record.offset == count - 1:
+                    raise ZeroDivisionError
+
+
+def _committed_offsets(broker):
+    return [
+        p.committed_offset for each in broker.requests(ApiKey.OFFSET_COMMIT) for t in each.topics for p in t.partitions
+    ]
+
+
+def _filled(count=3):
+    from oncelog.wire.record_batch import build_batch
+
+    broker = Coordinator()
+    broker.given = (ZERO,)
+    broker.append("t", 0, build_batch([(1, None, b"%d" % n, ()) for n in range(count)]))
+    return broker
+
+
+@pytest.mark.parametrize("interval_ms", [1, 3_600_000])
+def test_async_for_commits_no_record_whose_work_failed(interval_ms):
+    async def work():
+        broker = _filled()
+        await _read_until(member(broker, auto_commit_interval_ms=interval_ms), 2)
+        assert _committed_offsets(broker)[-1] == 1
+
+    run(work)
+
+
+def test_async_for_commits_what_was_worked_on_before_a_break():
+    async def work():
+        broker = _filled()
+        async with member(broker, auto_commit_interval_ms=3_600_000) as c:
+            async for record in c:
+                if record.offset == 2:
+                    break
+        assert _committed_offsets(broker) == [2]
+
+    run(work)
+
+
+def test_a_commit_inside_async_for_is_the_applications_word():
+    """What `stop` commits takes nothing back of it."""
+
+    async def work():
+        broker = _filled()
+        async with member(broker, auto_commit_interval_ms=3_600_000) as c:
+            async for record in c:
+                await c.commit()
+                if record.offset == 1:
+                    break
+        assert _committed_offsets(broker) == [1, 2, 2]
+
+    run(work)
+
+
+def test_a_seek_after_async_for_says_where_to_go_on():
+    async def work():
+        broker = _filled()
+        async with member(broker, auto_commit_interval_ms=3_600_000) as c:
+            async for _ in c:
+                c.seek(ZERO, 3)
+                break
+        assert _committed_offsets(broker) == [3]
+
+    run(work)
+
+
+def test_poll_counts_what_it_handed_out():
+    async def work():
+        broker = _filled()
+        async with member(broker, auto_commit_interval_ms=3_600_000) as c:
+            await anext(c)
+            assert len(await c.poll(1000, max_records=1)) == 1
+        assert _committed_offsets(broker) == [2]
+
+    run(work)

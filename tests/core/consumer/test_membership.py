@@ -190,3 +190,34 @@ def test_an_empty_assignment_is_an_assignment():
     assert made.heard(answer(3, {U: []})) is Heard.ASSIGNED
     assert made.assigned == {}
     assert made.must_reconcile
+
+
+def test_an_answer_to_one_that_left_says_nothing():
+    made = joined()
+    made.own({T: frozenset({0, 1})})
+    made.request()
+    made.left()
+    made.let_go()
+    assert made.heard(answer(3, {T: [0, 1]})) is Heard.LATE
+    assert (made.is_joined, made.assigned, made.must_reconcile) == (False, {}, False)
+    assert said(made.request())["epoch"] == 0
+
+
+def test_an_answer_that_was_given_up_says_nothing():
+    """The request timed out; whatever comes of it later, the next one says everything and is answered anew."""
+    made = joined()
+    made.request()
+    made.unanswered()
+    assert made.heard(answer(3, {U: [5]})) is Heard.LATE
+    assert made.heard(answer(0, error_code=ErrorCode.UNKNOWN_MEMBER_ID)) is Heard.LATE
+    assert (made.member_epoch, made.assigned, made.is_fenced) == (2, {T: frozenset({0, 1})}, False)
+    assert said(made.request())["topics"] == ["s", "t"]
+
+
+def test_an_older_epoch_takes_nothing_back():
+    made = joined()
+    made.own({T: frozenset({0, 1})})
+    made.request()
+    assert made.heard(answer(1, {U: [5]})) is Heard.LATE
+    assert (made.member_epoch, made.assigned) == (2, {T: frozenset({0, 1})})
+    assert said(made.request())["topics"] == ["s", "t"], "it asks for the whole assignment"

@@ -56,6 +56,7 @@ class Cluster:
         self.tasks = Tasks(on_failure)
         self.traffic = TrafficByBroker()
         self.is_closed = False
+        self.tracks_all = False  # whether every topic is looked at, as new ones may match a pattern
         self._bootstrap = [Node(-1 - i, name, port) for i, (name, port) in enumerate(config.bootstrap_addresses())]
         self._connections: dict[tuple[Node, str], asyncio.Task[Connection]] = {}
         self._awaited: dict[tuple[Node, str], asyncio.Task[Connection]] = {}
@@ -91,7 +92,7 @@ class Cluster:
         while True:
             await asyncio.sleep(self.config.metadata_max_age_ms / 1000)
             try:
-                await self.refresh(self._tracked)
+                await self.refresh(None if self.tracks_all else self._tracked)
             except KafkaError as error:
                 log.warning("metadata could not be refreshed: %s", error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 
 from oncelog.client.backoff import Deadline
@@ -19,6 +20,8 @@ from oncelog.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
 )
+
+log = logging.getLogger("oncelog.client")
 
 FIND_AGAIN = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT)
 BY_NAME_VERSION_MAX = 9  # from 10 on topics go by id
@@ -42,8 +45,12 @@ async def commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     *,
     timeout_ms: int | None = None,
+    passes_over_deleted: bool = False,
 ) -> None:
-    """Store positions. Raises IllegalGeneration, UnknownMemberId, RebalanceInProgress ... where the group moved on."""
+    """Store positions. Raises IllegalGeneration, UnknownMemberId, RebalanceInProgress ... where the group moved on.
+
+    `passes_over_deleted`: partitions that do not exist (any more) are not waited for; a rebalance would stand.
+    """
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), position in offsets.items():
         topics.setdefault(topic, []).append(
@@ -66,7 +73,9 @@ async def commit_offsets(
         response = await cluster.ask_coordinator(group_key(group.group_id), message, version_max=BY_NAME_VERSION_MAX)
         for topic in response.topics:
             for each in topic.partitions:
-                if each.error_code:
+                if passes_over_deleted and each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    log.debug("%s-%d is not there any more", topic.name, each.partition_index)
+                elif each.error_code:
                     text = f"the position in {topic.name}-{each.partition_index} was not committed"
                     raise group_error(cluster, group.group_id, each.error_code, text)
 

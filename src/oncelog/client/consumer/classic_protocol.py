@@ -43,6 +43,14 @@ log = logging.getLogger("oncelog.client")
 
 PROTOCOL_TYPE = "consumer"
 JOIN_SLACK_MS = 5000  # the broker answers JoinGroup after the rebalance timeout at the latest
+_OF_A_GENERATION = frozenset(
+    {
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,9 @@ class GroupMembership:
         self.group_id = config.group_id
         self.adopted: Joined | None = None
         self.needs_join = True
+        self.subscribed: tuple[str, ...] = ()  # the topics of the last join
+        self.group_topics: frozenset[str] = frozenset()  # as the leader: what anybody of the group subscribed to
+        self.to_take_over: tuple[TopicPartition, ...] | None = None  # of `adopted`; None: it is done
         self.lost = False  # the coordinator threw this member out: its partitions may be read by others already
         self.error: KafkaError | None = None
 
@@ -121,9 +132,10 @@ class GroupMembership:
     def start_join(self, topics: Sequence[str], owned: Sequence[TopicPartition]) -> None:
         """Begin to join; `joined` gives the result."""
         self.needs_join = False
+        self.subscribed = tuple(sorted(topics))
         generation_id = self.adopted.generation_id if self.adopted else -1
         subscription = Subscription(
-            topics=tuple(sorted(topics)),
+            topics=self.subscribed,
             owned_partitions=tuple(owned),
             generation_id=generation_id,
             rack_id=self._config.client_rack or None,
@@ -131,26 +143,36 @@ class GroupMembership:
         self._join = self._cluster.tasks.start(self._joined(subscription), name="oncelog-join")
         self._join.add_done_callback(lambda _: self._wake())
 
-    async def joined(self, timeout_s: float) -> Joined | None:
-        """The finished join, if it ends within the time; adopt it. None, too, where it ends with this member `lost`. Raises
-        what cannot be retried."""
+    async def joined(self, timeout_s: float) -> bool:
+        """Whether the join ended within the time: with `to_take_over`, or with this member `lost`. Raises what cannot be
+        retried."""
         join = self._join
         assert join is not None
         await asyncio.wait([join], timeout=max(timeout_s, 0))
-        if not join.done() or self._join is not join:  # this member may have left meanwhile
-            return None
+        if self._join is not join:
+            return True  # the member left meanwhile, or was put out
+        if not join.done() or join.cancelled():
+            return False
         self._join = None
         self.polled()  # who waits for a join is in `poll`
         try:
             self.adopted = join.result()
         except (UnknownMemberId, IllegalGeneration):
             self.needs_join = self.lost = True
-            return None
         except KafkaError:
             self.needs_join = True
             raise
-        self.lost = False
-        return self.adopted
+        else:
+            self.to_take_over = self.adopted.partitions
+        return True
+
+    def gave_back(self) -> None:
+        """KIP-429: only with the next join may somebody else get what was given back."""
+        self.needs_join = True
+
+    def let_go(self) -> None:
+        """The application has heard that its partitions are lost."""
+        self.lost, self.to_take_over = False, None
 
     def depart(self, reason: str) -> LeaveGroupRequest | None:
         """Out from now on; what the coordinator has to be told. A static member stays (KIP-345)."""
@@ -158,7 +180,7 @@ class GroupMembership:
             self._join.cancel()
             self._join = None
         member_id = self._member_id
-        self.adopted, self.needs_join = None, True
+        self.adopted, self.to_take_over, self.needs_join = None, None, True
         if not member_id or self._config.group_instance_id is not None:
             return None
         self._member_id, self._generation_id = "", -1
@@ -265,6 +287,7 @@ class GroupMembership:
         if protocol_name not in self._assignors:
             raise InconsistentGroupProtocol(f"group {self.group_id!r} chose {protocol_name!r}, which was not offered")
         topics = {t for member in joined.members for t in subscription_from_bytes(member.metadata).topics}
+        self.group_topics = frozenset(topics)
         self.assigned_counts = dict(await self._partition_counts(sorted(topics)))
         shares = assign_joined(self._assignors[protocol_name], joined.members, self.assigned_counts)
         return [SyncGroupRequestAssignment(member_id=m, assignment=data) for m, data in shares.items()]
@@ -283,11 +306,18 @@ class GroupMembership:
             if self._cluster.now_ms() - self._last_poll_ms > self._config.max_poll_interval_ms:
                 await self._stop_for_silence()
                 continue
+            asked_as = self._member_id, self._generation_id
             try:
                 await self._heartbeat()
                 backoff.reset()
             except KafkaError as error:
-                pause_ms = self._heartbeat_failed(error, backoff)
+                if error.code not in _OF_A_GENERATION or not self._has_moved_on(asked_as):
+                    pause_ms = self._heartbeat_failed(error, backoff)
+
+    def _has_moved_on(self, asked_as: tuple[str, int]) -> bool:
+        """Whether an answer is about a generation that is over. A join that is under way hears for itself."""
+        is_joining = self._join is not None and not self._join.done()
+        return is_joining or asked_as != (self._member_id, self._generation_id)
 
     async def _stop_for_silence(self) -> None:
         log.warning(
@@ -319,6 +349,7 @@ class GroupMembership:
             self._generation_id = -1
             if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
                 self._member_id = ""
+            self._join = None  # what came of it was given to others since, and must not be taken over
             self.lost = self.needs_join = True
             self._wake()
         elif isinstance(error, FencedInstanceId) or not error.retriable:

@@ -1,7 +1,8 @@
 """The consumer: by assignment, by group, or all partitions of its topics; records as objects or as Arrow columns.
 
-With isolation_level="read_committed" it sees committed transactions only. Positions are those of what was handed out,
-so with `async for` a position (and what auto-commit stores) is past a record only when the next one is asked for.
+With isolation_level="read_committed" it sees committed transactions only. Positions are those of what was handed out.
+With `async for`, what is stored by itself (enable_auto_commit, also at the end) is past a record only when the next one
+is asked for; `commit` and `current_positions` count the one in hand, which is then the application's word.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from oncelog.client.config import ConsumerConfig, snake_case
 from oncelog.client.consumer.classic_protocol import GroupMembership
 from oncelog.client.consumer.consumer_protocol import ConsumerProtocol
 from oncelog.client.consumer.fetcher import Fetcher
-from oncelog.client.consumer.group import GroupPart, RebalanceListener
+from oncelog.client.consumer.group import GroupPart, InHand, RebalanceListener
 from oncelog.client.consumer.log_bounds import LogBounds
 from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Positions
 from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
@@ -27,6 +28,7 @@ from oncelog.client.metrics import ConsumerMetrics, partition_metrics, report
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.consumer.transaction_order import OrderPosition
 from oncelog.errors import (
+    ErrorCode,
     IllegalState,
     KafkaError,
     OffsetOutOfRange,
@@ -67,10 +69,12 @@ class Consumer(GroupPart, LogBounds):
         self._listener: RebalanceListener | None = None
         self._assigned_by_hand = False
         self._known_counts: dict[str, int] = {}
-        self._is_started = self._is_stopped = False
+        self._is_started = self._is_stopped = self._is_in_listener = False
+        self._must_list_topics = False
         self._next_auto_commit_ms = self._next_look_ms = 0.0
         self._failure: KafkaError | None = None
         self._auto_committing: asyncio.Task[None] | None = None
+        self._in_hand: InHand | None = None
         self._interceptors = interceptors_of(self._config.interceptor_classes, ConsumerInterceptor)
         self._delivered_record_count = self._rebalance_count = 0
 
@@ -127,7 +131,7 @@ class Consumer(GroupPart, LogBounds):
     async def _say_goodbye(self) -> None:
         if self._is_started and self._config.group_id is not None:
             if self._config.enable_auto_commit:
-                await self._commit_quietly()
+                await self._commit_quietly(self._positions_done_with())
             await self._leave("the consumer was stopped")
 
     def _broken(self, error: BaseException) -> None:
@@ -148,19 +152,29 @@ class Consumer(GroupPart, LogBounds):
     ) -> None:
         """Read these topics, or those whose whole name matches `pattern`; replaces what was subscribed before.
 
-        With group_protocol="consumer" the broker matches, by RE2; else this consumer does, by Python's `re`.
+        With group_protocol="consumer" the broker matches, by RE2; else this consumer does, by Python's `re`, and looks
+        for topics that came every `metadata_max_age_ms`.
         """
         self._topics = tuple([topics] if isinstance(topics, str) else topics)
         self._pattern = re.compile(pattern) if pattern is not None else None
         self._listener = listener or self._listener
         self._assigned_by_hand = False
         self._known_counts = {}
+        self._must_list_topics = self._cluster.tracks_all = self._matches_here
         self._subscription_changed()
         self._fetcher.arrived.set()
+
+    @property
+    def _matches_here(self) -> bool:
+        """Whether this consumer looks for the topics of its pattern, and not the broker."""
+        return self._pattern is not None and not (
+            self._config.group_id is not None and self._config.uses_consumer_protocol
+        )
 
     def unsubscribe(self) -> None:
         """Read nothing, and leave the group."""
         self._topics, self._pattern = (), None
+        self._cluster.tracks_all = False
         if self._is_started:
             self._cluster.tasks.start(self._leave("unsubscribed"), name="oncelog-leave")
         self._take_by_hand(())
@@ -194,6 +208,7 @@ class Consumer(GroupPart, LogBounds):
         must poll within max_poll_interval_ms. Raises OffsetOutOfRange, CorruptRecord, FencedInstanceId ...
         """
         limit = self._config.max_poll_records if max_records is None else max_records
+        self._in_hand = None
         return await self._poll(timeout_ms, lambda: self._take(limit)) or []
 
     def _take(self, count_max: int) -> tuple[list[ConsumerRecord], bool]:
@@ -220,6 +235,7 @@ class Consumer(GroupPart, LogBounds):
         """As `poll`, as one Arrow batch with the columns of Spark's Kafka source; no Python object per record."""
         from oncelog.wire.arrow_records import BatchRange, decode_to_arrow
 
+        self._in_hand = None
         parts = await self._poll(timeout_ms, lambda: self._fetcher.take_batches(max_records)) or []
         ranges = [BatchRange(tp.topic, tp.partition, batch, start, end) for tp, batch, start, end in parts]
         rows = decode_to_arrow(ranges, include_headers=include_headers, check_crc=False)  # the fetcher did
@@ -230,13 +246,27 @@ class Consumer(GroupPart, LogBounds):
         return self
 
     async def __anext__(self) -> ConsumerRecord:
+        self._in_hand = None  # the application is through with it
+        before: dict[TopicPartition, OffsetAndMetadata] = {}
+
+        def take_one() -> tuple[list[ConsumerRecord], bool]:
+            if self._config.order == "transaction":  # else the record's offset is the place before it
+                before.update(self.current_positions())
+            return self._take(1)
+
         while True:
-            records: list[ConsumerRecord] | None = await self._poll(POLL_TIMEOUT_MS, lambda: self._take(1))
+            records: list[ConsumerRecord] | None = await self._poll(POLL_TIMEOUT_MS, take_one)
             if records:
-                return records[0]
+                record = records[0]
+                place, position = record.topic_partition, self._positions.of(record.topic_partition)
+                at = before.get(place) or OffsetAndMetadata(record.offset, leader_epoch=position.leader_epoch)
+                self._in_hand = InHand(place, position, position.version, at)
+                return record
 
     async def _poll(self, timeout_ms: int, take: Callable[[], tuple[list[Any], bool]]) -> list[Any] | None:
         self._check_running()
+        if self._is_in_listener:
+            raise IllegalState("poll was called while a rebalance listener runs: it may commit and seek, not poll")
         if not isinstance(timeout_ms, int):
             raise TypeError(f"timeout_ms is in whole milliseconds, not {timeout_ms!r}")
         if not (self._topics or self._pattern or self._assigned_by_hand):
@@ -307,11 +337,19 @@ class Consumer(GroupPart, LogBounds):
     async def _subscribed_topics(self) -> list[str]:
         if self._pattern is None:
             return list(self._topics)
-        if not self._cluster.view.topics:
+        if self._must_list_topics:
             await self._cluster.refresh(None)
+            self._must_list_topics = False
+        return self._matching_topics()
+
+    def _matching_topics(self) -> list[str]:
+        """Topics that the pattern matches now; metadata of all topics is asked for every metadata_max_age_ms."""
         pattern, internal = self._pattern, not self._config.exclude_internal_topics
-        found = [t.name for t in self._cluster.view.topics.values() if internal or not t.is_internal]
-        return [name for name in found if pattern.fullmatch(name)]
+        present = [
+            t for t in self._cluster.view.topics.values() if t.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ]
+        found = [t.name for t in present if internal or not t.is_internal]
+        return [name for name in found if pattern is not None and pattern.fullmatch(name)]
 
     async def _partition_counts(self, topics: Sequence[str]) -> Mapping[str, int]:
         """Partitions of the topics that exist."""

@@ -49,6 +49,7 @@ class ConsumerProtocol:
         self._heard = asyncio.Event()
         self._last_poll_ms = 0.0
         self._is_silent = False  # left because the application does not poll; it comes back when it does
+        self._is_leaving = False  # a join that overtook it would be taken back by it
         self._topic_ids: dict[str, bytes] = {}
         self._known_epoch = -1  # while `lost`: the epoch in which the partitions were this member's
 
@@ -80,9 +81,15 @@ class ConsumerProtocol:
         if not self.machine.must_reconcile:
             return None
         names = self._names()
-        known = {names[each]: each for each in self.machine.assigned if each in names}
-        self._topic_ids |= known
-        return {TopicPartition(name, index) for name, each in known.items() for index in self.machine.assigned[each]}
+        owned_names = {topic_id: name for name, topic_id in self._topic_ids.items() if topic_id in self.machine.owned}
+        found: set[TopicPartition] = set()
+        for topic_id, partitions in self.machine.assigned.items():
+            name = owned_names.get(topic_id) or names.get(topic_id)  # metadata may fail for a while
+            if name is None or (name in owned_names.values() and topic_id not in owned_names):
+                continue  # unknown; or a topic that was made again: the places in the former one are given back first
+            self._topic_ids[name] = topic_id
+            found |= {TopicPartition(name, index) for index in partitions}
+        return found
 
     def adopted(self, partitions: Iterable[TopicPartition]) -> None:
         """The application reads exactly these now."""
@@ -109,6 +116,7 @@ class ConsumerProtocol:
     def depart(self) -> ConsumerGroupHeartbeatRequest | None:
         """The member is out from now on; what the coordinator has to be told, if it knows the member."""
         request = self.machine.leave_request() if self.machine.is_joined else None
+        self._is_leaving = request is not None
         self.machine.subscribe((), None)
         self.machine.left()
         self.machine.let_go()
@@ -122,6 +130,9 @@ class ConsumerProtocol:
                 await self._ask(request)
             except KafkaError as error:
                 log.debug("leaving group %r: %s", self.group_id, error)
+            finally:
+                self._is_leaving = False
+                self._tell()
 
     def _names(self) -> dict[bytes, str]:
         return {topic.topic_id: topic.name for topic in self._cluster.view.topics.values()}
@@ -142,7 +153,7 @@ class ConsumerProtocol:
                     await self._news.wait()
             self._news.clear()
             pause_ms = self._interval_ms()
-            is_out = self._is_silent or self.error is not None or self.machine.is_fenced
+            is_out = self._is_silent or self._is_leaving or self.error is not None or self.machine.is_fenced
             if is_out or not self.machine.has_subscription:
                 continue
             if self._cluster.now_ms() - self._last_poll_ms > self._config.max_poll_interval_ms:

@@ -146,6 +146,8 @@ class Fetcher:
                 self._cluster.refresh_soon((topic_partition.topic,))
                 self._leaderless.add(topic_partition)
                 self._positions.of(topic_partition).not_before_ms = now_ms + self._config.retry_backoff_ms
+            elif self._positions.is_of_a_former_topic(topic_partition, view.topics[topic_partition.topic].topic_id):
+                self.arrived.set()
             elif self._check.is_needed(topic_partition, self._positions.of(topic_partition), leader):
                 if not self._positions.of(topic_partition).is_supplied:  # else what is here is handed out first
                     asked = unchecked.setdefault(view.nodes[leader.leader_id], {})

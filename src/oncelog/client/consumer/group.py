@@ -9,6 +9,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from oncelog.client.cluster.cluster import Cluster
@@ -17,7 +18,7 @@ from oncelog.client.config import ConsumerConfig
 from oncelog.client.consumer.classic_protocol import GroupMembership
 from oncelog.client.consumer.consumer_protocol import ConsumerProtocol
 from oncelog.client.consumer.fetcher import Fetcher
-from oncelog.client.consumer.positions import Positions
+from oncelog.client.consumer.positions import Position, Positions
 from oncelog.client.interceptors import ConsumerInterceptor
 from oncelog.errors import IllegalState, KafkaError, StaleMemberEpoch
 from oncelog.host.host import Host
@@ -33,6 +34,7 @@ STALE_EPOCH_WAIT_S = 1.0
 class RebalanceListener(Protocol):
     """What a consumer tells about its assignment; called inside `poll`. Override what you need, async or not.
 
+    It may commit, seek, subscribe and unsubscribe, not poll. What it raises `poll` raises, and the rebalance goes on.
     With `oncelog.sync` it runs in the clients' own thread, where a blocking call of a client would wait for itself.
     """
 
@@ -49,6 +51,16 @@ class RebalanceListener(Protocol):
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class InHand:
+    """The record that `async for` handed out last: where it was, and the place before it."""
+
+    topic_partition: TopicPartition
+    position: Position
+    version: int  # a seek since then says where to go on
+    before: OffsetAndMetadata
+
+
 class GroupPart:
     """Mixed into a consumer."""
 
@@ -63,12 +75,17 @@ class GroupPart:
     _listener: RebalanceListener | None
     _membership: GroupMembership | None
     _protocol: ConsumerProtocol | None
+    _assigned_by_hand: bool
     _is_started: bool
+    _is_stopped: bool
+    _is_in_listener: bool
     _auto_committing: asyncio.Task[None] | None
+    _in_hand: InHand | None
     _interceptors: tuple[ConsumerInterceptor, ...]
     _rebalance_count: int
     _next_auto_commit_ms: float
     _subscribed_topics: Callable[[], Coroutine[Any, Any, list[str]]]
+    _matching_topics: Callable[[], list[str]]
     _partition_counts: Callable[[Sequence[str]], Coroutine[Any, Any, Mapping[str, int]]]
     _may_look_for: Callable[[Sequence[str]], bool]
     _count_of: Callable[[str], int | None]
@@ -122,99 +139,149 @@ class GroupPart:
     # -- the protocol of KIP-848: the broker assigns
 
     async def _reconcile(self, protocol: ConsumerProtocol) -> None:
-        """Give back and take over what the broker says; the member tells it that this was done."""
-        if protocol.error is not None:
-            raise protocol.error
-        if protocol.lost:
-            await self._lose()
-            protocol.let_go()
-        wanted = protocol.wanted()
-        if wanted is None:
-            return
-        owned = set(self._positions.by_partition)
-        revoked, added = sorted(owned - wanted), sorted(wanted - owned)
-        if revoked:
-            if self._config.enable_auto_commit:
-                await self._commit_quietly()
-            if self._listener is not None:
-                await _told(self._listener.on_partitions_revoked(revoked))
+        """Give back and take over what the broker says; the member tells it that this was done.
+
+        What it says may change, and the member may be put out or leave, whenever this waits: so all is looked at anew.
+        """
+        while not self._has_left:
+            if protocol.error is not None:
+                raise protocol.error
             if protocol.lost:
-                return  # while the listener worked: the next poll says so
-        if revoked or added:
-            self._rebalance_count += 1
-            self._cluster.track({tp.topic for tp in wanted}, may_create=False)
-            self._positions.assign(sorted(wanted))
-            if self._listener is not None and added:
-                await _told(self._listener.on_partitions_assigned(added))
-            self._fetcher.wake()
-        protocol.adopted(wanted)
+                await self._lose()
+                protocol.let_go()
+                continue
+            wanted = protocol.wanted()
+            if wanted is None:
+                return
+            owned = set(self._positions.by_partition)
+            if not owned <= wanted:
+                await self._revoke(owned - wanted, protocol, lambda kept: protocol.adopted(kept))
+                continue
+            if wanted != owned:
+                self._take_over(wanted)
+            protocol.adopted(wanted)
+            if wanted != owned:
+                await self._tell_listener("on_partitions_assigned", sorted(wanted - owned))
+            return
 
     # -- the classic protocol: a member assigns
 
     async def _take_part(self, membership: GroupMembership, ends: float) -> None:
+        """Join where that is due, and take over what comes of it. Whenever this waits the member may be put out or leave."""
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._has_left:
             if membership.error is not None:
                 raise membership.error
             if membership.lost:
                 await self._lose()
-                membership.lost = False
-            self._look_for_changes(membership)
-            if not membership.needs_join and not membership.is_joining:
-                return
-            if not membership.is_joining:
+                membership.let_go()
+            elif membership.to_take_over is not None:
+                await self._adopt(membership, membership.to_take_over)
+            elif membership.is_joining:
+                if not await membership.joined(ends - loop.time()):
+                    return
+            else:
+                self._look_for_changes(membership)
+                if not membership.needs_join:
+                    return
                 await self._give_back(membership)
-                topics = await self._subscribed_topics()
-                membership.start_join(topics, sorted(self._positions.by_partition))
-            joined = await membership.joined(ends - loop.time())
-            if joined is None and membership.lost:
-                continue
-            if joined is None:
-                return
-            await self._adopt(membership, joined.partitions)
 
     def _look_for_changes(self, membership: GroupMembership) -> None:
-        """The leader assigns anew when a topic came, went or grew."""
+        """A member whose pattern matches other topics says so; the leader assigns anew when a topic came, went or grew."""
         if self._may_look_for(self._topics):
             self._cluster.refresh_soon(self._topics)
+        if membership.adopted is None:
+            return
+        if self._pattern is not None and tuple(sorted(self._matching_topics())) != membership.subscribed:
+            membership.needs_join = True
         assigned = membership.assigned_counts
-        if assigned is not None and membership.adopted is not None:
-            topics = {*assigned, *self._topics}
+        if assigned is not None:
+            topics = {*membership.group_topics, *self._topics}
             present = {name: count for name in topics if (count := self._count_of(name)) is not None}
             if present != assigned:
                 membership.assigned_counts = None
                 membership.needs_join = True
 
-    async def _lose(self) -> None:
-        lost = sorted(self._positions.by_partition)
-        self._positions.assign(())
-        if lost and self._listener is not None:
-            await _told(self._listener.on_partitions_lost(lost))
-
     async def _give_back(self, membership: GroupMembership) -> None:
         """Before joining: the eager protocol gives everything back; the cooperative one keeps it (KIP-429)."""
+        revoked = set(self._positions.by_partition)
+        if revoked and not membership.is_cooperative:
+            await self._revoke(revoked, membership, lambda _: None)
+            return  # and look again: the listener took its time
         if self._config.enable_auto_commit and membership.adopted is not None:
             await self._commit_quietly()
-        revoked = sorted(self._positions.by_partition)
-        if membership.is_cooperative or not revoked:
-            return
-        if self._listener is not None:
-            await _told(self._listener.on_partitions_revoked(revoked))
-        self._positions.assign(())
+        topics = await self._subscribed_topics()
+        if not membership.lost and not self._has_left:
+            membership.start_join(topics, sorted(self._positions.by_partition))
 
     async def _adopt(self, membership: GroupMembership, partitions: Sequence[TopicPartition]) -> None:
         owned = set(self._positions.by_partition)
-        revoked, added = sorted(owned - set(partitions)), sorted(set(partitions) - owned)
-        if revoked:
-            if self._listener is not None:
-                await _told(self._listener.on_partitions_revoked(revoked))
-            membership.needs_join = True  # KIP-429: only now may somebody else get them
+        if not owned <= set(partitions):
+            # Records were handed out while it joined: in the new generation they are still this member's to commit.
+            await self._revoke(owned - set(partitions), membership, lambda _: membership.gave_back())
+            return
+        membership.to_take_over = None
+        self._take_over(partitions)
+        await self._tell_listener("on_partitions_assigned", sorted(set(partitions) - owned))
+
+    # -- both
+
+    @property
+    def _has_left(self) -> bool:
+        """Whether the application unsubscribed or stopped, perhaps inside a listener."""
+        return self._assigned_by_hand or self._is_stopped
+
+    async def _lose(self) -> None:
+        lost = sorted(self._positions.by_partition)
+        self._positions.assign(())
+        if lost:
+            await self._tell_listener("on_partitions_lost", lost)
+
+    async def _revoke(
+        self,
+        revoked: set[TopicPartition],
+        member: ConsumerProtocol | GroupMembership,
+        gave_up: Callable[[set[TopicPartition]], None],
+    ) -> None:
+        """Kafka's order: positions are committed, then the listener is told, then the partitions are gone; `gave_up` hears
+        what is kept. They are gone, too, where the listener raises; a poll that is cancelled has to do it again. One that
+        was put out before the listener heard gives nothing back: it lost them.
+        """
+        held = self._positions.by_partition
+        if self._config.enable_auto_commit:
+            await self._commit_quietly()
+        if member.lost or self._positions.by_partition is not held:
+            return
+        is_cancelled = False
+        try:
+            await self._tell_listener("on_partitions_revoked", sorted(revoked))
+        except asyncio.CancelledError:
+            is_cancelled = True
+            raise
+        finally:
+            if not is_cancelled and self._positions.by_partition is held:
+                kept = set(held) - revoked
+                self._positions.assign(sorted(kept))
+                gave_up(kept)
+
+    def _take_over(self, partitions: Iterable[TopicPartition]) -> None:
+        wanted = sorted(partitions)
         self._rebalance_count += 1
-        self._cluster.track({tp.topic for tp in partitions}, may_create=False)
-        self._positions.assign(partitions)
-        if self._listener is not None:
-            await _told(self._listener.on_partitions_assigned(added))
+        self._cluster.track({tp.topic for tp in wanted}, may_create=False)
+        self._positions.assign(wanted)
         self._fetcher.wake()
+
+    async def _tell_listener(self, what: str, partitions: Sequence[TopicPartition]) -> None:
+        """A listener's method may be async or not."""
+        if self._listener is None:
+            return
+        self._is_in_listener = True
+        try:
+            answer: Awaitable[None] | None = getattr(self._listener, what)(partitions)
+            if answer is not None:
+                await answer
+        finally:
+            self._is_in_listener = False
 
     # -- committed offsets
 
@@ -240,27 +307,42 @@ class GroupPart:
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None) -> None:
         """Store positions (default: the present ones). Raises IllegalGeneration, RebalanceInProgress ..."""
         wanted = self.current_positions() if offsets is None else offsets
+        if self._in_hand is not None and self._in_hand.topic_partition in wanted:
+            self._in_hand = None
         positions = {
             TopicPartition(*tp): OffsetAndMetadata(at) if isinstance(at, int) else at for tp, at in wanted.items()
         }
         await self._commit(positions)
 
     async def _commit(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """KIP-848: the member's epoch may have grown meanwhile; it is still the same member."""
         await self._auto_committed()
-        for _ in range(STALE_EPOCH_RETRIES):
+        await self._store(positions)
+
+    async def _store(
+        self,
+        positions: Mapping[TopicPartition, OffsetAndMetadata],
+        *,
+        timeout_ms: int | None = None,
+        passes_over_deleted: bool = False,
+    ) -> None:
+        """KIP-848: the member's epoch may have grown meanwhile; it is still the same member."""
+        for retries_left in reversed(range(STALE_EPOCH_RETRIES + 1)):
             try:
-                await commit_offsets(self._cluster, self.group_metadata(), positions)
+                await commit_offsets(
+                    self._cluster,
+                    self.group_metadata(),
+                    positions,
+                    timeout_ms=timeout_ms,
+                    passes_over_deleted=passes_over_deleted,
+                )
                 self._committed(positions)
                 return
             except StaleMemberEpoch:
-                if self._protocol is None or self._protocol.lost:
+                if self._protocol is None or self._protocol.lost or not retries_left:
                     raise
                 await self._protocol.next_answer(STALE_EPOCH_WAIT_S)
                 if self._protocol.lost:
                     raise
-        await commit_offsets(self._cluster, self.group_metadata(), positions)
-        self._committed(positions)
 
     def _committed(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         for interceptor in self._interceptors:
@@ -271,7 +353,7 @@ class GroupPart:
         is_free = self._auto_committing is None or self._auto_committing.done()
         if is_free and self._cluster.now_ms() >= self._next_auto_commit_ms:
             self._next_auto_commit_ms = self._cluster.now_ms() + self._config.auto_commit_interval_ms
-            work = self._commit_quietly(self.current_positions(), self.group_metadata())
+            work = self._commit_beside(self.current_positions(), self.group_metadata())
             self._auto_committing = self._cluster.tasks.start(work, name="oncelog-commit")
 
     async def _auto_committed(self) -> None:
@@ -279,21 +361,31 @@ class GroupPart:
         if self._auto_committing is not None and not self._auto_committing.done():
             await asyncio.wait((self._auto_committing,))
 
-    async def _commit_quietly(
-        self,
-        positions: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
-        group: GroupMetadata | None = None,
-    ) -> None:
-        if positions is None:
-            await self._auto_committed()
-            positions = self.current_positions()
+    def _positions_done_with(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The present positions, but before a record that `async for` handed out last."""
+        positions, in_hand = self.current_positions(), self._in_hand
+        if in_hand is not None:
+            position = self._positions.by_partition.get(in_hand.topic_partition)
+            if position is in_hand.position and position.version == in_hand.version:
+                positions[in_hand.topic_partition] = in_hand.before
+        return positions
+
+    async def _commit_quietly(self, positions: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
+        """Before partitions are given away, and at the end. What cannot be committed is logged."""
+        await self._auto_committed()
+        positions = self.current_positions() if positions is None else positions
+        if not positions:
+            return
         try:
-            await commit_offsets(
-                self._cluster,
-                group or self.group_metadata(),
-                positions,
-                timeout_ms=self._config.request_timeout_ms,
-            )
+            await self._store(positions, timeout_ms=self._config.request_timeout_ms, passes_over_deleted=True)
+        except KafkaError as error:
+            log.warning("group %r: offsets were not committed: %s", self._config.group_id, error)
+
+    async def _commit_beside(self, positions: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
+        """Periodically: positions with the generation in which they were reached."""
+        timeout_ms = self._config.request_timeout_ms
+        try:
+            await commit_offsets(self._cluster, group, positions, timeout_ms=timeout_ms, passes_over_deleted=True)
             self._committed(positions)
         except KafkaError as error:
             log.warning("group %r: offsets were not committed: %s", self._config.group_id, error)
@@ -309,12 +401,6 @@ class GroupPart:
             require_stable=self._config.is_read_committed,
             timeout_ms=timeout_ms,
         )
-
-
-async def _told(answer: Awaitable[None] | None) -> None:
-    """A listener's method may be async or not."""
-    if answer is not None:
-        await answer
 
 
 async def _nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -13,6 +14,9 @@ from oncelog.errors import IllegalState
 from oncelog.types import OffsetAndMetadata, TopicPartition
 from oncelog.wire.record import Record
 from oncelog.wire.record_batch import RecordBatch
+from oncelog.wire.schema import ZERO_UUID
+
+log = logging.getLogger("oncelog.client")
 
 RESET_TIMESTAMPS = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -53,6 +57,7 @@ class Position:
     decoded_index: int = 0
     order: TransactionOrder | None = None
     read_replica: ReadReplica | None = None
+    topic_id: bytes | None = None  # of the topic that it is a place in; one that is made again has another
 
     @property
     def is_supplied(self) -> bool:
@@ -100,7 +105,7 @@ class Position:
             self.order.close()
             self.order = TransactionOrder(BufferedBatches, offset or 0, resume)
         self.offset, self.reset_to = offset, reset_to
-        self.leader_epoch = -1
+        self.leader_epoch, self.topic_id = -1, None
         self.version += 1
         self.chunks.clear()
         self.decoded = None
@@ -131,6 +136,18 @@ class Positions:
             text = f"{topic_partition} is not assigned to this consumer (subscribed topics are assigned inside poll)"
             raise IllegalState(text)
         return found
+
+    def is_of_a_former_topic(self, topic_partition: TopicPartition, topic_id: bytes) -> bool:
+        """Whether this was a place in a topic that was deleted and made again since; it is forgotten then."""
+        position = self.of(topic_partition)
+        if topic_id == ZERO_UUID or topic_id == position.topic_id:
+            return False
+        if position.topic_id is None:
+            position.topic_id = topic_id
+            return False
+        log.warning("%s: the topic was deleted and made again, looking for a place in it", topic_partition)
+        position.jump(None)
+        return True
 
     def without_offset(self) -> list[TopicPartition]:
         """Assigned partitions whose place is not known yet."""

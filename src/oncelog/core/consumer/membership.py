@@ -34,6 +34,7 @@ class Heard(Enum):
     FENCED = 2  # the broker put it out: others may read its partitions already
     LATER = 3  # ask again, maybe somebody else
     REFUSED = 4  # the error is the application's
+    LATE = 5  # of a membership, or an epoch, that is over: it says nothing
 
 
 _FENCED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
@@ -169,6 +170,8 @@ class ConsumerMembership:
     def heard(self, response: ConsumerGroupHeartbeatResponse) -> Heard:
         """The answer to the last request."""
         told, self._telling = self._telling, None
+        if told is None:
+            return Heard.LATE  # it left, or was put out, since it asked
         code = response.error_code
         if code:
             self._told = None
@@ -176,6 +179,9 @@ class ConsumerMembership:
                 self._fence()
                 return Heard.FENCED
             return Heard.LATER if code in _LATER else Heard.REFUSED
+        if response.member_epoch < self.member_epoch:
+            self._told = None
+            return Heard.LATE
         self._told = told
         self.member_epoch = response.member_epoch
         self.heartbeat_interval_ms = response.heartbeat_interval_ms
@@ -199,5 +205,5 @@ class ConsumerMembership:
     def _fence(self) -> None:
         self.member_epoch = JOIN_EPOCH
         self.assigned = {}
-        self._told = None
+        self._told = self._telling = None
         self.is_fenced = bool(self.owned)
