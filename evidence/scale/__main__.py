@@ -13,6 +13,7 @@ from evidence.scale.figures import (
     measure_connections,
     measure_open_transactions,
     measure_partitions,
+    measure_readers,
     measure_transactional_ids,
 )
 
@@ -25,12 +26,14 @@ def main() -> int:
     parser.add_argument("--connections", type=int, default=2000)
     parser.add_argument("--ids", type=int, default=10_000)
     parser.add_argument("--transactions", type=int, default=2000)
-    parser.add_argument("--only", choices=("partitions", "connections", "ids", "transactions"))
+    parser.add_argument("--readers", type=int, default=50)
+    parser.add_argument("--only", choices=("partitions", "connections", "ids", "transactions", "readers"))
     options = parser.parse_args()
     parts = {
         "partitions": lambda folder: measure_partitions(folder, options.partitions),
         "connections": lambda folder: measure_connections(folder, options.connections),
         "ids": lambda folder: measure_transactional_ids(folder, options.ids),
+        "readers": lambda folder: measure_readers(folder, options.readers),
         "transactions": lambda folder: measure_open_transactions(folder, options.transactions, 200),
     }
     figures: list[Figure] = []

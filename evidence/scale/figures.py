@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+import random
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,10 +22,14 @@ from evidence.scale.clients import (
     produce_request,
 )
 from evidence.world.broker import Client
+from oncelog.broker.config.config import BrokerConfig
 from oncelog.errors import ErrorCode
 from oncelog.log.open_files import OPEN_FILES_MAX
+from oncelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from oncelog.wire.messages.list_transactions import ListTransactionsRequest
+
+WATCHED_S = 3.0  # readers that read nothing
 
 
 @dataclass(frozen=True)
@@ -123,6 +129,34 @@ async def measure_partitions(folder: pathlib.Path, count: int) -> list[Figure]:
         topics = {path.name.rpartition("-")[0] for path in broker.data.iterdir() if path.is_dir()}
         assert topics == {"__cluster_metadata", "wide"}, f"internal topics exist from their first use: {topics}"
     return figures
+
+
+async def measure_readers(folder: pathlib.Path, count: int, log_mib: int = 80) -> list[Figure]:
+    """Clients that ask for the whole log over and over, and read nothing of it."""
+    broker = BrokerProcess(folder, config=("flush.policy=os", "log.segment.bytes=1073741824"))
+    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 30)
+    everything = FetchRequest(max_bytes=1 << 30, topics=[FetchTopic(topic="long", partitions=[wanted])])
+    async with serving(broker) as (_, client):
+        await create_topic(client, "long", 1)
+        requests = [(produce_request("long", 0, random.randbytes(1_000_000)), 12) for _ in range(log_mib)]
+        await pipelined(client, requests, produce_code)
+        before = resident_bytes(broker.process.pid)
+        readers = [await connect(broker.port) for _ in range(count)]
+        for reader in readers:
+            transport = reader._protocol.transport
+            transport.pause_reading()
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            for _ in range(90):
+                reader.send(everything, 12)
+        largest = 0
+        watched_until = time.monotonic() + WATCHED_S
+        while time.monotonic() < watched_until:
+            await ends(client, "long", [0])  # it goes on answering others
+            largest = max(largest, resident_bytes(broker.process.pid) - before)
+        for reader in readers:
+            reader.close()
+        bound = BrokerConfig().oncelog_replies_max_unsent_bytes
+        return [Figure(f"{count} readers that read nothing, growth", largest / 2**20, "MiB", bound / 2**20)]
 
 
 async def measure_connections(folder: pathlib.Path, count: int) -> list[Figure]:

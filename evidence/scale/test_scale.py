@@ -11,6 +11,7 @@ from evidence.scale.figures import (
     measure_connections,
     measure_open_transactions,
     measure_partitions,
+    measure_readers,
     measure_transactional_ids,
 )
 from evidence.scale.pairs import Measured, measure, names_of_one_lane
@@ -29,6 +30,10 @@ def test_partitions(tmp_path):
 
 def test_connections(tmp_path):
     assert measured(measure_connections(tmp_path, 60))["60 connections made, each asked something"] < 300
+
+
+def test_readers_that_read_nothing(tmp_path):
+    assert measured(measure_readers(tmp_path, 12, 20))["12 readers that read nothing, growth"] <= 256
 
 
 def test_transactional_ids(tmp_path):

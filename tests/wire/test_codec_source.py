@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 
 from oncelog.errors import MalformedMessage
 from oncelog.wire.api import APIS
-from oncelog.wire.codec_source import put_uvarint, read_uvarint, skip_tags, wire_size_bytes_min
-from oncelog.wire.schema import Sized, Struct, encode_message
+from oncelog.wire.codec_source import put_uvarint, read_length, read_uvarint, skip_tags, wire_size_bytes_min
+from oncelog.wire.messages.fetch import FetchRequest
+from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest
+from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
+from oncelog.wire.messages.metadata import MetadataRequest
+from oncelog.wire.schema import Sized, Struct, decode_message, encode_message
 
 
 @pytest.mark.parametrize(
@@ -30,6 +34,48 @@ def test_varints_survive(number: int) -> None:
 
 def test_the_upper_half_of_uint32_is_negative_as_in_java() -> None:
     assert read_uvarint(memoryview(bytes.fromhex("ffffffff0f")), 0) == (-1, 5)
+
+
+@given(st.integers(0, 0xFFFFFFFF))
+def test_one_is_taken_from_a_length_in_32_bits(number: int) -> None:
+    """As Java does: 2^31 is more than any frame holds, and what is above it is null."""
+    data = bytes([*(number >> shift & 127 | 128 for shift in (0, 7, 14, 21)), number >> 28])
+    assert read_length(memoryview(data), 0) == (number if number <= 1 << 31 else number - (1 << 32), 5)
+
+
+TWO_TO_31 = bytes.fromhex("8080808008")
+ABOVE = bytes.fromhex("ffffffff0f")
+
+
+@pytest.mark.parametrize(
+    ("cls", "version", "before", "after"),
+    [
+        (MetadataRequest, 12, b"", bytes(3)),
+        (FindCoordinatorRequest, 4, b"\0", b"\0"),
+        (InitProducerIdRequest, 4, b"", bytes(15)),
+        (FetchRequest, 12, bytes(21), b"\1\1\0"),
+    ],
+)
+def test_no_kind_of_length_beyond_int32_is_taken_for_null(cls, version, before, after) -> None:
+    """Metadata would answer all topics."""
+    with pytest.raises(MalformedMessage):
+        decode_message(cls, version, before + TWO_TO_31 + after)
+
+
+def test_a_length_above_is_null_where_null_may_be() -> None:
+    assert decode_message(MetadataRequest, 12, ABOVE + bytes(3)).topics is None
+    with pytest.raises(MalformedMessage):
+        decode_message(FindCoordinatorRequest, 4, b"\0" + ABOVE + b"\0")
+
+
+@pytest.mark.parametrize("count", [TWO_TO_31, ABOVE, b"\0"])
+def test_a_negative_count_of_tagged_fields_is_none(count: bytes) -> None:
+    """Of structs that know tags and of those that know none; and it adds nothing to the budget of items."""
+    decode_message(MetadataRequest, 12, b"\1\0\0" + count)
+    fetch = encode_message(FetchRequest(), 12)
+    decode_message(FetchRequest, 12, fetch[:-1] + count)
+    with pytest.raises(MalformedMessage):
+        decode_message(FetchRequest, 12, fetch[:-1] + b"\1\0" + count, items_max=0)
 
 
 def test_a_varint_has_at_most_five_bytes() -> None:

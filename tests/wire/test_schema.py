@@ -186,7 +186,7 @@ def test_unknown_tagged_fields_are_passed_over(tags: str) -> None:
         "01 07 05 00000003 00",
         "01 07 03 00000003",
         "01 05 ffffffff0f",
-        "ffffffff0f",
+        "ffffffff07",
         "01 05 808080808001",
     ],
 )

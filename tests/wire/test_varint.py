@@ -85,3 +85,40 @@ def test_sums_that_pass_64_bits_are_refused(start, delta):
         elif difference != -(2**63):
             with pytest.raises(OverflowError):
                 world.varint.delta_between(start, delta)
+
+
+@settings(deadline=None)
+@given(INT64, st.integers(1, 10))
+def test_a_number_of_32_bits_has_five_bytes_at_most(number, size_bytes):
+    """Java reads no longer one, so a record that has it could never be read there."""
+    for world in WORLDS:
+        out = bytearray()
+        world.varint.write_varint(out, number)
+        is_stretched = size_bytes > len(out)
+        if is_stretched:
+            out[-1] |= 0x80
+            out += b"\x80" * (size_bytes - 1 - len(out)) + b"\0"
+        assert world.varint.read_varint(bytes(out), 0, len(out)) == (number, len(out))
+        if len(out) <= 5 and -(2**31) <= number < 2**31:
+            assert world.varint.read_int32(bytes(out), 0, len(out)) == (number, len(out))
+        else:
+            with pytest.raises(CorruptBatch):
+                world.varint.read_int32(bytes(out), 0, len(out))
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+@pytest.mark.parametrize("place", ["length", "offset", "key", "value", "header count", "header key", "header value"])
+def test_no_number_of_a_record_may_be_longer(world, place):
+    """Neither on the way in nor on the way out."""
+
+    def number(at: str, value: int) -> bytes:
+        plain = bytes([2 * value])
+        return bytes([plain[0] | 0x80, 0x80, 0x80, 0x80, 0x80, 0]) if at == place else plain
+
+    body = b"\0\0" + number("offset", 0) + number("key", 1) + b"k" + number("value", 1) + b"v"
+    body += number("header count", 1) + number("header key", 1) + b"h" + number("header value", 1) + b"w"
+    section = number("length", len(body)) + body
+    with pytest.raises(CorruptBatch):
+        world.record_codec.check_records(section, 1, 0, False, 0, 0)
+    with pytest.raises(CorruptBatch):
+        world.record_codec.parse_records(section, 1, 0, 0, None)

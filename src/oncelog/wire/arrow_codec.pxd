@@ -2,7 +2,7 @@
 import cython
 from libc.string cimport memcpy
 
-from oncelog.wire.varint cimport add_delta, delta_between, put_varint, read_size, read_varint, varint_bytes
+from oncelog.wire.varint cimport add_delta, delta_between, put_varint, read_int32, read_size, read_varint, varint_bytes
 
 cdef long long INT32_MAX
 cdef long long INT64_MAX

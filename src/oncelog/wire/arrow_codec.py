@@ -17,7 +17,15 @@ except ImportError:
     from oncelog.wire import uncompiled as cython
 
 if not cython.compiled:  # compiled, they come as C functions through the .pxd
-    from oncelog.wire.varint import add_delta, delta_between, put_varint, read_size, read_varint, varint_bytes
+    from oncelog.wire.varint import (
+        add_delta,
+        delta_between,
+        put_varint,
+        read_int32,
+        read_size,
+        read_varint,
+        varint_bytes,
+    )
 
 # C variables when compiled, so not for others to import.
 INT32_MAX = 0x7FFFFFFF
@@ -152,7 +160,7 @@ class ColumnWriter:
             record_end = pos + size
             delta, pos = read_varint(data, pos + 1, record_end)
             timestamp = add_delta(base_timestamp, delta)
-            delta, pos = read_varint(data, pos, record_end)
+            delta, pos = read_int32(data, pos, record_end)
             if delta > INT32_MAX or delta < -INT32_MAX:
                 raise CorruptBatch("a record's offset delta is impossible")
             offset = add_delta(base_offset, delta)
@@ -191,7 +199,7 @@ class ColumnWriter:
         self.header_offsets[row + 1] = self.header_count
 
     def append_headers(self, data: bytes, pos: int, record_end: int, row: int) -> None:
-        count, pos = read_varint(data, pos, record_end)
+        count, pos = read_int32(data, pos, record_end)
         if count < 0 or count > (record_end - pos) // 2:
             raise CorruptBatch("a record's header count is impossible")
         self.reserve_headers(count)

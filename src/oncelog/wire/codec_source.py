@@ -70,10 +70,16 @@ def read_uvarint(data: memoryview, pos: int) -> tuple[int, int]:
     return (number - 0x100000000 if number > 0x7FFFFFFF else number), pos
 
 
+def read_length(data: memoryview, pos: int) -> tuple[int, int]:
+    """A compact length + 1. Java takes one from it in 32 bits, so that 2^31 is no null but more than any frame holds."""
+    number, pos = read_uvarint(data, pos)
+    return (0x80000000 if number == -0x80000000 else number), pos
+
+
 def skip_tags(data: memoryview, pos: int, end: int) -> int:
-    """Pass over tagged fields that this class does not know (KIP-482: they may be ignored)."""
+    """Pass over tagged fields that this class does not know (KIP-482: they may be ignored); a negative count is none."""
     count, pos = read_uvarint(data, pos)
-    refuse_count_unless(0 <= count <= min(end - pos, TAGS_MAX), "tagged fields", count, pos, end)
+    refuse_count_unless(count <= min(end - pos, TAGS_MAX), "tagged fields", count, pos, end)
     for _ in range(count):
         _, pos = read_uvarint(data, pos)
         size_bytes, pos = read_uvarint(data, pos)
@@ -120,6 +126,7 @@ NAMES: dict[str, Any] = {
     "pack_items": pack,
     "put_string_length": put_string_length,
     "put_uvarint": put_uvarint,
+    "read_length": read_length,
     "read_uvarint": read_uvarint,
     "refuse_field": refuse_field,
     "refuse_items": refuse_items,
@@ -354,10 +361,10 @@ class DecodeSource(_Source):
         outer, self.lines, depth, self.depth = self.lines, [], self.depth, 1
         self.line("count, pos = read_uvarint(data, pos)")
         self.line(
-            f"if not 0 <= count <= end - pos or count > {TAGS_MAX}: "
+            f"if count > end - pos or count > {TAGS_MAX}: "
             f"refuse_length('{cls.__name__} tagged fields', count, pos, end)"
         )
-        self.line("left -= count")
+        self.line("left -= max(count, 0)")
         self.line(f"if left < 0: refuse_items('{cls.__name__} tagged fields', pos)")
         with self.block("for _ in range(count):"):
             self.line("tag, pos = read_uvarint(data, pos)")
@@ -402,7 +409,7 @@ class DecodeSource(_Source):
         self.pending.append(("B" if self.flexible else wire.legacy, length))
         self.flush()
         if self.flexible:
-            self.line(f"if {length} > 127: {length}, pos = read_uvarint(data, pos - 1)")
+            self.line(f"if {length} > 127: {length}, pos = read_length(data, pos - 1)")
         if nullable:
             self.line(f"if {length} <{'=' if self.flexible else ''} 0: {target} = None")
             with self.block("else:"):

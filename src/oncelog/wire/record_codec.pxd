@@ -1,7 +1,7 @@
 # C types for record_codec.py, used only when Cython compiles it.
 import cython
 
-from oncelog.wire.varint cimport add_delta, delta_between, read_size, read_varint, varint_bytes, write_varint
+from oncelog.wire.varint cimport add_delta, delta_between, read_int32, read_size, read_varint, varint_bytes, write_varint
 
 cdef long long INT32_MAX
 cdef Py_ssize_t RECORD_BYTES_MIN

@@ -19,7 +19,15 @@ except ImportError:
     from oncelog.wire import uncompiled as cython
 
 if not cython.compiled:  # compiled, they come as C functions through the .pxd
-    from oncelog.wire.varint import add_delta, delta_between, read_size, read_varint, varint_bytes, write_varint
+    from oncelog.wire.varint import (
+        add_delta,
+        delta_between,
+        read_int32,
+        read_size,
+        read_varint,
+        varint_bytes,
+        write_varint,
+    )
 
 # C variables when compiled, so not for others to import.
 INT32_MAX = 0x7FFFFFFF
@@ -46,7 +54,7 @@ def parse_records(
         record_end = pos + size
         delta, pos = read_varint(data, pos + 1, record_end)
         timestamp = add_delta(base_timestamp, delta)
-        delta, pos = read_varint(data, pos, record_end)
+        delta, pos = read_int32(data, pos, record_end)
         if delta > INT32_MAX or delta < -INT32_MAX:
             raise CorruptBatch("a record's offset delta is impossible")
         offset = add_delta(base_offset, delta)
@@ -72,7 +80,7 @@ def parse_records(
 
 
 def parse_headers(data: bytes, pos: int, record_end: int) -> tuple[tuple[str, bytes | None], ...]:
-    count, pos = read_varint(data, pos, record_end)
+    count, pos = read_int32(data, pos, record_end)
     if count < 0 or count > (record_end - pos) // 2:
         raise CorruptBatch("a record's header count is impossible")
     headers = []
@@ -129,7 +137,7 @@ def check_records(
             largest = timestamp
         if timestamp != NO_TIMESTAMP and (timestamp < timestamp_min or timestamp > timestamp_max):
             untimely.append(index)
-        delta, pos = read_varint(data, pos, record_end)
+        delta, pos = read_int32(data, pos, record_end)
         if delta != index:
             raise CorruptBatch(f"record {index} has offset delta {delta}")
         size, pos = read_size(data, pos, record_end)
@@ -153,7 +161,7 @@ def check_records(
 
 
 def check_headers(data: bytes, pos: int, record_end: int, index: int) -> None:
-    count, pos = read_varint(data, pos, record_end)
+    count, pos = read_int32(data, pos, record_end)
     if count < 0 or count > (record_end - pos) // 2:
         raise CorruptBatch(f"record {index} has an impossible header count")
     for _ in range(count):

@@ -2,9 +2,14 @@
 import cython
 
 cdef long long INT64_MAX
+cdef long long INT32_MAX
+cdef Py_ssize_t INT32_BYTES_MAX
 
 @cython.locals(raw="unsigned long long", shift=int, byte="unsigned long long")
 cpdef (long long, Py_ssize_t) read_varint(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) except *
+
+@cython.locals(start=Py_ssize_t, value="long long")
+cpdef (long long, Py_ssize_t) read_int32(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) except *
 
 @cython.locals(size="long long")
 cpdef (long long, Py_ssize_t) read_size(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) except *

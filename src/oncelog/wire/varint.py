@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from oncelog.errors import CorruptBatch
 
-INT64_MAX = 0x7FFFFFFFFFFFFFFF  # a C variable when compiled, so not for others to import
+# C variables when compiled, so not for others to import.
+INT64_MAX = 0x7FFFFFFFFFFFFFFF
+INT32_MAX = 0x7FFFFFFF
+INT32_BYTES_MAX = 5
 
 
 def read_varint(data: bytes, pos: int, end: int) -> tuple[int, int]:
@@ -28,9 +31,20 @@ def read_varint(data: bytes, pos: int, end: int) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), pos
 
 
+def read_int32(data: bytes, pos: int, end: int) -> tuple[int, int]:
+    """A number of 32 bits: Java reads lengths, counts and offset deltas from five bytes at most."""
+    start = pos
+    value, pos = read_varint(data, pos, end)
+    if pos - start > INT32_BYTES_MAX:
+        raise CorruptBatch("a variable-length number of 32 bits is longer than five bytes")
+    if value > INT32_MAX or value < -INT32_MAX - 1:
+        raise CorruptBatch("a variable-length number passes 32 bits")
+    return value, pos
+
+
 def read_size(data: bytes, pos: int, end: int) -> tuple[int, int]:
     """A length whose bytes must end before `end`; any negative one is null, as in Java's reader."""
-    size, pos = read_varint(data, pos, end)
+    size, pos = read_int32(data, pos, end)
     if size > end - pos:
         raise CorruptBatch("a length passes the end of its record")
     return size, pos

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+import socket
 import struct
 import zlib
 
@@ -12,10 +13,11 @@ from evidence.world.broker import TIMEOUT_S, Client, broker_and_client, fetch_re
 
 from oncelog.broker.config.config import ConfigInvalid, addresses_with_counts, config_from
 from oncelog.broker.metrics.limits import LIMITS, table
+from oncelog.broker.network.connection import Connection
 from oncelog.broker.network.connection_limits import CreationRate
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import ApiKey
-from oncelog.wire.frame import encode_request
+from oncelog.wire.frame import encode_request, response_correlation_id
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
 from oncelog.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from oncelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -295,6 +297,65 @@ def test_replies_that_nobody_reads_do_not_pile_up(tmp_path):
             assert not broker.server.stalled
             other.close()
             stuck.close()
+
+    run(work())
+
+
+def test_many_readers_that_read_nothing_stay_within_the_bound_of_all_replies(tmp_path):
+    """Each was given a batch more, whatever the others held: fifty of them were 100 MiB beyond the bound."""
+    bound, readers = 4 << 20, 12
+
+    async def work():
+        async with broker_and_client(tmp_path, oncelog_replies_max_unsent_bytes=bound) as (broker, client):
+            await client.create("t")
+            for _ in range(3):
+                await client.produce("t", "x" * 300_000)
+            stuck = [await Client.connect(broker) for _ in range(readers)]
+            for each in stuck:
+                each._protocol.transport.pause_reading()
+                each._protocol.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                for _ in range(60):
+                    each.send(fetch_request("t", 0, committed=False), 12)
+            await until(lambda: len(broker.server.stalled) == len(broker.server._connections) - 1)
+            assert broker.server.unsent_bytes() <= bound
+            assert 1 < len(broker.server.stalled) < readers, "those who have read nothing for longest made room"
+            assert len(await client.read("t", committed=False)) >= 1, "who reads is served"
+            for each in stuck:
+                each.close()
+            await until(lambda: broker.server.unsent_bytes() == 0)
+
+    run(work())
+
+
+def test_replies_that_wait_for_the_one_before_them_are_bounded_too(tmp_path, monkeypatch):
+    """Fetches behind a produce that waits for its sync: all of them were read at once, a hundred replies in memory."""
+    held = []
+    hold_back = Connection._hold_back
+
+    def noted(self, slot, reply):
+        hold_back(self, slot, reply)
+        held.append(self.reply_bytes)
+        assert self._server.unsent_bytes() >= slot.held_bytes > 0
+
+    monkeypatch.setattr(Connection, "_hold_back", noted)
+
+    async def work():
+        async with broker_and_client(tmp_path, oncelog_connection_max_unsent_bytes=500_000) as (broker, client):
+            await client.create("t")
+            await client.produce("t", "x" * 300_000)
+            requests = [(client.produce_request("t", "y"), 12)] + [(fetch_request("t", 0, committed=False), 12)] * 50
+            frames = [
+                b"".join(encode_request(request.KEY, version, 1000 + index, "c", request))
+                for index, (request, version) in enumerate(requests)
+            ]
+            client.send_bytes(b"".join(frames))
+            for index in range(len(frames)):
+                frame = await client.frame()
+                assert response_correlation_id(frame) == 1000 + index
+                assert index == 0 or len(frame) > 300_000
+            assert held, "the produce waited"
+            assert max(held) < 500_000 + 2 * 310_000
+            await until(lambda: broker.server.unsent_bytes() == 0)
 
     run(work())
 

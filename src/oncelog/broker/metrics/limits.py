@@ -73,7 +73,11 @@ LIMITS = (
         "a connection with such requests is not read until they have begun, or there are fewer",
     ),
     Limit("oncelog.connection.max.unsent.bytes", "replies that a client has not read", "nothing more is begun for it"),
-    Limit("oncelog.replies.max.unsent.bytes", "the same, of all clients together", "fetches answer with 64 KiB"),
+    Limit(
+        "oncelog.replies.max.unsent.bytes",
+        "the memory that replies of all clients take until they are read",
+        "from half of it on fetches answer with 64 KiB; at three quarters whoever has read nothing for longest is closed",
+    ),
     Limit(
         "max.request.partition.size.limit",
         "partitions in a DescribeTopicPartitions response",

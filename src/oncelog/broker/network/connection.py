@@ -22,6 +22,7 @@ from oncelog.errors import MalformedFrame, MalformedMessage
 from oncelog.host.tasks import Tasks
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import FrameReader, FrameTooLarge, RequestHeader, decode_request_header, encode_response
+from oncelog.wire.messages.fetch import FetchResponse
 from oncelog.wire.schema import TooManyItems, decode_message
 
 _log = logging.getLogger("oncelog.connection")
@@ -39,6 +40,7 @@ class ConnectionOwner(Protocol):
     serves: Callable[[int, int], bool]
     handle: Callable[[Request], Any]
     stalled: dict[Connection, None]  # their clients do not read
+    unsent: dict[Connection, None]  # were written to since somebody looked, or have something left
     queued_count: int  # requests that have come and are not begun
 
     def accepted(self, connection: Connection) -> Admission | None:
@@ -61,7 +63,7 @@ class ConnectionOwner(Protocol):
 class _Slot:
     """A reply's place in the order of requests; `reply` is filled in when it is known. It listens to a `Later`."""
 
-    __slots__ = ("begun", "begun_at", "connection", "header", "is_done", "keeps_turn", "reply", "request")
+    __slots__ = ("begun", "begun_at", "connection", "header", "held_bytes", "is_done", "keeps_turn", "reply", "request")
 
     def __init__(self, connection: Connection, header: RequestHeader, begun_at: float) -> None:
         self.connection = connection
@@ -70,6 +72,7 @@ class _Slot:
         self.request: Request | None = None
         self.reply: Reply = None
         self.is_done = False
+        self.held_bytes = 0  # of a reply that is known before the one in front of it
         self.keeps_turn = False
         self.begun: asyncio.Future[Any] | Later | None = None
 
@@ -104,6 +107,7 @@ class Connection(asyncio.Protocol):
         self._running: list[Request] = []
         self._is_sending_soon = False
         self._may_write = True
+        self._held_bytes = 0  # of replies that wait for the one before them
         self._unsent_bytes = 0  # at the last sweep, while the client does not read
         self._stalled_since = 0.0
         self._is_reading = True
@@ -177,6 +181,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         """Drop what is held or parked for this client; effects under way are completed by the shells."""
         self._transport = None
+        self._held_bytes = 0
         self._forget_frames()
         for slot in self._slots:
             if slot.begun is None or slot.is_done:
@@ -218,6 +223,11 @@ class Connection(asyncio.Protocol):
     def unsent_bytes(self) -> int:
         """Bytes of replies that the system has not taken yet."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def reply_bytes(self) -> int:
+        """Bytes of replies that are in memory: unsent ones, and those that wait for the one before them."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size() + self._held_bytes
 
     @property
     def is_of_broker(self) -> bool:
@@ -298,7 +308,7 @@ class Connection(asyncio.Protocol):
     def _may_begin(self) -> bool:
         if not self._frames or self._transport is None or not self._may_write or self._is_delayed:
             return False
-        if len(self._slots) >= self._limits.in_flight_count_max:
+        if len(self._slots) >= self._limits.in_flight_count_max or self._held_bytes > self._limits.unsent_bytes_max:
             return False
         if not self._running:
             return True
@@ -410,7 +420,16 @@ class Connection(asyncio.Protocol):
     def _answer(self, slot: _Slot, reply: Reply) -> None:
         slot.reply = reply
         slot.is_done = True
+        if self._slots and self._slots[0] is not slot and isinstance(reply, FetchResponse):
+            self._hold_back(slot, reply)
         self._send()
+
+    def _hold_back(self, slot: _Slot, reply: FetchResponse) -> None:
+        """Records that wait for the reply before them are unsent too; `_may_begin` bounds them."""
+        found = (part.records for topic in reply.responses for part in topic.partitions)
+        slot.held_bytes = sum(len(records) for records in found if records)
+        self._held_bytes += slot.held_bytes
+        self._server.unsent[self] = None
 
     def _send(self) -> None:
         """Answer what is done, as far as nothing before it is still to be answered."""
@@ -418,6 +437,7 @@ class Connection(asyncio.Protocol):
         metrics, now = self._server.metrics, self._loop.time()
         while self._slots and self._slots[0].is_done and self._transport is not None:
             slot = self._slots.popleft()
+            self._held_bytes -= slot.held_bytes
             metrics.answered(slot.header.api_key, slot.header.api_version, slot.reply, now - slot.begun_at)
             if isinstance(slot.reply, CloseConnection):
                 self._write(parts)
@@ -442,6 +462,7 @@ class Connection(asyncio.Protocol):
                 self._transport.write(b"".join(parts))
             else:
                 self._transport.writelines(parts)
+            self._server.unsent[self] = None
 
     def _regulate(self) -> None:
         if self._transport is None:

@@ -55,6 +55,7 @@ class Server:
         self._own_peers = own_peers  # by which the broker asks itself
         self.queued_count = 0  # requests that have come and are not begun
         self.stalled: dict[Connection, None] = {}  # their clients do not read
+        self.unsent: dict[Connection, None] = {}  # were written to since somebody looked, or have something left
         self._next_connection_id = 0
         self._is_draining = False
         self._all_closed: asyncio.Event | None = None
@@ -103,6 +104,7 @@ class Server:
     def lost(self, connection: Connection) -> None:
         """Forget a closed connection."""
         self.stalled.pop(connection, None)
+        self.unsent.pop(connection, None)
         if connection in self._connections:
             del self._connections[connection]
             self._counts.closed(connection.client_host)
@@ -110,15 +112,44 @@ class Server:
             self._all_closed.set()
 
     def fetch_bytes_max(self) -> int:
-        """How much a fetch may answer with: less where slow clients have left much unread."""
-        if not self.stalled:
-            return self._config().fetch_max_bytes
+        """How much a fetch may answer with: less where slow clients have left much unread.
+
+        Long replies fill half of the bound, those who are given one batch each a quarter; the rest is for copies on the
+        way to the system, and for what the allocator keeps. Where the three quarters are full, whoever has read nothing
+        for longest makes room.
+        """
         config = self._config()
-        left = config.oncelog_replies_max_unsent_bytes - sum(each.unsent_bytes for each in self.stalled)
+        bound = config.oncelog_replies_max_unsent_bytes
+        unsent_bytes = self.unsent_bytes()
+        if not unsent_bytes:
+            return config.fetch_max_bytes
+        while unsent_bytes >= bound - bound // 4 and len(self.stalled) > 1:
+            self._make_room()
+            unsent_bytes = self.unsent_bytes()
+        left = bound // 2 - unsent_bytes
         if left >= config.fetch_max_bytes:
             return config.fetch_max_bytes
         self.metrics.limit_hit("oncelog.replies.max.unsent.bytes")
         return max(left, FETCH_BYTES_MIN)
+
+    def unsent_bytes(self) -> int:
+        """Bytes of all replies that the system has not taken yet, or that wait for a reply before them."""
+        total = 0
+        for connection in tuple(self.unsent):
+            size_bytes = connection.reply_bytes
+            if size_bytes:
+                total += size_bytes
+            else:
+                del self.unsent[connection]
+        return total
+
+    def _make_room(self) -> None:
+        now = asyncio.get_running_loop().time()
+        longest = max(self.stalled, key=lambda connection: connection.stalled_s(now))  # of equals the first one
+        del self.stalled[longest]
+        longest.refuse(
+            "its client does not read, and the replies of all clients are at oncelog.replies.max.unsent.bytes"
+        )
 
     def _handler_failed(self, error: BaseException) -> None:
         self.metrics.add("handler_failures")
