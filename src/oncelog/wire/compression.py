@@ -11,6 +11,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
+from typing import NamedTuple
 
 import cramjam
 import lz4.frame
@@ -38,6 +39,13 @@ class Codec(IntEnum):
     SNAPPY = 2
     LZ4 = 3
     ZSTD = 4
+
+
+class Compression(NamedTuple):
+    """How to compress: the codec, and its own scale's level (None: its default)."""
+
+    codec: Codec
+    level: int | None = None
 
 
 class DecompressedTooLarge(CorruptBatch):

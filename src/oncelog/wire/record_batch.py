@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from oncelog.errors import CorruptBatch
 from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from oncelog.wire.compression import Codec as Codec
-from oncelog.wire.compression import compress, decompress
+from oncelog.wire.compression import Compression, compress, decompress
 from oncelog.wire.control_records import EndTxnMarker as EndTxnMarker
 from oncelog.wire.control_records import end_txn_marker_from_bytes, end_txn_marker_to_bytes
 from oncelog.wire.crc32c import Data, crc32c
@@ -327,6 +327,19 @@ def batch_of_header(
     )
     _set_crc(copy)
     return copy
+
+
+def recompressed(batch: RecordBatch, section: Data, compression: Compression) -> bytearray:
+    """`batch` with its decompressed `section` in another codec: records, place and producer stay as they are."""
+    codec, level = compression
+    return batch_of_header(
+        batch,
+        section if codec is Codec.NONE else compress(codec, section, level),
+        attributes=batch.attributes & ~CODEC_MASK | codec,
+        base_timestamp=batch.base_timestamp,
+        max_timestamp=batch.max_timestamp,
+        record_count=batch.record_count,
+    )
 
 
 def build_end_txn_marker(

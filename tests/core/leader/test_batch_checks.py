@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from oncelog.core.leader.batch_checks import Refused, TimestampRules, ValidBatch, validate_produced
 from oncelog.errors import ErrorCode
-from oncelog.wire.compression import Codec, compress
+from oncelog.wire.compression import Codec, Compression, compress
 from oncelog.wire.crc32c import crc32c
 from oncelog.wire.record_batch import LOG_APPEND_TIME, RecordBatch, build_batch, build_end_txn_marker, set_offsets
 from tests.wire.record_values import HEADERS, RECORDS
@@ -325,3 +325,64 @@ def test_nonsense_under_a_right_crc_is_valid_or_refused(records, headers, data):
     verdict = judge(batch)
     if isinstance(verdict, ValidBatch):
         assert len(verdict.batch.records()) == verdict.batch.record_count
+
+
+LEVELS = {
+    Codec.NONE: (None,),
+    Codec.GZIP: (-1, 1, 9),
+    Codec.SNAPPY: (None,),
+    Codec.LZ4: (1, 9, 17),
+    Codec.ZSTD: (-5, 3, 22),
+}
+
+
+@settings(deadline=None, max_examples=60)
+@given(RECORDS, st.sampled_from(Codec), st.sampled_from(Codec), st.booleans(), st.data())
+def test_a_topics_own_compression_changes_nothing_but_the_codec(records, produced, wanted, append_time, data):
+    """Producer, sequence, timestamps, headers and the records' bytes stay; the checksum is right."""
+    compression = Compression(wanted, data.draw(st.sampled_from(LEVELS[wanted])))
+    sent = bytes(
+        build_batch(records, codec=produced, producer_id=7, producer_epoch=2, base_sequence=5, is_transactional=True)
+    )
+    rules = TimestampRules(LOG_APPEND_TIME if append_time else 0, 2**62, 2**62)
+    for world in WORLDS:
+        plain = judge(sent, world.batch_checks.validate_produced, timestamp_rules=rules)
+        found = judge(sent, world.batch_checks.validate_produced, timestamp_rules=rules, compression=compression)
+        if isinstance(plain, world.batch_checks.Refused):
+            assert found == plain
+            continue
+        assert found.batch.codec is wanted
+        assert found.batch.size_bytes == len(found.data)
+        assert found.produced_size_bytes == len(sent)
+        found.batch.check_crc()
+        assert found.batch.section() == plain.batch.section()
+        assert found.batch.records() == plain.batch.records()
+        same = set(RecordBatch.__slots__) - {"attributes", "size_bytes", "crc", "data"}
+        assert {name: getattr(found.batch, name) for name in same} == {
+            name: getattr(plain.batch, name) for name in same
+        }
+        assert found.batch.attributes & ~7 == plain.batch.attributes & ~7
+        if produced is wanted:
+            assert found.data == plain.data, "a level alone is no reason to touch a batch"
+
+
+def test_what_a_batch_becomes_is_judged_by_its_size_too():
+    """Kafka looks before and after; a batch that came too large is not saved by compression."""
+    zeros = [(NOW_MS, None, bytes(5000), [])]
+    packed, plain = bytes(build_batch(zeros, codec=Codec.GZIP)), bytes(build_batch(zeros))
+    size = {"size_bytes_max": 1000}
+    verdict = judge(packed, compression=Compression(Codec.NONE), **size)
+    assert (verdict.error_code, verdict.found_in_log) == (ErrorCode.MESSAGE_TOO_LARGE, False)
+    assert refusal(plain, compression=Compression(Codec.ZSTD, 3), **size) == ErrorCode.MESSAGE_TOO_LARGE
+    assert isinstance(judge(packed, compression=Compression(Codec.ZSTD, 3), **size), ValidBatch)
+
+
+def test_nothing_is_compressed_where_the_topic_has_no_compression_of_its_own(monkeypatch):
+    calls = []
+    for module in (WORLDS[1].batch_checks, WORLDS[1].record_batch):
+        for name in ("compress", "recompressed"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, lambda *given: calls.append(given))
+    assert isinstance(judge(bytes(build_batch(SMALL))), ValidBatch)
+    assert isinstance(judge(bytes(build_batch(SMALL)), compression=Compression(Codec.NONE)), ValidBatch)
+    assert calls == []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from oncelog.errors import CorruptBatch, ErrorCode
 from oncelog.types import NO_PRODUCER_ID
-from oncelog.wire.compression import DecompressedTooLarge
+from oncelog.wire.compression import Compression, DecompressedTooLarge
 from oncelog.wire.crc32c import Data
 from oncelog.wire.record import INT64_MAX
 from oncelog.wire.record_batch import (
@@ -29,6 +29,7 @@ from oncelog.wire.record_batch import (
     TRANSACTIONAL_BIT,
     Codec,
     RecordBatch,
+    recompressed,
     set_log_append_time,
     set_max_timestamp,
 )
@@ -54,11 +55,13 @@ class TimestampRules:
 class ValidBatch:
     """A batch that may be appended: a copy of the produced bytes, corrected where Kafka corrects, and a view over it.
 
-    `batch.set_offsets(...)` places it; `data` is then what goes into the log.
+    `batch.set_offsets(...)` places it; `data` is then what goes into the log. `produced_size_bytes` is what came, where
+    the topic has a compression of its own.
     """
 
     batch: RecordBatch
     data: bytearray = field(repr=False)
+    produced_size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,12 @@ def validate_produced(
     now_ms: int,
     timestamp_rules: TimestampRules = TimestampRules(),
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    compression: Compression | None = None,
 ) -> ValidBatch | Refused:
-    """Judge one partition's produced records. `size_bytes_max` is the topic's `max.message.bytes`."""
+    """Judge one partition's produced records. `size_bytes_max` is the topic's `max.message.bytes`.
+
+    `compression` is the topic's own: a batch in another codec is compressed anew, and judged by its size once more.
+    """
     if data is None:
         return Refused(ErrorCode.INVALID_RECORD, "the partition has no records")
     try:
@@ -107,7 +114,13 @@ def validate_produced(
         return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error))
     except CorruptBatch as error:
         return Refused(ErrorCode.INVALID_RECORD, str(error), found_in_log=True)
-    return refused or ValidBatch(RecordBatch(copy), copy)
+    if refused is not None:
+        return refused
+    batch = RecordBatch(copy)
+    if compression is None or batch.attributes & CODEC_MASK == compression.codec:
+        return ValidBatch(batch, copy, size_bytes)
+    copy = recompressed(batch, section, compression)
+    return _too_large(len(copy), size_bytes_max) or ValidBatch(RecordBatch(copy), copy, size_bytes)
 
 
 def _single_batch_bytes(view: memoryview, api_version: int) -> int | Refused:
@@ -143,9 +156,9 @@ def _whole_batch_bytes(view: memoryview) -> int | None:
 def _judge_header(batch: RecordBatch, size_bytes_max: int) -> Refused | None:
     if batch.base_offset != 0:
         return _invalid(f"a produced batch has base offset 0, not {batch.base_offset}")
-    if batch.size_bytes > size_bytes_max:
-        message = f"the batch has {batch.size_bytes} bytes, the topic takes {size_bytes_max}"
-        return Refused(ErrorCode.MESSAGE_TOO_LARGE, message)
+    too_large = _too_large(batch.size_bytes, size_bytes_max)
+    if too_large is not None:
+        return too_large
     if not batch.crc_is_valid:
         return Refused(ErrorCode.CORRUPT_MESSAGE, "the batch fails its checksum")
     if batch.attributes & ~_KNOWN_BITS:
@@ -159,6 +172,12 @@ def _judge_header(batch: RecordBatch, size_bytes_max: int) -> Refused | None:
     if batch.producer_id > NO_PRODUCER_ID and batch.base_sequence < 0:
         return _invalid(f"sequence {batch.base_sequence} of producer id {batch.producer_id}")
     return None
+
+
+def _too_large(size_bytes: int, size_bytes_max: int) -> Refused | None:
+    if size_bytes <= size_bytes_max:
+        return None
+    return Refused(ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {size_bytes} bytes, the topic takes {size_bytes_max}")
 
 
 def _judge_records(

@@ -9,10 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from oncelog.wire.compression import Codec, Compression
+
 NAME_LENGTH_MAX = 249
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LONG_MAX = 2**63 - 1
 _INT_MAX = 2**31 - 1
+
+GZIP_LEVELS = ("-1", *map(str, range(1, 10)))  # 0 would not compress
+_COMPRESSIONS = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
 
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
@@ -53,11 +64,10 @@ _ALL = (
         "producer",
         "compression.type",
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        is_honoured=False,
     ),
-    _ignored("compression.gzip.level", "int", "-1", "compression.gzip.level"),
-    _ignored("compression.lz4.level", "int", "9", "compression.lz4.level"),
-    _ignored("compression.zstd.level", "int", "3", "compression.zstd.level"),
+    TopicConfig("compression.gzip.level", "int", "-1", "compression.gzip.level", -1, 9, choices=GZIP_LEVELS),
+    TopicConfig("compression.lz4.level", "int", "9", "compression.lz4.level", 1, 17),
+    TopicConfig("compression.zstd.level", "int", "3", "compression.zstd.level", -131_072, 22),
     _long("delete.retention.ms", 86_400_000, "log.cleaner.delete.retention.ms"),
     _long("file.delete.delay.ms", 60_000, "log.segment.delete.delay.ms"),
     _long("flush.messages", _LONG_MAX, "log.flush.interval.messages", 1, is_honoured=False),
@@ -120,6 +130,7 @@ class TopicSettings:
     min_compaction_lag_ms: int
     max_compaction_lag_ms: int
     file_delete_delay_ms: int
+    compression: Compression | None  # of every batch; None leaves each as its producer compressed it
 
 
 def topic_name_fault(name: str) -> str | None:
@@ -158,7 +169,7 @@ def config_fault(name: str, value: str | None) -> str | None:
 def value_fault(config: TopicConfig, value: str) -> str | None:
     """Why `value` is refused for a key, or None."""
     wrong = f"Invalid value {value} for configuration {config.name}"
-    if config.kind in ("int", "long", "double"):
+    if config.kind in ("int", "short", "long", "double"):
         try:
             number = float(value) if config.kind == "double" else int(value) if len(value) < 25 else None
         except ValueError:
@@ -167,6 +178,8 @@ def value_fault(config: TopicConfig, value: str) -> str | None:
             return f"{wrong}: Not a number of type {config.kind.upper()}"
         if not config.least <= number <= config.most:
             return f"{wrong}: Value must be at least {config.least}"
+        if config.choices and str(number) not in config.choices:
+            return f"{wrong}: Value must be one of {', '.join(config.choices)}"
     elif config.kind == "boolean" and value.lower() not in ("true", "false"):
         return f"{wrong}: Expected value to be either true or false"
     elif config.kind == "list" and config.choices:
@@ -212,4 +225,13 @@ def settings(overrides: Mapping[str, str], broker_value: Callable[[str], str | N
         min_compaction_lag_ms=int(text("min.compaction.lag.ms")),
         max_compaction_lag_ms=int(text("max.compaction.lag.ms")),
         file_delete_delay_ms=int(text("file.delete.delay.ms")),
+        compression=_compression(text),
     )
+
+
+def _compression(text: Callable[[str], str]) -> Compression | None:
+    codec = _COMPRESSIONS.get(name := text("compression.type"))
+    if codec is None:
+        return None
+    level = f"compression.{name}.level"
+    return Compression(codec, int(text(level)) if level in TOPIC_CONFIGS else None)

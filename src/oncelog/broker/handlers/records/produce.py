@@ -41,6 +41,7 @@ class _Part:
     response: PartitionProduceResponse
     partition: LocalPartition | None = None
     batch: RecordBatch | None = None
+    produced_size_bytes: int = 0
     end_offset: int = -1
 
 
@@ -98,6 +99,7 @@ class _Produce:
                 chosen.timestamp_after_max_ms,
             ),
             decompressed_bytes_max=self.node.config.oncelog_message_max_decompressed_bytes,
+            compression=chosen.compression,
         )
         part.partition = partition
         if isinstance(outcome, Refused):
@@ -116,6 +118,7 @@ class _Produce:
             _refuse(part, ErrorCode.RECORD_LIST_TOO_LARGE, "the batch is larger than a segment of the log")
         else:
             part.batch = outcome.batch
+            part.produced_size_bytes = outcome.produced_size_bytes
         return part
 
     def _partition(self, topic: TopicProduceData, index: int, part: _Part) -> LocalPartition | None:
@@ -188,7 +191,7 @@ class _Produce:
             part.response.log_append_time_ms = self.now_ms
         counts = self.node.metrics.topic(part.partition.name.topic)
         counts.messages_in += part.batch.record_count
-        counts.bytes_in += part.batch.size_bytes
+        counts.bytes_in += part.produced_size_bytes
 
     def ask(self, asked: dict[_Part, AskCoordinator]) -> None:
         """Ask the gate, append what it agreed to, then wait as `commit` does."""

@@ -1,0 +1,50 @@
+"""Values of a topic's keys: what is refused, and what a partition works with."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog.core.metadata.topic_configs import config_fault, settings
+from oncelog.wire.compression import Codec, Compression
+
+
+def nothing(_key: str) -> None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ({}, None),
+        ({"compression.type": "producer", "compression.gzip.level": "3"}, None),
+        ({"compression.type": "uncompressed"}, Compression(Codec.NONE)),
+        ({"compression.type": "gzip "}, Compression(Codec.GZIP, -1)),
+        ({"compression.type": "gzip", "compression.gzip.level": "9"}, Compression(Codec.GZIP, 9)),
+        ({"compression.type": "snappy"}, Compression(Codec.SNAPPY)),
+        ({"compression.type": "lz4"}, Compression(Codec.LZ4, 9)),
+        ({"compression.type": "zstd", "compression.zstd.level": "-7"}, Compression(Codec.ZSTD, -7)),
+    ],
+)
+def test_a_topics_compression(configs: dict[str, str], expected: Compression | None) -> None:
+    assert settings(configs, nothing).compression == expected
+
+
+def test_the_brokers_compression_holds_where_a_topic_has_none() -> None:
+    broker = {"compression.type": "zstd", "compression.zstd.level": "9"}.get
+    assert settings({}, broker).compression == Compression(Codec.ZSTD, 9)
+    assert settings({"compression.zstd.level": "2"}, broker).compression == Compression(Codec.ZSTD, 2)
+    assert settings({"compression.type": "producer"}, broker).compression is None
+
+
+@pytest.mark.parametrize(
+    ("key", "taken", "refused"),
+    [
+        ("compression.type", ("gzip ", "uncompressed"), ("none", "GZIP", "")),
+        ("compression.gzip.level", ("-1", "1", "9"), ("-2", "0", "10", "x", "")),
+        ("compression.lz4.level", ("1", "17"), ("-1", "0", "18")),
+        ("compression.zstd.level", ("-131072", "0", "22"), ("-131073", "23")),
+    ],
+)
+def test_levels_have_their_codecs_bounds(key: str, taken: tuple[str, ...], refused: tuple[str, ...]) -> None:
+    assert [value for value in taken if config_fault(key, value)] == []
+    assert [value for value in refused if not config_fault(key, value)] == []
