@@ -212,7 +212,9 @@ Not offered to clients by Apache Kafka either:
 {table(["feature", "levels", "at first", "Apache Kafka 4.3"], feature_rows())}
 
 `transaction.version` 0 and 1 are the old protocol (1 writes tagged fields, KIP-915), 2 is KIP-890, 3 is two-phase
-commit (KIP-939).
+commit (KIP-939). An upgrade to 2 at level 3 (provisioning scripts do that) is answered as Kafka answers for a level that is
+in force: without error, and nothing changes. To go to 2: `kafka-features downgrade --feature transaction.version=2` or
+`oncelog features downgrade transaction.version=2`; refused while a two-phase or kept transaction is open, naming the ids.
 """
 
 

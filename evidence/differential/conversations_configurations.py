@@ -153,3 +153,73 @@ def operations_on_configs_that_do_not_exist(x: Conversation) -> None:
         ask(f"a list from {first}", (TOPIC, t, key, 2, value))
     found = x.call("DescribeConfigs", 4, resources=[resource(TOPIC, other, configuration_keys=["retention.ms"])])
     x.say("the other topic", [each.value for each in found.results[0].configs])
+
+
+DYNAMIC = {
+    "sasl.kerberos.min.time.before.relogin": ("-1", "58000", "x", ""),
+    "sasl.kerberos.ticket.renew.jitter": ("0.1", "2", "x"),
+    "sasl.kerberos.kinit.cmd": ("/usr/bin/kinit",),
+    "sasl.kerberos.principal.to.local.rules": ("DEFAULT",),
+    "sasl.kerberos.service.name": ("kafka",),
+    "sasl.login.refresh.window.factor": ("0.8",),
+    "sasl.login.refresh.buffer.seconds": ("-1", "300", "40000", "x"),
+    "sasl.mechanism.inter.broker.protocol": ("GSSAPI",),
+    "ssl.client.auth": ("none", "x"),
+    "ssl.endpoint.identification.algorithm": ("https", ""),
+    "ssl.keymanager.algorithm": ("SunX509",),
+    "ssl.provider": ("x",),
+    "ssl.secure.random.implementation": ("x",),
+    "ssl.trustmanager.algorithm": ("PKIX",),
+    "background.threads": ("0", "10"),
+    "num.io.threads": ("0", "8"),
+    "log.cleaner.threads": ("0", "1"),
+    "log.flush.interval.messages": ("0", "1"),
+    "log.flush.interval.ms": ("-1", "1000"),
+    "log.local.retention.bytes": ("-3", "-2", "-1"),
+    "log.local.retention.ms": ("-3", "-2"),
+    "group.consumer.assignment.interval.ms": ("-1", "0", "1000"),
+    "group.coordinator.cached.buffer.max.bytes": ("0", "1000000"),
+    "remote.fetch.max.wait.ms": ("0", "1"),
+    "compression.type": ("gzip",),
+    "advertised.listeners": ("PLAINTEXT://h:1",),
+    "node.id": ("1",),
+    "auto.create.topics.enable": ("true",),
+    "offsets.topic.num.partitions": ("50",),
+}
+
+
+@scenario("core")
+def broker_keys_that_may_be_changed_while_it_runs(x: Conversation) -> None:
+    """Of one broker and of all; only checked, so that nothing of it stays."""
+    for key, values in DYNAMIC.items():
+        for value in values:
+            codes = []
+            for name in ("1", ""):
+                configs = [{"name": key, "config_operation": 0, "value": value}]
+                asked = [resource(BROKER, name, configs=configs)]
+                found = x.call("IncrementalAlterConfigs", 1, resources=asked, validate_only=True).responses[0]
+                codes.append(ErrorCode(found.error_code).name)
+            x.say(f"{key}={value!r} of one broker, of all", *codes)
+
+
+def stored_value(x: Conversation, key: str, value: str) -> Any:
+    """The broker's config once it has that value."""
+    asked = [resource(BROKER, "1", configuration_keys=[key])]
+    found = x.call("DescribeConfigs", 4, resources=asked, include_synonyms=True).results[0].configs
+    return found[0] if found and found[0].value == value else None
+
+
+@scenario("core")
+def a_key_without_effect_is_stored(x: Conversation) -> None:
+    """librdkafka's test 0081 alters this one."""
+    key = "sasl.kerberos.min.time.before.relogin"
+    for api, version in (("AlterConfigs", 2), ("IncrementalAlterConfigs", 1)):
+        config: dict[str, Any] = {"name": key, "value": "58000"}
+        if version == 1:
+            config["config_operation"] = 0
+        x.ask(api, version, resources=[resource(BROKER, "1", configs=[config])])
+        found = x.until(lambda: stored_value(x, key, "58000"))
+        synonyms = [f"{each.name}={each.value}:{each.source}" for each in found.synonyms][:1]
+        x.say(key, found.value, f"source={found.config_source} type={found.config_type} {found.read_only}", *synonyms)
+        gone = [{"name": key, "config_operation": 1, "value": None}]
+        x.ask("IncrementalAlterConfigs", 1, " taken back", resources=[resource(BROKER, "1", configs=gone)])

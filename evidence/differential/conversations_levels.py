@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evidence.differential.conversation import READ_COMMITTED, Conversation, error_name
-from evidence.differential.scenario import scenario
+from evidence.differential.scenario import family, scenario
 from evidence.differential.stories import begin
 
 UPGRADE, DOWNGRADE = 1, 2
@@ -134,3 +134,35 @@ def level_changes_are_told_by_a_growing_epoch(x: Conversation) -> None:
     middle = told()
     level(x, 2)
     x.say("the epoch grows", before < middle < told())
+
+
+@family("levels", range(3))
+def level_and_a_timeout(x: Conversation, wanted: int) -> None:
+    """What EndTxn v5 and InitProducerId answer to the epoch before a timeout."""
+    level(x, wanted)
+    t = x.topic("a")
+    for v, name in ((5, "t"), (4, "u")):
+        pid, e = x.init(name, v=v, timeout=100)
+        x.add(name, pid, e, [(t, [0])])
+        x.settle(name)
+        x.pause(0.2)
+        for commit in (True, False):
+            x.end(name, pid, e, commit, label=" the epoch before")
+            x.end(name, pid, e, commit, v=4, label=" the epoch before")
+        x.init(name, pid, e, v=4, label=" the epoch before", wait=False)
+    level(x, 2)
+
+
+@family("levels", range(3))
+def level_and_an_older_end(x: Conversation, wanted: int) -> None:
+    """The transaction of an older client is over; EndTxn v5 comes with the epoch before, which never wrote to it."""
+    level(x, wanted)
+    t = x.topic("a")
+    pid, e = x.init("t", v=4)
+    pid, e = x.init("t", pid, e, v=4)
+    x.add("t", pid, e, [(t, [0])])
+    x.end("t", pid, e, True, v=4, settle=True)
+    x.pause(0.2)
+    for commit in (True, False):
+        x.end("t", pid, e - 1, commit, label=" the epoch before")
+    level(x, 2)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from evidence.differential.connection import NoReply
 from evidence.differential.conversation import READ_COMMITTED, READ_UNCOMMITTED, Conversation
 from evidence.differential.scenario import family, scenario
 from evidence.differential.stories import begin
@@ -198,3 +201,73 @@ def late_marker_of_a_new_client_is_refused(x: Conversation) -> None:
     x.end("t", pid, e, False, settle=True)
     x.wait_until_stable(t, 0, 4)
     x.fetch(t, 0, 0, READ_COMMITTED)
+
+
+def grouped(
+    x: Conversation,
+    v: int,
+    label: str,
+    asked: list[tuple[int, int, list[tuple[str, list[int]]]]],
+    *,
+    wait_s: float = 30.0,
+) -> None:
+    """Commit markers (producer, epoch, topics), and the answer as it is grouped."""
+    first = PRODUCER_ID + 100
+    markers = [
+        {
+            "producer_id": first + producer,
+            "producer_epoch": epoch,
+            "transaction_result": True,
+            "coordinator_epoch": 0,
+            "topics": [{"name": name, "partition_indexes": indexes} for name, indexes in topics],
+        }
+        for producer, epoch, topics in asked
+    ]
+    connection = x.connection()
+    connection.send("WriteTxnMarkers", v, {"markers": markers})
+    try:
+        found: Any = connection.receive("WriteTxnMarkers", v, timeout_s=wait_s)[1].markers
+    except NoReply:
+        x.say(f"v{v} {label}", "NO-REPLY")
+        return
+    answers = []
+    for each in sorted(found, key=lambda each: int(each.producer_id)):
+        topics = []
+        for topic in sorted(each.topics, key=lambda topic: str(topic.name)):
+            codes = sorted((int(one.partition_index), int(one.error_code)) for one in topic.partitions)
+            topics.append(f"{topic.name}:{','.join(f'{index}={code}' for index, code in codes)}")
+        answers.append(f"{each.producer_id - first}[{' '.join(topics)}]")
+    x.say(f"v{v} {label}", *(answers or ["nothing"]))
+
+
+@family("core", (1, 2))
+def markers_are_answered_by_producer(x: Conversation, v: int) -> None:
+    t, nosuch = x.topic("a", 2), x.name("nosuch")
+    grouped(x, v, "without topics", [(0, 0, [])])
+    grouped(x, v, "without partitions", [(0, 0, [(t, [])])])
+    grouped(x, v, "twice without topics", [(0, 0, []), (0, 0, [])])
+    grouped(x, v, "without topics, and another producer", [(0, 0, []), (1, 0, [(t, [0])])])
+    grouped(x, v, "without topics, then with one", [(0, 0, []), (0, 0, [(t, [0])])])
+    grouped(x, v, "twice, two partitions", [(0, 1, [(t, [0])]), (0, 1, [(t, [1])])])
+    grouped(x, v, "twice, the same partition", [(0, 1, [(t, [0])]), (0, 1, [(t, [0])])])
+    grouped(x, v, "twice, the second is fenced", [(0, 3, [(t, [0])]), (0, 2, [(t, [0])])])
+    grouped(x, v, "twice, the first is fenced", [(0, 1, [(t, [0])]), (0, 4, [(t, [0])])])
+    grouped(x, v, "a topic twice", [(0, 5, [(t, [0]), (t, [1])])])
+    grouped(x, v, "an unknown topic, then a known one", [(0, 6, [(nosuch, [0])]), (0, 6, [(t, [0])])])
+    grouped(x, v, "unknown partitions twice", [(0, 6, [(t, [9, 9])])])
+    grouped(x, v, "one fenced of two producers", [(0, 0, [(t, [0])]), (1, 9, [(t, [0])])])
+    grouped(x, v, "nobody", [])
+    x.fetch(t, 0, 0, READ_UNCOMMITTED)
+    x.fetch(t, 1, 0, READ_UNCOMMITTED)
+
+
+@scenario("core")
+def markers_that_kafka_never_answers(x: Conversation) -> None:
+    """Where it has answered one marker, it waits for ever for the next one that needs no append."""
+    t, nosuch = x.topic("a", 2), x.name("nosuch")
+    grouped(x, 1, "with a topic, and another producer without", [(1, 0, [(t, [0])]), (0, 0, [])], wait_s=2)
+    grouped(x, 1, "with a topic, then without", [(0, 1, [(t, [0])]), (0, 1, [])], wait_s=2)
+    grouped(x, 1, "a known topic, then an unknown one", [(0, 2, [(t, [0])]), (0, 2, [(nosuch, [0])])], wait_s=2)
+    grouped(x, 1, "a partition twice", [(0, 3, [(t, [0, 0])])], wait_s=2)
+    grouped(x, 1, "a topic and its partition twice", [(0, 4, [(t, [0]), (t, [0])])], wait_s=2)
+    x.fetch(t, 0, 0, READ_UNCOMMITTED)

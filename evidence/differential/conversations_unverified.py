@@ -25,6 +25,31 @@ def unverified_txn_offsets(x: Conversation, v: int) -> None:
     x.offset_fetch("g", [(t, [0])], stable=True)
 
 
+@family("unverified", (0, 3, 4, 5))
+def unverified_txn_offsets_of_an_unknown_id(x: Conversation, v: int) -> None:
+    """Of an id that no coordinator knows, and of a producer that is not the id's."""
+    t = x.topic("a")
+    x.find_group("g")
+    pid, e = x.init("t", v=4)
+    x.txn_offsets("nobody", "g", pid, e, [(t, 0, 5)], v=v, label=" an unknown id")
+    x.offset_fetch("g", [(t, [0])], stable=True)
+    x.txn_offsets("nobody", "g", 4_000_002_000, 0, [(t, 0, 6)], v=v, label=" and an unknown producer")
+    x.txn_offsets("t", "g", 4_000_002_001, 0, [(t, 0, 7)], v=v, label=" another producer")
+    x.txn_offsets("t", "g", pid, e + 1, [(t, 0, 8)], v=v, label=" an epoch ahead")
+    x.describe("nobody")
+    x.describe("t")
+
+
+@family("unverified", (3, 11, 12))
+def unverified_produce_of_an_unknown_id(x: Conversation, v: int) -> None:
+    t = x.topic("a", 2)
+    pid, e = x.init("t", v=4)
+    x.produce(t, 0, n=1, producer=(pid, e), sequence=0, transactional_id="nobody", v=v, label=" an unknown id")
+    x.produce(t, 1, n=1, producer=(pid, e + 1), sequence=0, transactional_id="t", v=v, label=" an epoch ahead")
+    x.marks(t, 0)
+    x.marks(t, 1)
+
+
 @scenario("unverified")
 def unverified_hanging_transaction_is_ended_by_an_operator(x: Conversation) -> None:
     """What nobody ends holds readers of committed data back, until an operator does."""

@@ -59,6 +59,7 @@ class Broker:
         """Make every part; none of them touches the disk or network yet."""
         if self._is_ephemeral:
             self._data_dir = self.host.new_temporary_directory()
+        self.configuration.set_by_arguments(self._data_dir, self._listen)
         self._parts = parts = assemble(
             self.host, self.configuration, self.metrics, self.tasks, self._data_dir, self._listen
         )

@@ -85,3 +85,4 @@ class Node:
         """Take over the dynamic configuration of the metadata."""
         self.configuration.follow(self.metadata)
         self.partitions.configs_changed()
+        self.groups.configs_changed()

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import BrokerConfig, config_from
 from oncelog.broker.config.config_view import (
     BrokerValues,
@@ -51,6 +52,28 @@ def test_where_a_topics_value_comes_from():
     static = [("log.retention.hours", "2", STATIC), hours]
     assert of_topic("retention.ms", values(log_retention_hours=2)) == ("7200000", STATIC, static)
     assert of_topic("cleanup.policy", values()) == ("delete", DEFAULT, [("log.cleanup.policy", "delete", DEFAULT)])
+
+
+@pytest.mark.parametrize(
+    ("listen", "config", "expected"),
+    [
+        ("127.0.0.1:0", {}, "PLAINTEXT://127.0.0.1:0"),
+        (["127.0.0.1:0", "PLAINTEXT://[::1]:0"], {}, "PLAINTEXT://127.0.0.1:0,PLAINTEXT://[::1]:0"),
+        ("127.0.0.1:1", {"listeners": "PLAINTEXT://:9092"}, "PLAINTEXT://:9092"),
+    ],
+)
+def test_what_arguments_set_is_shown_as_set(tmp_path, listen, config, expected):
+    """`--listen` and `--data-dir`: a static value of the broker, not a default."""
+    broker = Broker(str(tmp_path), config, listen=listen)
+    broker.assemble()
+    found = broker_results(broker.node.config_values(), ALL)
+    assert shown(found, "listeners") == (
+        expected,
+        STATIC,
+        [("listeners", expected, STATIC), ("listeners", "", DEFAULT)],
+    )
+    assert shown(found, "log.dirs")[:2] == (str(tmp_path), STATIC)
+    assert broker.node.config == config_from(config)[0]
 
 
 def test_a_brokers_own_values():

@@ -93,6 +93,16 @@ def test_nothing_and_the_same_twice() -> None:
     assert len(update((TXN, 1, 2), (TXN, 1, 2)).reply.results) == 2
 
 
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_an_upgrade_to_kafkas_level_finds_it_in_force(version: int) -> None:
+    """What provisioning scripts ask of a new directory; an open two-phase transaction is no hindrance."""
+    outcome = update((TXN, 2, 1), version=version, level=3, open_ids=("pay",))
+    assert (outcome.reply.error_code, outcome.changes) == (0, {})
+    assert update((TXN, 1, 1), version=version, level=3).reply.error_code == 95, "as Kafka answers at level 2"
+    assert update((TXN, 2, 1), version=version, level=1).changes == {TXN: 2}
+    assert update((TXN, 2, 2), level=3).changes == {TXN: 2}
+
+
 @pytest.mark.parametrize("kind", [2, 3])
 @pytest.mark.parametrize("to", [0, 1, 2])
 def test_open_two_phase_transactions_keep_their_level(to: int, kind: int) -> None:

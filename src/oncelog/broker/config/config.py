@@ -14,6 +14,7 @@ from typing import Any
 
 from oncelog.broker.config.unhonoured_keys import is_known_to_kafka
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER, super_users_of
+from oncelog.core.metadata.topic_configs import GZIP_LEVELS
 
 _LONG_MAX = 2**63 - 1
 _INT_MAX = 2**31 - 1
@@ -35,8 +36,10 @@ class Rule:
     is_dynamic: bool = False
 
 
-def _int(default: int, *, least: int = 1, most: int = _INT_MAX, dynamic: bool = False) -> Any:
-    return field(default=default, metadata={"rule": Rule(least, most, (), dynamic)})
+def _int(
+    default: int, *, least: int = 1, most: int = _INT_MAX, choices: tuple[str, ...] = (), dynamic: bool = False
+) -> Any:
+    return field(default=default, metadata={"rule": Rule(least, most, choices, dynamic)})
 
 
 def _long(default: int, *, least: int = 0, dynamic: bool = False) -> Any:
@@ -86,6 +89,9 @@ class BrokerConfig:
     num_partitions: int = _int(1)
     min_insync_replicas: int = _int(1, dynamic=True)
     compression_type: str = _text("producer", "uncompressed", "zstd", "lz4", "snappy", "gzip", "producer", dynamic=True)
+    compression_gzip_level: int = _int(-1, least=-1, most=9, choices=GZIP_LEVELS, dynamic=True)
+    compression_lz4_level: int = _int(9, least=1, most=17, dynamic=True)
+    compression_zstd_level: int = _int(3, least=-131_072, most=22, dynamic=True)
     message_max_bytes: int = _int(1_048_588, least=0, dynamic=True)
     log_message_timestamp_type: str = _text("CreateTime", "CreateTime", "LogAppendTime", dynamic=True)
     log_message_timestamp_before_max_ms: int = _long(_LONG_MAX, dynamic=True)
@@ -132,7 +138,7 @@ class BrokerConfig:
     group_consumer_heartbeat_interval_ms: int = _int(5_000)
     group_consumer_min_heartbeat_interval_ms: int = _int(5_000)
     group_consumer_max_heartbeat_interval_ms: int = _int(15_000)
-    group_consumer_assignment_interval_ms: int = _int(1_000, least=0)
+    group_consumer_assignment_interval_ms: int = _int(1_000, least=0, dynamic=True)
     group_consumer_min_assignment_interval_ms: int = _int(0, least=0)
     group_consumer_max_assignment_interval_ms: int = _int(15_000, least=0)
     group_consumer_max_size: int = _int(_INT_MAX)
@@ -158,7 +164,7 @@ class BrokerConfig:
     add_partitions_to_txn_retry_backoff_max_ms: int = _int(100, least=0)
     producer_id_expiration_ms: int = _int(DAY_MS, dynamic=True)
     producer_id_expiration_check_interval_ms: int = _int(600_000)
-    # oncelog's own: limits (docs/limits.md), metrics, console
+    # oncelog's own: limits (docs/limits.md), metrics
     oncelog_first_request_max_bytes: int = _int(2_097_152)
     oncelog_request_max_items: int = _int(100_000, dynamic=True)
     oncelog_request_receive_timeout_ms: int = _int(30_000, dynamic=True)
@@ -181,7 +187,6 @@ class BrokerConfig:
     oncelog_max_clients_under_quota: int = _int(10_000, dynamic=True)
     oncelog_log_max_lines_per_minute: int = _int(600, dynamic=True)
     metrics_listen: str = _text("")
-    console_listen: str = _text("")
 
     def topic_default(self, key: str) -> str | None:
         """The broker's default for a topic configuration that is a synonym of `key`, or None where it has none."""
@@ -266,6 +271,8 @@ def parse_value(key: str, value: object) -> Any:
             raise ConfigInvalid(f"{key}={text!r}: expected a whole number") from None
         if not rule.least <= number <= rule.most:
             raise ConfigInvalid(f"{key}={text[:30]}: expected {rule.least} to {rule.most}")
+        if rule.choices and str(number) not in rule.choices:
+            raise ConfigInvalid(f"{key}={text[:30]}: expected one of {', '.join(rule.choices)}")
         return number
     if key == "max.connections.per.ip.overrides":
         addresses_with_counts(text)

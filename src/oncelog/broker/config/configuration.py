@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from oncelog.broker.config.config import BrokerConfig, config_from, rules, text_of
 from oncelog.broker.config.config_view import BrokerValues, broker_key_kind
@@ -18,6 +18,14 @@ class Configuration:
         self.static, self.warnings = config_from(given)
         self.static_keys = frozenset(given)
         self.current = self.static
+        self._by_arguments: dict[str, str] = {}
+
+    def set_by_arguments(self, data_directory: str, listen: Sequence[str]) -> None:
+        """Where the data is and, if no `listeners` are given, where it listens: shown as set, like any static value."""
+        self._by_arguments = {"log.dirs": data_directory}
+        if not self.static.listeners:
+            texts = (text if "://" in text else f"PLAINTEXT://{text}" for text in listen)
+            self._by_arguments["listeners"] = ",".join(texts)
 
     def in_force(self) -> BrokerConfig:
         """The configuration as of now."""
@@ -35,7 +43,8 @@ class Configuration:
         """Where each value comes from."""
         dynamic = metadata.broker_configs
         own = dynamic.get(str(self.static.node_id), {})
-        return BrokerValues(self.static, self.static_keys, own, dynamic.get("", {}))
+        static, _ = config_from(self._by_arguments, base=self.static)
+        return BrokerValues(static, self.static_keys | self._by_arguments.keys(), own, dynamic.get("", {}))
 
     def dynamic_keys(self) -> BrokerKeys:
         """What may be altered while the broker runs."""

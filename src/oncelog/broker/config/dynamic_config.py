@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from oncelog.broker.config.config import ConfigInvalid, parse_value, rules
 from oncelog.broker.config.config_view import broker_key_kind
-from oncelog.broker.config.unhonoured_keys import DYNAMIC_KINDS, is_known_to_kafka, is_of_one_broker
+from oncelog.broker.config.unhonoured_keys import (
+    DYNAMIC_BOUNDS,
+    DYNAMIC_CHOICES,
+    DYNAMIC_KINDS,
+    is_known_to_kafka,
+    is_of_one_broker,
+)
 from oncelog.core.metadata.topic_configs import TopicConfig, value_fault
 
 
@@ -24,8 +30,9 @@ def dynamic_fault(name: str, value: str, is_default: bool) -> str | None:
         return f"Cannot update these configs at default cluster level, broker id must be specified: [{name}]"
     kind = broker_key_kind(name)
     if known is None:
-        least = 0 if kind in ("int", "long") else -(2**63)
-        return value_fault(TopicConfig(name, kind, "", least=least), value.strip())
+        bounds = DYNAMIC_BOUNDS.get(name, (0, 2**63 - 1))
+        entry = TopicConfig(name, kind, "", least=bounds[0], most=bounds[1], choices=DYNAMIC_CHOICES.get(name, ()))
+        return value_fault(entry, value.strip())
     rule = known[1]
     fault = value_fault(
         TopicConfig(

@@ -38,8 +38,8 @@ _FAMILIES = (
 _KEYS = frozenset(
     """
     alter.config.policy.class.name auto.include.jmx.reporter auto.leader.rebalance.enable
-    background.threads broker.id.generation.enable broker.rack client.quota.callback.class compression.gzip.level
-    compression.lz4.level compression.zstd.level config.providers connection.failed.authentication.delay.ms
+    background.threads broker.id.generation.enable broker.rack client.quota.callback.class config.providers
+    connection.failed.authentication.delay.ms
     connections.max.reauth.ms controlled.shutdown.enable controlled.shutdown.max.retries cordoned.log.dirs
     create.topic.policy.class.name default.replication.factor delete.records.purgatory.purge.interval.requests
     early.start.listeners fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
@@ -64,7 +64,7 @@ _KEYS = frozenset(
 # Those that Kafka lets be changed while it runs, by type: they are stored, and shown, without an effect.
 _DYNAMIC = {
     "int": """
-        background.threads compression.gzip.level compression.lz4.level compression.zstd.level
+        background.threads
         group.coordinator.cached.buffer.max.bytes group.share.assignment.interval.ms
         group.streams.assignment.interval.ms log.cleaner.io.buffer.size log.cleaner.threads num.io.threads
         num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms
@@ -73,15 +73,17 @@ _DYNAMIC = {
         share.coordinator.cached.buffer.max.bytes
     """,
     "list": """
-        config.providers cordoned.log.dirs metric.reporters sasl.enabled.mechanisms ssl.cipher.suites
-        ssl.enabled.protocols
+        config.providers cordoned.log.dirs metric.reporters sasl.enabled.mechanisms
+        sasl.kerberos.principal.to.local.rules ssl.cipher.suites ssl.enabled.protocols
     """,
     "boolean": """
         follower.fetch.last.tiered.offset.enable log.preallocate unclean.leader.election.enable
     """,
     "string": """
-        listener.security.protocol.map ssl.client.auth ssl.keystore.location ssl.keystore.type ssl.protocol
-        ssl.truststore.location ssl.truststore.type
+        listener.security.protocol.map sasl.kerberos.kinit.cmd sasl.kerberos.service.name
+        sasl.mechanism.inter.broker.protocol ssl.client.auth ssl.endpoint.identification.algorithm
+        ssl.keymanager.algorithm ssl.keystore.location ssl.keystore.type ssl.protocol ssl.provider
+        ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.location ssl.truststore.type
     """,
     "long": """
         log.flush.interval.messages log.flush.interval.ms log.local.retention.bytes
@@ -89,9 +91,17 @@ _DYNAMIC = {
         remote.log.index.file.cache.total.size.bytes remote.log.manager.copy.max.bytes.per.second
         remote.log.manager.fetch.max.bytes.per.second leader.replication.throttled.rate
         follower.replication.throttled.rate replica.alter.log.dirs.io.max.bytes.per.second
+        sasl.kerberos.min.time.before.relogin
+    """,
+    "double": """
+        sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+        sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+    """,
+    "short": """
+        sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
     """,
     "class": """
-        principal.builder.class
+        principal.builder.class ssl.engine.factory.class
     """,
     "password": """
         sasl.jaas.config ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password
@@ -99,6 +109,37 @@ _DYNAMIC = {
     """,
 }
 DYNAMIC_KINDS: dict[str, str] = {key: kind for kind, keys in _DYNAMIC.items() for key in keys.split()}
+_LONG_MAX = 2**63 - 1
+# What the numbers among them may be, as Apache Kafka 4.3 answered; any other from 0 on.
+DYNAMIC_BOUNDS: dict[str, tuple[int, int]] = {
+    "background.threads": (1, 1_000),
+    "group.coordinator.cached.buffer.max.bytes": (524_288, 2**31 - 1),
+    "group.share.assignment.interval.ms": (0, 15_000),
+    "group.streams.assignment.interval.ms": (0, 15_000),
+    "log.cleaner.threads": (1, 1_000),
+    "log.flush.interval.messages": (1, _LONG_MAX),
+    "log.flush.interval.ms": (-_LONG_MAX, _LONG_MAX),
+    "log.local.retention.bytes": (-2, _LONG_MAX),
+    "log.local.retention.ms": (-2, _LONG_MAX),
+    "num.io.threads": (1, 1_000),
+    "num.network.threads": (1, 1_000),
+    "num.recovery.threads.per.data.dir": (1, 1_000),
+    "num.replica.fetchers": (1, 1_000),
+    "remote.fetch.max.wait.ms": (1, 2**31 - 1),
+    "sasl.login.refresh.buffer.seconds": (-32_768, 32_767),
+    "sasl.login.refresh.min.period.seconds": (-32_768, 32_767),
+}
+DYNAMIC_BOUNDS |= {
+    f"sasl.{name}": (-_LONG_MAX, _LONG_MAX)
+    for name in (
+        "kerberos.min.time.before.relogin",
+        "kerberos.ticket.renew.jitter",
+        "kerberos.ticket.renew.window.factor",
+        "login.refresh.window.factor",
+        "login.refresh.window.jitter",
+    )
+}
+DYNAMIC_CHOICES = {"ssl.client.auth": ("required", "requested", "none")}
 _ONE_BROKERS_FAMILIES = ("listener.", "sasl.", "ssl.", "principal.builder.")
 
 

@@ -196,6 +196,12 @@ class Groups(CoordinatorTable[GroupCoordinator]):
         config = self._config()
         return GroupConfig(**{name: getattr(config, name) for name in KAFKA_KEYS})
 
+    def configs_changed(self) -> None:
+        """Take over what may be altered while groups are here (`group.consumer.assignment.interval.ms`)."""
+        config = self._group_config()
+        for coordinator in self._coordinators.values():
+            coordinator.machine.consumer_groups.reconfigured(config)
+
     def close(self) -> None:
         """Stop all timers, and send away everybody who waits."""
         for index, coordinator in sorted(self._coordinators.items()):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 _TEXTS = {
     "cleanup.policy": "What becomes of old segments: delete goes by age and size, compact keeps each key's newest record.",
-    "compression.type": "Kept for tools; batches stay as producers compressed them (producer).",
+    "compression.type": "The codec of all batches: others are compressed anew; producer leaves them as they came.",
+    "compression.gzip.level": "With compression.type=gzip, zlib's level: 1 to 9, -1 is its default.",
+    "compression.lz4.level": "With compression.type=lz4, the level: 1 to 17.",
+    "compression.zstd.level": "With compression.type=zstd, the level: -131072 to 22.",
     "delete.retention.ms": "How long compaction keeps tombstones and transaction markers, in ms.",
     "file.delete.delay.ms": "How long a removed segment's files stay, in ms.",
     "index.interval.bytes": "At least so many bytes of records lie between two entries of the offset index.",

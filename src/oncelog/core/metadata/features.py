@@ -23,6 +23,7 @@ TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
 METADATA_VERSION = "metadata.version"
 OPERATOR_ABORT = "oncelog.operator.abort"  # WriteTxnMarkers may carry the transaction's start offset (KIP-664)
+KAFKAS_LEVEL = 2  # of transaction.version: the last one that Apache Kafka has
 TWO_PHASE_LEVEL = 3
 
 INIT_PRODUCER_ID_KEY = 22
@@ -104,11 +105,25 @@ def update_features(
             message = f"The update failed for all features since the following feature had an error: {refusal}"
             reply = UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message)
             return FeatureUpdate(reply)
-        if update.max_version_level != level_of(finalized, update.feature):
+        if not _is_in_force(update, _kind_of(update, version), level_of(finalized, update.feature)):
             changes[update.feature] = update.max_version_level
     results = [UpdatableFeatureResult(feature=u.feature, error_message=None) for u in request.feature_updates]
     reply = UpdateFeaturesResponse(error_message=None, results=results)
     return FeatureUpdate(reply, {} if request.validate_only else changes)
+
+
+def _kind_of(update: FeatureUpdateKey, version: int) -> int:
+    if version >= 1:
+        return update.upgrade_type
+    return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+
+
+def _is_in_force(update: FeatureUpdateKey, kind: int, present: int) -> bool:
+    """Whether nothing is to be changed. Who upgrades to Kafka's newest level has it at level 3, which is 2 and more."""
+    if update.max_version_level == present:
+        return True
+    has_more = update.max_version_level == KAFKAS_LEVEL and present == TWO_PHASE_LEVEL
+    return update.feature == TRANSACTION_VERSION and kind == UPGRADE and has_more
 
 
 def _refusal(
@@ -117,7 +132,7 @@ def _refusal(
     name, level = update.feature, update.max_version_level
     supported = SUPPORTED.get(name)
     present = level_of(finalized, name)
-    kind = update.upgrade_type if version >= 1 else SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+    kind = _kind_of(update, version)
     if supported is None:
         return f"Invalid update version {level} for feature {name}. Local controller 1 does not support this feature."
     if not supported.first <= level <= supported.last:
@@ -127,6 +142,8 @@ def _refusal(
         )
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return f"Invalid upgrade type {kind} for feature {name}."
+    if _is_in_force(update, kind, present):
+        return None
     if level < present and kind == UPGRADE:
         return (
             f"Invalid update version {level} for feature {name}. Can't downgrade the version of this feature without "

@@ -25,11 +25,15 @@ NO_START_OFFSET = -1
 
 
 class _Markers:
-    """One request; counts the markers that are not committed yet."""
+    """One request; counts the markers that are not committed yet.
+
+    The answer is by producer id, as in Kafka: the topics of all its markers together, and of a partition that two of
+    them name what became of the last. A marker without partitions is not in it.
+    """
 
     def __init__(self, node: Node, request: Request) -> None:
         self._writer = node.marker_writer
-        self.response = WriteTxnMarkersResponse()
+        self._results: dict[int, dict[TopicPartition, WritableTxnMarkerPartitionResult]] = {}
         self.later = Later()
         self._uncommitted = 1
         message: WriteTxnMarkersRequest = request.message
@@ -38,15 +42,14 @@ class _Markers:
         self._settled()
 
     def _write(self, marker: WritableTxnMarker) -> None:
-        answered = WritableTxnMarkerResult(producer_id=marker.producer_id)
-        self.response.markers.append(answered)
+        results: dict[TopicPartition, WritableTxnMarkerPartitionResult] = {}
         for topic in marker.topics:
-            results = WritableTxnMarkerTopicResult(name=topic.name)
-            answered.topics.append(results)
             starts = topic.txn_start_offsets
             for position, index in enumerate(topic.partition_indexes):
-                result = WritableTxnMarkerPartitionResult(partition_index=index)
-                results.partitions.append(result)
+                partition = TopicPartition(topic.name, index)
+                if partition in results:
+                    continue  # named twice, written once
+                result = results[partition] = WritableTxnMarkerPartitionResult(partition_index=index)
                 start = starts[position] if position < len(starts) else NO_START_OFFSET
                 said = Marker(
                     marker.producer_id,
@@ -57,7 +60,9 @@ class _Markers:
                     None if start == NO_START_OFFSET else start,
                 )
                 self._uncommitted += 1
-                self._writer.write(said, TopicPartition(topic.name, index), partial(self._committed, result))
+                self._writer.write(said, partition, partial(self._committed, result))
+        if results:
+            self._results.setdefault(marker.producer_id, {}).update(results)
 
     def _committed(self, result: WritableTxnMarkerPartitionResult, code: ErrorCode) -> None:
         result.error_code = code
@@ -66,7 +71,17 @@ class _Markers:
     def _settled(self) -> None:
         self._uncommitted -= 1
         if self._uncommitted == 0:
-            self.later.give(self.response)
+            self.later.give(self._response())
+
+    def _response(self) -> WriteTxnMarkersResponse:
+        answered = []
+        for producer_id, results in self._results.items():
+            by_topic: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
+            for partition, result in results.items():
+                by_topic.setdefault(partition.topic, []).append(result)
+            topics = [WritableTxnMarkerTopicResult(name=name, partitions=found) for name, found in by_topic.items()]
+            answered.append(WritableTxnMarkerResult(producer_id=producer_id, topics=topics))
+        return WriteTxnMarkersResponse(markers=answered)
 
 
 def handle(node: Node, request: Request) -> Later:

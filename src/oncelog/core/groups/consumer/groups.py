@@ -61,6 +61,10 @@ class ConsumerGroups:
         self._downgraded: dict[str, tuple[Group, bool]] = {}  # likewise; whether its members have to share anew
         self._ahead: deque[ConsumerGroupRecord] = deque()
 
+    def reconfigured(self, config: GroupConfig) -> None:
+        """The broker's keys were altered: groups go by them from their next step on."""
+        self._config = config
+
     # -- the log ---------------------------------------------------------------------------------------------------
 
     @property
