@@ -19,7 +19,7 @@ from oncelog.spark.decision_store import DecisionStore, TopicDecisionStore
 from oncelog.spark.options import SinkOptions, sink_options
 from oncelog.spark.recovery import RecoveryReport
 from oncelog.spark.writer import write_attempt
-from oncelog.testing import TestBroker
+from oncelog.testing import FaultyProxy, TestBroker
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +134,38 @@ def test_a_decided_transaction_that_is_gone_is_reported_loudly(world: World) -> 
         world.commit("0", "run-1", attempt)
 
 
+def test_one_that_is_gone_keeps_no_other_from_being_completed(world: World) -> None:
+    """Otherwise the others wait for ever (and hold up every reader), or time out and are gone too."""
+    gone, kept = world.attempt("0", "run-1", b"gone"), world.attempt("0", "run-1", b"kept")
+    also_gone = world.attempt("0", "run-1", b"also gone")
+    world.attempt("0", "run-1", b"orphan")
+    world.store.decide(sink.BatchDecision(world.query_id, "0", "run-1", (gone, kept, also_gone)))
+    with sync.Admin(bootstrap_servers=world.bootstrap) as admin:
+        for each in (gone, also_gone):
+            admin.force_terminate_transaction(each.transactional_id)
+    with pytest.raises(LostTransaction) as raised:
+        world.committer.abort(world.query_id, "0", "run-1")
+    assert gone.transactional_id in str(raised.value)
+    assert also_gone.transactional_id in str(raised.value)
+    assert (world.visible(), world.open_transactions()) == ([b"kept"], [])
+    assert world.store.known(world.query_id, "0").is_done is False, "it is reported until somebody has seen to it"
+    world.attempt("0", "run-1", b"a zombie of that batch")
+    report = recovered(world, abandon=True)
+    assert (report.lost, report.undecided, world.open_transactions()) == ([str(raised.value)], [], [])
+
+
+def test_a_later_version_spares_the_winners_of_an_earlier_one(world: World) -> None:
+    """Batch writes of one txnAppId: the driver of version 1 died behind its decision, version 2 sweeps."""
+    world.query_id = f"{sink.BATCH_WRITE_PREFIX}{world.query_id}"
+    first, left = world.attempt("1", "run-1", b"version 1"), world.attempt("1", "run-0", b"left")
+    world.store.decide(sink.BatchDecision(world.query_id, "1", "run-1", (first,)))
+    world.commit("2", "run-2", world.attempt("2", "run-2", b"version 2"))
+    assert world.open_transactions() == [first.transactional_id]
+    assert left.transactional_id
+    assert recovered(world).completed == [first.transactional_id]
+    assert sorted(world.visible()) == [b"version 1", b"version 2"]
+
+
 def test_a_batch_without_rows_is_decided_too(world: World) -> None:
     with sync.Admin(bootstrap_servers=world.bootstrap) as admin:
         admin.create_topics({world.topic: 1})
@@ -157,6 +189,26 @@ def test_recover_on_a_cluster_without_decisions_finds_nothing_and_makes_nothing(
         assert recovery.recover(options) == RecoveryReport()
         with sync.Admin(bootstrap_servers=fresh.bootstrap_servers) as admin:
             assert admin.list_topics(include_internal=True) == {}
+
+
+def test_recover_goes_on_behind_a_lost_one_that_it_meets_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A zombie opened a transaction of a lost batch while the recovery ran: it is ended, the loss told once."""
+    gone = world.attempt("0", "run-1", b"gone")
+    world.store.decide(sink.BatchDecision(world.query_id, "0", "run-1", (gone,)))
+    with sync.Admin(bootstrap_servers=world.bootstrap) as admin:
+        admin.force_terminate_transaction(gone.transactional_id)
+    roll_forward = Committer.roll_forward
+
+    def beside_a_zombie(committer: Committer, decision: sink.BatchDecision) -> int:
+        monkeypatch.setattr(Committer, "roll_forward", roll_forward)
+        try:
+            return roll_forward(committer, decision)
+        finally:
+            world.attempt("0", "run-1", b"a zombie")
+
+    monkeypatch.setattr(Committer, "roll_forward", beside_a_zombie)
+    report = recovered(world, abandon=True)
+    assert (len(report.lost), report.abandoned, world.open_transactions()) == (1, [], [])
 
 
 def recovered(world: World, *, abandon: bool = False) -> RecoveryReport:
@@ -188,6 +240,29 @@ def test_a_backend_that_the_broker_lacks_is_refused_before_anything_is_written()
         with pytest.raises(errors.ConfigurationError, match="use backend=resumed"):
             choose_backend(sink_options({**options, "backend": "prepared"}))
         assert choose_backend(sink_options(options)).kind == "resumed"
+
+
+def test_what_the_decision_topic_refuses_is_not_taken_for_written(broker: TestBroker) -> None:
+    """An abort that took its veto for durable would end transactions that may still win."""
+    with FaultyProxy(broker.bootstrap_servers) as proxy:
+        store = TopicDecisionStore({"bootstrap.servers": proxy.bootstrap_servers}, "__oncelog_decisions")
+        world = World(broker.bootstrap_servers, store, "prepared", "q-refused")
+        attempt = world.attempt("0", "run-1", b"a")
+        decision = sink.BatchDecision(world.query_id, "0", "run-1", (attempt,))
+        refused = errors.TopicAuthorization
+        for call in (
+            lambda: world.committer.abort(world.query_id, "0", "run-1"),
+            lambda: world.commit("0", "run-1", attempt),
+            lambda: store.done(decision),
+        ):
+            proxy.refuse("Produce", refused.code)
+            with pytest.raises(refused):
+                call()
+        assert world.open_transactions() == [attempt.transactional_id]
+        world.commit("0", "run-1", attempt)
+        assert world.visible() == [b"a"]
+        world.committer.close()
+        store.close()
 
 
 def test_database_rows_and_the_decision_are_one_transaction(tmp_path: pathlib.Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from oncelog import errors, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
-from oncelog.spark.backend import Backend, complete, winners_in_danger
+from oncelog.spark.backend import Backend, LostTransaction, complete, winners_in_danger
 from oncelog.spark.decision_store import DecisionStore
 from oncelog.spark.options import SinkOptions, client_arguments
 
@@ -84,17 +84,32 @@ class Committer:
             self.roll_forward(what.decision)
 
     def roll_forward(self, decision: sink.BatchDecision) -> int:
-        """Complete the winners, end the orphans, mark done; returns how many orphans were ended."""
+        """Complete the winners, end the orphans, mark done; returns how many orphans were ended.
+
+        Raises:
+            LostTransaction: decided transactions are gone. The others are completed, and it is not marked done.
+        """
+        lost: list[str] = []
         for winner in decision.winners:
-            complete(self._admin, self._options.client, winner)
+            try:
+                complete(self._admin, self._options.client, winner)
+            except LostTransaction as error:
+                lost.append(str(error))
         ended = self.sweep(decision)
+        if lost:
+            raise LostTransaction("\n".join(lost))
         self._store.done(decision)
         return ended
 
     def sweep(self, decision: sink.BatchDecision) -> int:
         """End what can no longer win after this decision."""
-        prefix = self._options.transactional_id_prefix
-        orphans = sink.orphans_after_decision(prefix, decision, self.open_transactions(decision.query_id))
+        prefix, query_id = self._options.transactional_id_prefix, decision.query_id
+        open_ids = self.open_transactions(query_id)
+        if not open_ids:
+            return 0
+        # Read now that this decision is durable: no older batch can be decided any more, but it may have been.
+        decided = [each for each, _ in self._store.decided(query_id)]
+        orphans = sink.orphans_after_decision(prefix, decision, open_ids, decided)
         self._end(orphans)
         return len(orphans)
 

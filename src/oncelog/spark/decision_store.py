@@ -68,9 +68,10 @@ class TopicDecisionStore:
 
     def _append(self, query_id: str, records: list[tuple[bytes, bytes | None]]) -> None:
         partition = self._partition(query_id)
-        for key, value in records:
-            self._producer.send(self._topic, key=key, value=value, partition=partition)
+        sent = [self._producer.send(self._topic, key=key, value=value, partition=partition) for key, value in records]
         self._producer.flush()
+        for each in sent:
+            each.result()  # flush tells of no record that was refused
 
     def _read(self, partition: int) -> None:
         where = TopicPartition(self._topic, partition)
@@ -102,13 +103,9 @@ class TopicDecisionStore:
 
     def done(self, decision: sink.BatchDecision) -> None:
         """Mark done, and drop the query's older batches that were done before; the newest stays."""
-        records: list[tuple[bytes, bytes | None]] = [
-            (sink.record_key(decision.query_id, decision.batch_id, sink.DONE, decision.run_id), b"{}")
-        ]
-        for older, is_done in self._log.decided(decision.query_id):
-            if sink.may_be_forgotten(older, is_done, decision):
-                for kind in (sink.DECISION, sink.DONE):
-                    records.append((sink.record_key(older.query_id, older.batch_id, kind, older.run_id), None))
+        marked = sink.record_key(decision.query_id, decision.batch_id, sink.DONE, decision.run_id)
+        records: list[tuple[bytes, bytes | None]] = [(marked, b"{}")]
+        records += [(key, None) for key in self._log.to_be_forgotten(decision)]
         self._append(decision.query_id, records)
 
     def decided(self, query_id: str | None = None) -> list[tuple[sink.BatchDecision, bool]]:

@@ -58,8 +58,12 @@ def _settle_undecided(
         name = sink.attempt_name(options.transactional_id_prefix, transactional_id)
         if name is None:
             continue
-        if abandon:
+        if not abandon:
+            report.undecided.append(transactional_id)
+            continue
+        try:
             committer.abandon(name, transactional_id)
             report.abandoned.append(transactional_id)
-        else:
-            report.undecided.append(transactional_id)
+        except LostTransaction as error:  # one of a batch that was decided, and has lost a winner
+            if str(error) not in report.lost:
+                report.lost.append(str(error))

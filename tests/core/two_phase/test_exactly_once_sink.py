@@ -146,6 +146,97 @@ def test_only_done_batches_of_a_stream_that_are_not_its_newest_are_forgotten() -
 # --- the model
 
 
+def test_a_sweep_spares_the_winners_of_every_decision() -> None:
+    """Version 1 of a batch write was decided and its driver died; version 2 is decided and sweeps."""
+    first = Attempt(transactional_id_for("p", "app-x", "1", 0, "run1", 1), "1:0", 5)
+    left = transactional_id_for("p", "app-x", "1", 1, "run1", 2)
+    one, two = BatchDecision("app-x", "1", "run1", (first,)), BatchDecision("app-x", "2", "run2", ())
+    assert orphans_after_decision("p", two, [first.transactional_id, left], [one, two]) == [left]
+
+
+def test_a_version_that_is_no_number_takes_nothing_from_the_newest_number() -> None:
+    log = DecisionLog()
+    for version in ("5", "final", "3"):
+        decision = BatchDecision("app-x", version, f"run-{version}", ())
+        log.apply(record_key("app-x", version, DECISION, decision.run_id), decision_value(decision))
+    assert [decision.batch_id for decision, _ in log.decided("app-x")] == ["5", "final"]
+    assert log.known("app-x", "3").is_superseded
+
+
+class Topic:
+    """The decision topic: every record, and what is left of them when the broker has compacted some of it."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[bytes, bytes | None]] = []
+
+    def append(self, key: bytes, value: bytes | None) -> None:
+        self.records.append((key, value))
+
+    def compact(self, end: int) -> None:
+        """Of each key before `end` only the newest stays, and no tombstone."""
+        newest = {key: i for i, (key, _) in enumerate(self.records[:end])}
+        self.records = [
+            (key, value)
+            for i, (key, value) in enumerate(self.records)
+            if i >= end or (newest[key] == i and value is not None)
+        ]
+
+    def read(self) -> DecisionLog:
+        log = DecisionLog()
+        for key, value in self.records:
+            log.apply(key, value)
+        return log
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_compaction_changes_nothing_that_is_known(first: int) -> None:
+    """Two runs decide each batch, vetoes fall, a driver that slept decides batches of long ago; tombstones come in pieces."""
+    for seed in range(first, first + 100):
+        rng, topic, batches = random.Random(seed), Topic(), 6
+        reader = DecisionLog()
+        read = 0
+
+        def say(kind: str, batch: int, run: str, topic: Topic = topic) -> None:
+            value = decision_value(BatchDecision("q", str(batch), run, ())) if kind == DECISION else b"{}"
+            topic.append(record_key("q", str(batch), kind, run), value)
+
+        for batch in range(batches):
+            if rng.random() < 0.4:
+                say(VETO, batch, "run-0")
+            for run in rng.sample(["run-0", "run-1", "run-2"], rng.randint(1, 3)):
+                say(DECISION, batch, run)
+            say(DECISION, batch, "run-3")  # the last one of them all is never vetoed
+            while rng.random() < 0.4:
+                say(rng.choice([DECISION, VETO]), rng.randint(0, batch), f"slept-{rng.random()}")
+            for key, value in topic.records[read:]:
+                reader.apply(key, value)
+            known = reader.known("q", str(batch))
+            assert known.decision is not None
+            say(DONE, batch, known.decision.run_id)
+            forgotten = reader.to_be_forgotten(known.decision)
+            for key in forgotten[: rng.choice([len(forgotten), rng.randint(0, len(forgotten))])]:
+                topic.append(key, None)
+            for key, value in topic.records[read:]:
+                reader.apply(key, value)
+            whole = topic.read()
+            topic.compact(rng.randint(0, len(topic.records)))
+            compacted, read = topic.read(), len(topic.records)
+            assert compacted.decided("q") == whole.decided("q"), f"seed {seed}, batch {batch}"
+            for number in range(batches):
+                assert compacted.known("q", str(number)).decision == whole.known("q", str(number)).decision
+                if compacted.known("q", str(number)).decision is None and number <= batch:
+                    assert compacted.known("q", str(number)).is_superseded
+        assert len(topic.read().decided("q")) >= 1
+        last = topic.read()
+        decision = last.known("q", str(batches - 1)).decision
+        assert decision is not None
+        for key in last.to_be_forgotten(decision):
+            topic.append(key, None)
+        topic.compact(len(topic.records))
+        kept = {str(key) for key, _ in topic.records}
+        assert all(f'"{batches - 1}"' in key or "slept" in key for key in kept), "nothing grows without a bound"
+
+
 @dataclass
 class ModelLog:
     """Transactions as the broker keeps them: one identity per id, one outcome per (producer id, epoch)."""

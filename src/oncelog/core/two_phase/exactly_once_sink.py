@@ -144,9 +144,16 @@ def on_abort(known: KnownRecords, run_id: str | None) -> RollForward | Veto | Le
     return Veto(run_id) if run_id else LeaveToSweep()
 
 
-def orphans_after_decision(prefix: str, decision: BatchDecision, open_ids: Iterable[str]) -> list[str]:
-    """The open transactions of the query that can no longer win, now that this decision is durable."""
-    winners = {attempt.transactional_id for attempt in decision.winners}
+def orphans_after_decision(
+    prefix: str, decision: BatchDecision, open_ids: Iterable[str], decided: Iterable[BatchDecision] = ()
+) -> list[str]:
+    """The open transactions of the query that can no longer win, now that this decision is durable.
+
+    Args:
+        decided: the query's other decisions, read after this one was durable. A batch write of an earlier version may be
+            decided and not yet completed, its driver dead: its winners are no orphans. Undecided it can no longer win.
+    """
+    winners = {attempt.transactional_id for each in (decision, *decided) for attempt in each.winners}
     return [i for i in open_ids if i not in winners and _is_at_or_before(prefix, i, decision)]
 
 
@@ -228,7 +235,8 @@ class DecisionLog:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], KnownRecords] = {}
-        self._newest: dict[str, str] = {}  # query -> its newest decided batch
+        self._newest: dict[str, str] = {}  # query -> its newest decided batch, where batches are numbers
+        self._keys: dict[str, dict[str, dict[bytes, tuple[str, str]]]] = {}  # query -> batch -> key -> (kind, run)
 
     def apply(self, key: bytes, value: bytes | None) -> None:
         """Take one record of the topic. Records of other writers (keys that are not ours) are passed over."""
@@ -241,15 +249,29 @@ class DecisionLog:
         if value is None:
             if kind == DECISION and before.decision is not None and before.decision.run_id == run_id:
                 self._known.pop(where, None)
-        elif kind == DECISION and before.decision is None:
+            self._drop_key(*where, key)
+            return
+        self._keys.setdefault(where[0], {}).setdefault(where[1], {})[key] = (str(kind), str(run_id))
+        self._apply(where, before, str(kind), str(run_id), value)
+
+    def _drop_key(self, query_id: str, batch_id: str, key: bytes) -> None:
+        batches = self._keys.get(query_id, {})
+        batches.get(batch_id, {}).pop(key, None)
+        if not batches.get(batch_id):
+            batches.pop(batch_id, None)
+            self._known.pop((query_id, batch_id), None)
+
+    def _apply(self, where: tuple[str, str], before: KnownRecords, kind: str, run_id: str, value: bytes) -> None:
+        if kind == DECISION and before.decision is None:
             decision = decision_from_value(*where, value)
             newest = self._newest.get(decision.query_id, "")
             # In the log behind a later batch's decision this one comes from a driver that slept: it counts for nothing.
             if run_start(decision.run_id) not in before.vetoed_runs and not precedes(decision.batch_id, newest):
                 self._known[where] = KnownRecords(decision, before.vetoed_runs, before.is_done)
-                self._newest[decision.query_id] = decision.batch_id
+                if decision.batch_id.isdigit():
+                    self._newest[decision.query_id] = decision.batch_id
         elif kind == VETO and before.decision is None:
-            self._known[where] = KnownRecords(None, before.vetoed_runs | {run_start(str(run_id))}, before.is_done)
+            self._known[where] = KnownRecords(None, before.vetoed_runs | {run_start(run_id)}, before.is_done)
         elif kind == DONE:
             self._known[where] = KnownRecords(before.decision, before.vetoed_runs, True)
 
@@ -259,6 +281,22 @@ class DecisionLog:
         is_superseded = known.decision is None and precedes(batch_id, self._newest.get(query_id, ""))
         return replace(known, is_superseded=is_superseded)
 
+    def to_be_forgotten(self, done: BatchDecision) -> list[bytes]:
+        """The keys that may be dropped once `done` is: all records of older batches, in the order in which they go.
+
+        A decision that did not stand goes before what kept it from standing (an earlier decision, a later batch's, a
+        veto). Otherwise a reader of the compacted topic would find it as the first of its batch.
+        """
+        ranked: list[tuple[int, bytes]] = []
+        for batch_id, keys in self._keys.get(done.query_id, {}).items():
+            known = self._known.get((done.query_id, batch_id), KnownRecords())
+            older = known.decision or BatchDecision(done.query_id, batch_id, "", ())
+            if may_be_forgotten(older, known.is_done or known.decision is None, done):
+                ranked += [
+                    (_rank(kind, is_standing=run_id == older.run_id), key) for key, (kind, run_id) in keys.items()
+                ]
+        return [key for _, key in sorted(ranked, key=lambda pair: pair[0])]
+
     def decided(self, query_id: str | None = None) -> list[tuple[BatchDecision, bool]]:
         """All decisions (of one query), each with whether it is marked done, in the order of their records."""
         return [
@@ -266,3 +304,10 @@ class DecisionLog:
             for (query, _), known in self._known.items()
             if known.decision is not None and query_id in (None, query)
         ]
+
+
+def _rank(kind: str, *, is_standing: bool) -> int:
+    """When a record is dropped, among those of older batches. DONE is last: a decision without it would be completed again."""
+    if kind == DECISION:
+        return 2 if is_standing else 0
+    return 1 if kind == VETO else 3
