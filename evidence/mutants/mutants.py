@@ -246,8 +246,8 @@ MUTANTS = (
     Mutant(
         "the last decision of a batch stands, not the first",
         "core/two_phase/exactly_once_sink.py",
-        "elif kind == DECISION and before.decision is None:",
-        "elif kind == DECISION:",
+        "        if kind == DECISION and before.decision is None:",
+        "        if kind == DECISION:",
     ),
     Mutant(
         "a forgotten batch may be decided again",

@@ -26,8 +26,8 @@ from oncelog.recipes import (
     open_database,
     resolve,
 )
+from oncelog.recipes.durability import check_mysql
 from oncelog.recipes.janitor import Verdict
-from oncelog.recipes.sqlalchemy import _check_durable_mysql
 from oncelog.recipes.sync import DualWriter
 from oncelog.types import PreparedTxnState
 
@@ -47,22 +47,9 @@ def put(writer: DualWriter[Any], name: str, value: int) -> None:
         tx.send(name, b"%d" % value, partition=0)
 
 
-class Settings:
-    """A connection that answers with three settings."""
-
-    def __init__(self, *values: int) -> None:
-        self.values = values
-
-    def exec_driver_sql(self, _: str) -> Settings:
-        return self
-
-    def one(self) -> tuple[int, ...]:
-        return self.values
-
-
 @pytest.mark.parametrize("settings", [(1, 0, 0), (3, 0, 0), (1, 1, 1)])
 def test_durable_settings(settings: tuple[int, ...]) -> None:
-    assert _check_durable_mysql(Settings(*settings)) is None  # type: ignore[arg-type]
+    check_mysql(settings)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +63,7 @@ def test_durable_settings(settings: tuple[int, ...]) -> None:
 )
 def test_settings_that_may_forget_are_refused(settings: tuple[int, ...], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
-        _check_durable_mysql(Settings(*settings))  # type: ignore[arg-type]
+        check_mysql(settings)
 
 
 def test_a_server_that_may_forget_is_refused(mysql: MariaDb, broker: str, name: str) -> None:

@@ -15,7 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from oncelog.core.two_phase import exactly_once_sink as sink
-from oncelog.spark.database_decisions import DatabaseDecisionStore
+from oncelog.errors import ConfigurationError
+from oncelog.spark.database_decisions import DatabaseDecisionStore, vetoes
 
 pytestmark = pytest.mark.compat
 
@@ -139,3 +140,59 @@ def test_a_veto_waits_for_a_decision_that_is_being_made(open_store: Open) -> Non
     assert deciding.decide(decision, business).decision == decision
     thread.join(30)
     assert [known.decision for known in seen] == [decision]
+
+
+def execute(url: str, statement: str) -> None:
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(statement))
+    engine.dispose()
+
+
+def test_a_database_that_may_forget_its_decisions_is_refused(url: str, open_store: Open) -> None:
+    """Their winners are committed behind them: a decision that is lost is made again, and its batch is there twice."""
+    execute(url, "ALTER ROLE postgres SET synchronous_commit = off")
+    try:
+        with pytest.raises(ConfigurationError, match="synchronous_commit=off"):
+            open_store()
+    finally:
+        execute(url, "ALTER ROLE postgres RESET synchronous_commit")
+
+
+def test_business_rows_that_switch_the_sync_off_are_refused_with_the_decision(open_store: Open) -> None:
+    store = open_store()
+
+    def business(connection: sa.Connection) -> None:
+        connection.execute(sa.text("SET LOCAL synchronous_commit = off"))
+
+    with pytest.raises(ConfigurationError, match="synchronous_commit=off"):
+        store.decide(sink.BatchDecision("careless", "0", "run-1", ()), business)
+    assert store.known("careless", "0").decision is None
+
+
+@pytest.mark.parametrize("isolation_level", ["repeatable read", "serializable"])
+def test_a_decision_that_waited_for_a_veto_sees_it(url: str, open_store: Open, isolation_level: str) -> None:
+    """Whatever isolation is the server's default: a snapshot from before the wait has no veto in it."""
+    execute(url, f"ALTER ROLE postgres SET default_transaction_isolation = '{isolation_level}'")
+    try:
+        deciding, vetoing = open_store(), open_store()
+        query = f"waits-{isolation_level.split()[0]}"
+        deciding._make_lockable(query)
+        waiting = sa.text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+        found: list[sink.KnownRecords] = []
+        thread = threading.Thread(
+            target=lambda: found.append(deciding.decide(sink.BatchDecision(query, "0", "run-1", ())))
+        )
+        with vetoing.engine.begin() as connection:
+            vetoing._lock(connection, query)
+            thread.start()
+            with vetoing.engine.connect() as other:
+                while other.execute(waiting).scalar_one() == 0:
+                    other.rollback()
+            row = {"query_id": query, "batch_id": "0", "run_start": "run-1"}
+            connection.execute(vetoes.insert().values(**row))
+        thread.join(30)
+        assert [known.decision for known in found] == [None]
+        assert vetoing.known(query, "0").decision is None
+    finally:
+        execute(url, "ALTER ROLE postgres RESET default_transaction_isolation")

@@ -26,7 +26,14 @@ BACKOFF_MS, BACKOFF_MAX_MS = 50, 2000
 STOP_TIMEOUT_MS = 1000
 STOP_SETTLE_TIMEOUT_MS = 10_000  # readers wait behind a transaction that is not completed until the next start
 # What an effect may raise besides the database's own errors.
-EXPECTED: tuple[type[Exception], ...] = (KafkaError, IllegalState, NotCommitted, TimeoutError, OSError)
+EXPECTED: tuple[type[Exception], ...] = (
+    KafkaError,
+    IllegalState,
+    ConfigurationError,
+    NotCommitted,
+    TimeoutError,
+    OSError,
+)
 _OURS = ("transaction_two_phase_commit_enable", "keep_prepared_txn", "transaction_timeout_ms", "transactional_id")
 
 

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self
 
 from oncelog.core.two_phase.dual_write import StoredState
-from oncelog.errors import ConfigurationError, IllegalState
-from oncelog.recipes import statements
+from oncelog.errors import IllegalState
+from oncelog.recipes import durability, statements
 from oncelog.recipes.database import STALL_LIMIT_MS
 from oncelog.recipes.missing import missing
 
@@ -23,10 +23,6 @@ except ImportError as error:
 
 Connection = psycopg.Connection[Any]
 AsyncConnection = psycopg.AsyncConnection[Any]
-NOT_DURABLE = (
-    "synchronous_commit=off: a commit that PostgreSQL acknowledged could be lost after the topic was completed; set it to "
-    "on for this role, database or connection (options=-csynchronous_commit=on)"
-)
 
 
 class _Rollback(Exception):
@@ -118,8 +114,7 @@ class PsycopgDatabase:
 
     def _take_over(self, transactional_id: str, expected_version: int | None) -> int | None:
         connection = self._usable()
-        if connection.execute("SHOW synchronous_commit").fetchone() == ("off",):
-            raise ConfigurationError(NOT_DURABLE)
+        durability.check_postgresql(connection.execute(durability.SELECT_POSTGRESQL).fetchone() or ())
         row = connection.execute(*_taking_over(transactional_id, expected_version)).fetchone()
         return None if row is None else int(row[0])
 
@@ -230,8 +225,8 @@ class AsyncPsycopgDatabase:
 
     async def _take_over(self, transactional_id: str, expected_version: int | None) -> int | None:
         connection = await self._usable()
-        if await (await connection.execute("SHOW synchronous_commit")).fetchone() == ("off",):
-            raise ConfigurationError(NOT_DURABLE)
+        asked = await connection.execute(durability.SELECT_POSTGRESQL)
+        durability.check_postgresql(await asked.fetchone() or ())
         row = await (await connection.execute(*_taking_over(transactional_id, expected_version))).fetchone()
         return None if row is None else int(row[0])
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.errors import ConfigurationError, IllegalState
+from oncelog.recipes import durability
 from oncelog.recipes.database import STALL_LIMIT_MS, TABLE
 from oncelog.recipes.missing import missing
 from oncelog.types import PreparedTxnState
@@ -39,32 +40,33 @@ states = sa.Table(
     mysql_engine="InnoDB",
     mariadb_engine="InnoDB",
 )
-SQLITE_FULL = 2
 MYSQL = ("mysql", "mariadb")
-MYSQL_SYNCED = (1, 3)  # innodb_flush_log_at_trx_commit: at every commit (3: MariaDB's, at the prepare too)
 
 
-def _check_durable(connection: sa.Connection) -> None:
+def check_durable(connection: sa.Connection) -> None:
     """Raise ConfigurationError where a commit that is acknowledged could be lost."""
     name = connection.dialect.name
-    if name == "postgresql" and connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "off":
-        raise ConfigurationError("synchronous_commit=off: PostgreSQL may lose what it acknowledged; set it to on")
+    if name == "postgresql":
+        durability.check_postgresql(connection.exec_driver_sql(durability.SELECT_POSTGRESQL).one())
     if name in MYSQL:
-        _check_durable_mysql(connection)
-    if name == "sqlite" and connection.exec_driver_sql("PRAGMA synchronous").scalar_one() < SQLITE_FULL:
-        raise ConfigurationError("PRAGMA synchronous is less than FULL: SQLite may lose what it acknowledged")
-
-
-def _check_durable_mysql(connection: sa.Connection) -> None:
-    """Commits of InnoDB; where there is a binary log, it decides at a restart what was committed."""
-    asked = "SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog"
-    flushed, has_log, log_synced = connection.exec_driver_sql(asked).one()
-    if int(flushed) not in MYSQL_SYNCED:
-        raise ConfigurationError(
-            f"innodb_flush_log_at_trx_commit={flushed}: it may lose what it acknowledged; set it to 1"
+        durability.check_mysql(connection.exec_driver_sql(durability.SELECT_MYSQL).one())
+    if name == "sqlite":
+        durability.check_sqlite(
+            connection.exec_driver_sql("PRAGMA synchronous").scalar_one(),
+            connection.exec_driver_sql("PRAGMA journal_mode").scalar_one(),
+            is_in_memory=connection.exec_driver_sql(durability.SQLITE_IS_IN_MEMORY).first() is not None,
         )
-    if int(has_log) and int(log_synced) != 1:
-        raise ConfigurationError(f"sync_binlog={log_synced}: it may lose what it acknowledged; set it to 1")
+
+
+def _sync_deletion_sqlite(connection: sa.Connection) -> None:
+    """SQLite's default does not sync the deletion of the journal. It can be told so outside of a transaction only."""
+    if connection.dialect.name != "sqlite":
+        return
+    cursor = connection.connection.cursor()
+    cursor.execute("PRAGMA synchronous")
+    if cursor.fetchone() == (durability.SQLITE_FULL,):
+        cursor.execute(f"PRAGMA synchronous = {durability.SQLITE_EXTRA}")
+    cursor.close()
 
 
 def _limit_stall_mysql(connection: sa.Connection, stall_limit_ms: int) -> bool:
@@ -91,7 +93,7 @@ def _lock_sqlite(connection: sa.Connection) -> None:
 
 def _raise_version(connection: sa.Connection, transactional_id: str, expected_version: int | None) -> int | None:
     """Inside a transaction: raise it. IntegrityError: another instance has just created the row; do it again."""
-    _check_durable(connection)
+    check_durable(connection)
     mine = states.c.transactional_id == transactional_id
     which = mine if expected_version is None else mine & (states.c.instance_version == expected_version)
     raised = states.c.instance_version + 1
@@ -112,7 +114,9 @@ def _store(connection: sa.Connection, transactional_id: str, stored: StoredState
     if connection.dialect.name == "postgresql":
         # See STORE_POSTGRESQL: a session that stops here must not hold the row for ever.
         limit = sa.func.set_config("idle_in_transaction_session_timeout", str(stall_limit_ms), True)
-        which &= limit.is_not(None)
+        which &= limit.is_not(None) & sa.text(f"{durability.FORCE_POSTGRESQL} IS NOT NULL")
+    if connection.dialect.name == "sqlite":
+        check_durable(connection)  # whoever had this connection of the pool before may have changed it
     change = states.update().where(which).values(prepared_transaction_state=str(stored.prepared_state))
     return connection.execute(change).rowcount == 1
 
@@ -143,6 +147,7 @@ class _Open:
         self._stall_limit_ms = stall_limit_ms
         self._is_limited = False
         try:
+            _sync_deletion_sqlite(connection)
             self._transaction = connection.begin()
             _lock_sqlite(connection)
         except BaseException:
@@ -206,9 +211,11 @@ class SqlAlchemyDatabase:
 
     @contextmanager
     def _writing(self) -> Iterator[sa.Connection]:
-        with self._engine.begin() as connection:
-            _lock_sqlite(connection)
-            yield connection
+        with self._engine.connect() as connection:
+            _sync_deletion_sqlite(connection)
+            with connection.begin():
+                _lock_sqlite(connection)
+                yield connection
 
     def read(self, transactional_id: str) -> StoredState | None:
         """The committed row."""
@@ -233,6 +240,7 @@ class _OpenSession:
         self._stall_limit_ms = stall_limit_ms
         self._is_limited = False
         try:
+            _sync_deletion_sqlite(connection)
             self._transaction = session.begin()
             _lock_sqlite(session.connection())
         except BaseException:
@@ -340,6 +348,7 @@ class AsyncSqlAlchemyDatabase:
         """A transaction; `handle` is its AsyncConnection."""
         connection = await self._engine.connect()
         try:
+            await connection.run_sync(_sync_deletion_sqlite)
             transaction = await connection.begin()
             await connection.run_sync(_lock_sqlite)
         except BaseException:
@@ -358,9 +367,11 @@ class AsyncSqlAlchemyDatabase:
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:
-        async with self._engine.begin() as connection:
-            await connection.run_sync(_lock_sqlite)
-            yield connection
+        async with self._engine.connect() as connection:
+            await connection.run_sync(_sync_deletion_sqlite)
+            async with connection.begin():
+                await connection.run_sync(_lock_sqlite)
+                yield connection
 
     async def read(self, transactional_id: str) -> StoredState | None:
         """The committed row."""

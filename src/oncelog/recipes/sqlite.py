@@ -15,7 +15,7 @@ from typing import Self
 
 from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.errors import IllegalState
-from oncelog.recipes import statements
+from oncelog.recipes import durability, statements
 
 BUSY_TIMEOUT_MS = 5000
 SAVEPOINT = "oncelog_dual_write"
@@ -37,6 +37,7 @@ class _Open:
             raise IllegalState(
                 "the transaction was ended by the application (commit, rollback, executescript); its rows are not covered"
             ) from error
+        _check_durable(self.handle)  # whoever has the connection may have changed it
         values = (str(stored.prepared_state), transactional_id, stored.instance_version)
         return self.handle.execute(_lite(statements.STORE), values).rowcount == 1
 
@@ -54,7 +55,7 @@ class _Open:
 class SqliteDatabase:
     """SQLite. `connect`: a file, or a function that gives a new connection (usable from any thread).
 
-    `handle` is the connection. synchronous=FULL is set on it: what SQLite says is committed is on the disk.
+    `handle` is the connection. synchronous=EXTRA is set on it: what SQLite says is committed is on the disk.
     """
 
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
@@ -81,7 +82,7 @@ class SqliteDatabase:
             connection = connect() if callable(connect) else sqlite3.connect(connect, check_same_thread=False)
             connection.isolation_level = None
             connection.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_ms)}")
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA synchronous = EXTRA")
             self._connection = connection
         return connection
 
@@ -95,6 +96,7 @@ class SqliteDatabase:
 
     def take_over(self, transactional_id: str, expected_version: int | None) -> int | None:
         """Raise the version; waits for whoever writes to the file."""
+        _check_durable(self._usable())
         with self._writing() as connection:
             if expected_version is None:
                 connection.execute(
@@ -135,6 +137,13 @@ class SqliteDatabase:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+def _check_durable(connection: sqlite3.Connection) -> None:
+    (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
+    (journal_mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    is_in_memory = connection.execute(durability.SQLITE_IS_IN_MEMORY).fetchone() is not None
+    durability.check_sqlite(synchronous, journal_mode, is_in_memory=is_in_memory)
 
 
 def _lite(statement: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from oncelog.core.two_phase.dual_write import StoredState
+from oncelog.recipes import durability
 from oncelog.recipes.database import TABLE
 from oncelog.types import PreparedTxnState
 
@@ -28,7 +29,10 @@ READ_ALL = f"SELECT transactional_id, instance_version, prepared_transaction_sta
 
 # PostgreSQL: whoever stops (a suspended process, a lost machine) between this statement and its COMMIT holds the row, and
 # the newer instance would wait for ever. The server ends such a session instead, and with it the transaction.
-STORE_POSTGRESQL = STORE + " AND set_config('idle_in_transaction_session_timeout', %s, true) IS NOT NULL"
+STORE_POSTGRESQL = (
+    f"{STORE} AND set_config('idle_in_transaction_session_timeout', %s, true) IS NOT NULL "
+    f"AND {durability.FORCE_POSTGRESQL} IS NOT NULL"
+)
 
 
 def stored_state(instance_version: int, prepared_state: str) -> StoredState:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from oncelog.core.two_phase import exactly_once_sink as sink
+from oncelog.recipes.sqlalchemy import check_durable
 
 metadata = sa.MetaData()
 decisions = sa.Table(
@@ -34,14 +35,27 @@ locks = sa.Table("oncelog_queries", metadata, sa.Column("query_id", sa.String(20
 
 
 class DatabaseDecisionStore:
-    """The tables, made when they are missing. `url` is SQLAlchemy's (sqlite:///file, postgresql+psycopg://...)."""
+    """The tables, made when they are missing. `url` is SQLAlchemy's (sqlite:///file, postgresql+psycopg://...).
+
+    Raises:
+        ConfigurationError: the database may lose a commit that it acknowledged.
+    """
 
     def __init__(self, url: str) -> None:
-        self.engine = sa.create_engine(url, pool_pre_ping=True)
+        postgresql = sa.engine.make_url(url).get_backend_name() == "postgresql"
+        # Behind `_lock` each must see what the other wrote while it waited; a snapshot from before would not.
+        more = {"isolation_level": "READ COMMITTED"} if postgresql else {}
+        self.engine = sa.create_engine(url, pool_pre_ping=True, **more)
         if self.engine.dialect.name == "sqlite":
             sa.event.listen(self.engine, "connect", _sqlite_waits_for_writers)
             sa.event.listen(self.engine, "begin", _sqlite_locks_at_begin)
-        metadata.create_all(self.engine, checkfirst=True)
+        try:
+            metadata.create_all(self.engine, checkfirst=True)
+            with self.engine.connect() as connection:
+                check_durable(connection)
+        except BaseException:
+            self.engine.dispose()
+            raise
         self._lockable: set[str] = set()
 
     def _make_lockable(self, query_id: str) -> None:
@@ -95,6 +109,7 @@ class DatabaseDecisionStore:
                 )
                 if business is not None:
                     business(connection)
+                    check_durable(connection)  # business may have changed it for this transaction
         except IntegrityError:
             known = self.known(decision.query_id, decision.batch_id)
             if known.decision is None:
@@ -156,7 +171,7 @@ def _sqlite_waits_for_writers(connection: Any, _record: Any) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute("PRAGMA busy_timeout = 30000")
-    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA synchronous = EXTRA")
     cursor.close()
 
 
