@@ -12,7 +12,7 @@ from evidence.world.committed import committed_values
 from oncelog import errors, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.spark import recovery
-from oncelog.spark.backend import Backend, LostTransaction, choose_backend
+from oncelog.spark.backend import Backend, LostTransaction, choose_backend, complete
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.database_decisions import DatabaseDecisionStore
 from oncelog.spark.decision_store import DecisionStore, TopicDecisionStore
@@ -282,3 +282,18 @@ def test_database_rows_and_the_decision_are_one_transaction(tmp_path: pathlib.Pa
     )
     assert written == ["rows"]
     store.close()
+
+
+def test_rows_go_to_the_topic_of_their_column_unless_the_option_names_one(broker: TestBroker) -> None:
+    given = {"bootstrap.servers": broker.bootstrap_servers}
+    rows = pa.RecordBatch.from_pydict({"topic": ["by-a", "by-b", "by-a"], "value": pa.array([b"1", b"2", b"3"])})
+    for number, options in enumerate((sink_options(given), sink_options({**given, "topic": "by-option"}))):
+        attempt = write_attempt(options, Backend("resumed", 60_000), f"by-topic-{number}", iter([rows]))
+        assert attempt.row_count == 3
+        with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            complete(admin, options.client, attempt)
+    found = {topic: committed_values(broker.bootstrap_servers, topic) for topic in ("by-a", "by-b", "by-option")}
+    assert found == {"by-a": [b"1", b"3"], "by-b": [b"2"], "by-option": [b"1", b"2", b"3"]}
+    nowhere = pa.RecordBatch.from_pydict({"topic": ["by-a", None], "value": pa.array([b"1", b"2"])})
+    with pytest.raises(errors.ConfigurationError, match="its column 'topic' is null"):
+        write_attempt(sink_options(given), Backend("resumed", 60_000), "by-topic-none", iter([nowhere]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable
+from typing import Self
 
 from oncelog import errors, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
@@ -24,12 +25,18 @@ class CommitRefused(RuntimeError):
 
 
 class Committer:
-    """Carries out decisions for one set of options."""
+    """Carries out decisions for one set of options. `with Committer(...) as committer:`; the store is the caller's."""
 
     def __init__(self, options: SinkOptions, store: DecisionStore) -> None:
         self._options, self._store = options, store
         self._admin = sync.Admin.from_config(client_arguments(options.client))
         self._admin.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def commit(
         self, query_id: str, batch_id: str, run_id: str, attempts: Iterable[sink.Attempt], backend: Backend

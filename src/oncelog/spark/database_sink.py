@@ -49,11 +49,8 @@ class _DualWrite:
             self._store = DatabaseDecisionStore(self.database_url)
             self._backend = choose_backend(self.options)
         assert self._backend is not None
-        committer = Committer(self.options, self._store)
-        try:
+        with Committer(self.options, self._store) as committer:
             self._write(frame, str(batch_id), committer, self._store, self._backend)
-        finally:
-            committer.close()
 
     def _write(
         self, frame: DataFrame, batch_id: str, committer: Committer, store: DatabaseDecisionStore, backend: Backend

@@ -33,9 +33,8 @@ def recover(options: SinkOptions, query_id: str | None = None, *, abandon: bool 
     if not has_decisions(options):
         return RecoveryReport()
     store = decision_store(options)
-    committer = Committer(options, store)
     report = RecoveryReport()
-    try:
+    with Committer(options, store) as committer:
         for decision, is_done in store.decided(query_id):
             if is_done:
                 report.ended += committer.sweep(decision)
@@ -46,8 +45,6 @@ def recover(options: SinkOptions, query_id: str | None = None, *, abandon: bool 
             except LostTransaction as error:
                 report.lost.append(str(error))
         _settle_undecided(options, committer, report, query_id, abandon=abandon)
-    finally:
-        committer.close()
     return report
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
@@ -84,16 +83,9 @@ def write_attempt(
 
 
 def _send(producer: sync.Producer, options: SinkOptions, batch: pa.RecordBatch) -> int:
-    has_topics = "topic" in batch.schema.names
-    if options.topic is not None:  # the option overrides the column, as in Spark's Kafka sink
-        producer.send_arrow(options.topic, batch.drop_columns(["topic"]) if has_topics else batch)
-        return int(batch.num_rows)
-    topics = batch.column("topic")
-    if topics.null_count:
+    if options.topic is None and batch.column("topic").null_count:
         raise ConfigurationError("a row has no topic: its column 'topic' is null, and the option 'topic' is not set")
-    rows = batch.drop_columns(["topic"])
-    for topic in pc.unique(topics).to_pylist():
-        producer.send_arrow(topic, rows.filter(pc.equal(topics, topic)))
+    producer.send_arrow(options.topic, batch)  # the option overrides the column, as in Spark's Kafka sink
     return int(batch.num_rows)
 
 
@@ -127,23 +119,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """The driver, after all tasks: decide, complete, sweep."""
         reports = _reports(messages)
         first = reports[0]
-        committer = Committer(self._options, decision_store(self._options))
-        try:
+        with Committer(self._options, decision_store(self._options)) as committer:
             attempts = [report.attempt for report in reports]
             committer.commit(first.query_id, first.batch_id, first.run_id, attempts, self._backend)
-        finally:
-            committer.close()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """The driver, after a failed task or a failed commit (then with the messages of decided transactions)."""
         reports = _reports(messages)
         query_id = reports[0].query_id if reports else _query_id_of(self._options.checkpoint_location)
         run_id = reports[0].run_id if reports else None
-        committer = Committer(self._options, decision_store(self._options))
-        try:
+        with Committer(self._options, decision_store(self._options)) as committer:
             committer.abort(query_id, str(batchId), run_id)
-        finally:
-            committer.close()
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -181,20 +167,14 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """The driver, after all tasks."""
-        committer = Committer(self._options, decision_store(self._options))
-        try:
+        with Committer(self._options, decision_store(self._options)) as committer:
             attempts = [report.attempt for report in _reports(messages)]
             committer.commit(self._query_id, self._batch_id, self._run_id, attempts, self._backend)
-        finally:
-            committer.close()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """The driver, after a failure."""
-        committer = Committer(self._options, decision_store(self._options))
-        try:
+        with Committer(self._options, decision_store(self._options)) as committer:
             committer.abort(self._query_id, self._batch_id, self._run_id)
-        finally:
-            committer.close()
 
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
