@@ -86,6 +86,7 @@ power: $(STAMP)
 	@$(RECORD) power -- -m evidence.crash.points --points $(POINTS) $(if $(SEED),--seed $(SEED)) --json {json}
 
 spark-kills: $(STAMP)
+	@ONCELOG_ALL_STEPS=1 $(BIN)/python -m pytest -q tests/spark/test_steps.py
 	@$(BIN)/python -m evidence.spark_kills.kills --kills $(if $(filter-out 20,$(KILLS)),$(KILLS),20) --fail-tasks --zombie
 	@$(BIN)/python -m evidence.spark_kills.kills --kills 10 --against kafka
 
@@ -108,6 +109,7 @@ sim-dual-writes: $(STAMP)
 	@$(if $(SEED),$(BIN)/python,$(RECORD) sim-dual-writes --) -m evidence.dual_writes.simulate $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --json {json})
 
 dual-writes: $(STAMP)
+	@ONCELOG_ALL_STEPS=1 $(BIN)/python -m pytest -q tests/recipes/test_steps.py
 	@$(BIN)/python -m evidence.dual_writes.crash --kills $(KILLS) $(if $(MINUTES),--minutes $(MINUTES))
 
 # Every evidence tool in turn, then build/proof/report.html. PROFILE: short (ten minutes) or full (hours). ONLY: parts, by comma.

@@ -7,6 +7,7 @@ without async.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -347,10 +348,18 @@ class DualWriter(Generic[H]):
                 machine.failed(is_retriable=is_retriable(error), is_definite=isinstance(error, NotCommitted))
             except BaseException:
                 machine.interrupted()
+                await self._leave_open()
                 raise
             else:
                 machine.succeeded(result)
         return first
+
+    async def _leave_open(self) -> None:
+        """Nobody goes on with the database's transaction: its locks are freed now, not by the next call or never."""
+        transaction, self._open = self._open, None
+        if transaction is not None:
+            with contextlib.suppress(*self._expected):
+                await transaction.rollback()
 
     async def _perform(self, effect: core.Effect) -> Any:
         match effect:

@@ -6,6 +6,7 @@ be used from several threads: one transaction at a time, the others wait.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -321,10 +322,18 @@ class DualWriter(Generic[H]):
                 machine.failed(is_retriable=is_retriable(error), is_definite=isinstance(error, NotCommitted))
             except BaseException:
                 machine.interrupted()
+                self._leave_open()
                 raise
             else:
                 machine.succeeded(result)
         return first
+
+    def _leave_open(self) -> None:
+        """Nobody goes on with the database's transaction: its locks are freed now, not by the next call or never."""
+        transaction, self._open = self._open, None
+        if transaction is not None:
+            with contextlib.suppress(*self._expected):
+                transaction.rollback()
 
     def _perform(self, effect: core.Effect) -> Any:
         match effect:
