@@ -33,6 +33,7 @@ LONG = int(os.environ.get("ONCELOG_LONG", "0"))
 E = ErrorCode
 # What a client may hear: the partition's own storage, or that of its coordinator or of the cluster's metadata.
 STORAGE_ANSWERS = {E.KAFKA_STORAGE_ERROR, E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE, E.NOT_LEADER_OR_FOLLOWER}
+STORAGE_ANSWERS |= {E.COORDINATOR_LOAD_IN_PROGRESS}  # Kafka's, where no block of producer ids can be reserved
 # A transaction whose coordinator cannot finish it keeps its next one waiting.
 # Produce says NOT_ENOUGH_REPLICAS where the coordinator cannot be asked (KIP-890: every client retries that).
 CONSEQUENCES = {E.CONCURRENT_TRANSACTIONS, E.UNSTABLE_OFFSET_COMMIT, E.NOT_ENOUGH_REPLICAS}

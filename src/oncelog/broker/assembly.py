@@ -100,7 +100,7 @@ def assemble(
     )
     marker_writer = MarkerWriter(partitions, groups, clock)
     marker_sender = MarkerSender(marker_peer, metadata, tasks, writer=marker_writer if has_shortcut else None)
-    blocks = ProducerIdBlocks(store)
+    blocks = ProducerIdBlocks(store, tasks)
     transactions = Transactions(metadata, partitions, topics, blocks, clock, in_force, marker_sender, metrics)
     gate = _gate(gate_peer, host, in_force, metrics, transactions)
     transactions.when_completed(gate.completed)

@@ -1,25 +1,56 @@
-"""Reserves blocks of producer ids in the cluster's metadata, durably, before an id of theirs is handed out."""
+"""Reserves blocks of producer ids in the cluster's metadata, durably, before an id of theirs is handed out.
+
+The next block is reserved beside the requests while ids are left (Kafka prefetches at the same point); only who finds none
+left waits. Where the cluster's metadata takes nothing more, the ids that are left are handed out, and after them a request
+for one is refused until a restart.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.core.transactions.producer_ids import BLOCK_SIZE, ProducerIds
+from oncelog.errors import StorageError
+from oncelog.host.tasks import Tasks
 from oncelog.wire.log_records.cluster_metadata import ProducerIdsRecord
+
+_log = logging.getLogger("oncelog.producer-ids")
 
 
 class ProducerIdBlocks:
     """Fills `ids`, of which every transaction coordinator of this node takes."""
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, tasks: Tasks) -> None:
         self._store = store
+        self._tasks = tasks
+        self._reserving: asyncio.Task[None] | None = None
         self.ids = ProducerIds()
+        self.has_failed = False  # no block comes any more
 
     async def ensure(self) -> None:
-        """Reserve another block if nine tenths of the last one are used. Raises StorageError."""
-        if not self.ids.wants_block():
-            return
+        """Wait until an id is there to be taken in this very step, or none will ever be (`has_failed`)."""
+        self.reserve_in_time()
+        while not self.ids.count and self._reserving is not None:
+            # Not awaited itself: a client that goes away must not end what others wait for.
+            await asyncio.wait((self._reserving,))
+            self.reserve_in_time()
+
+    def reserve_in_time(self) -> None:
+        """Begin to reserve another block where nine tenths of the last one are used. Waits for nothing."""
+        if self._reserving is not None and self._reserving.done():
+            self._reserving = None
+        if self._reserving is None and not self.has_failed and self.ids.wants_block():
+            self._reserving = self._tasks.start(self._reserve(), name="producer-ids")
+
+    async def _reserve(self) -> None:
         async with self._store.changing() as metadata:
-            if self.ids.wants_block():
-                first = metadata.next_producer_id
-                await self._store.append([ProducerIdsRecord(next_producer_id=first + BLOCK_SIZE)])
-                self.ids.give_block(first, BLOCK_SIZE)
+            first, count = metadata.next_producer_id, BLOCK_SIZE
+            try:
+                await self._store.append([ProducerIdsRecord(next_producer_id=first + count)])
+            except StorageError as error:
+                self.has_failed = True
+                _log.critical("no producer ids can be reserved until a restart; %d are left: %s", self.ids.count, error)
+                return
+            self.ids.give_block(first, count)

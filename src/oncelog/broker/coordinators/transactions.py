@@ -157,8 +157,12 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         return self._begin(transactional_id, decide, refused, request)
 
     def decide_now(self, coordinator: Coordinator[TransactionCoordinator], decide: Decide) -> Decision | None:
-        """A decision, unless producer ids have to be reserved first."""
-        return decide(coordinator.machine, self._clock.now_ms()) if self.is_ready else None
+        """A decision, unless it needs a producer id and none is left."""
+        missed_before = self._blocks.ids.missed_count
+        decision = decide(coordinator.machine, self._clock.now_ms())
+        self._blocks.reserve_in_time()
+        may_still_come = not self._blocks.has_failed
+        return None if self._blocks.ids.missed_count > missed_before and may_still_come else decision
 
     def vouches_for(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
@@ -174,8 +178,8 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
 
     @property
     def is_ready(self) -> bool:
-        """Whether nothing has to be waited for before a decision: the topic is there, and producer ids are."""
-        return TRANSACTION_STATE_TOPIC in self._metadata.topics and not self._blocks.ids.wants_block()
+        """Whether nothing has to be waited for before a decision: the topic is there."""
+        return TRANSACTION_STATE_TOPIC in self._metadata.topics
 
     async def make_ready(self) -> None:
         """Wait until `is_ready`. Raises CoordinatorFailed."""
@@ -183,25 +187,32 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
             await self._topics.internal(TRANSACTION_STATE_TOPIC)
         except StorageError as error:
             raise CoordinatorFailed(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
-        await self._ensure_producer_ids()
 
     async def _begin_when_ready(
         self, transactional_id: str, decide: Decide, refused: Callable[[ErrorCode], Reply], request: Request | None
     ) -> Reply:
         try:
-            await self.make_ready()  # and nothing is awaited between it and the decision that may take a producer id
+            await self.make_ready()
         except CoordinatorFailed as failed:
             return refused(failed.error_code)
         return await reply_of(self._begin(transactional_id, decide, refused, request))
 
+    async def _begin_with_producer_id(
+        self, transactional_id: str, decide: Decide, refused: Callable[[ErrorCode], Reply], request: Request | None
+    ) -> Reply:
+        await self._blocks.ensure()  # and nothing is awaited between it and the decision that takes the id
+        return await reply_of(self._begin(transactional_id, decide, refused, request))
+
     def _begin(
         self, transactional_id: str, decide: Decide, refused: Callable[[ErrorCode], Reply], request: Request | None
-    ) -> Reply | Later:
+    ) -> Reply | Later | Coroutine[Any, Any, Reply]:
         try:
             coordinator = self.coordinator(self._index_of(transactional_id))
         except CoordinatorFailed as failed:
             return refused(failed.error_code)
-        decision = decide(coordinator.machine, self._clock.now_ms())
+        decision = self.decide_now(coordinator, decide)
+        if decision is None:
+            return self._begin_with_producer_id(transactional_id, decide, refused, request)
         if request is not None and _may_succeed_later(decision):
             held = HeldRequest(
                 request,
@@ -220,12 +231,6 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
             decision, lambda code: later.give(decision.reply if code is ErrorCode.NONE else refused(code))
         )
         return later
-
-    async def _ensure_producer_ids(self) -> None:
-        try:
-            await self._blocks.ensure()
-        except StorageError as error:
-            raise CoordinatorFailed(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     # markers
 
@@ -257,8 +262,11 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
     # time
 
     def abort_timed_out(self) -> None:
-        """Abort every transaction past its timeout."""
+        """Abort every transaction past its timeout; one that needs a producer id, and there is none, comes next time."""
+        missed_before = self._blocks.ids.missed_count
         self._sweep(lambda machine, now_ms: machine.timed_out(now_ms), "transaction timeouts")
+        if self._blocks.ids.missed_count > missed_before:
+            self._blocks.reserve_in_time()  # nobody else may ever ask for one
 
     def remove_expired(self) -> None:
         """Forget transactional ids that were not used for long."""

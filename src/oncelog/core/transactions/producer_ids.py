@@ -15,13 +15,17 @@ class ProducerIds:
     def __init__(self) -> None:
         self._blocks: list[range] = []
         self._size = BLOCK_SIZE
+        self.count = 0  # ids that are left
+        self.missed_count = 0  # how often somebody wanted one and there was none
 
     def take(self) -> int | None:
         """A new producer id; None while no block is there (then COORDINATOR_LOAD_IN_PROGRESS is the answer)."""
         if not self._blocks:
+            self.missed_count += 1
             return None
         block = self._blocks[0]
         producer_id = block[0]
+        self.count -= 1
         if len(block) == 1:
             self._blocks.pop(0)
         else:
@@ -30,7 +34,7 @@ class ProducerIds:
 
     def wants_block(self) -> bool:
         """Whether a block should be reserved now: nine tenths of the last one are used."""
-        return sum(map(len, self._blocks)) * 10 <= self._size
+        return self.count * 10 <= self._size
 
     def give_block(self, first: int, count: int) -> None:
         """A block of `count` ids from `first` is durably ours."""
@@ -38,4 +42,5 @@ class ProducerIds:
         assert count > 0
         assert all(first >= block.stop for block in self._blocks), "producer-id blocks never go back"
         self._size = count
+        self.count += count
         self._blocks.append(range(first, first + count))

@@ -9,7 +9,7 @@ from oncelog.broker.coordinators.coordinator import CoordinatorFailed
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request, reply_of
 from oncelog.core.transactions.init_producer_id import new_producer_id
-from oncelog.errors import ErrorCode, StorageError
+from oncelog.errors import ErrorCode
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
@@ -22,11 +22,9 @@ async def _handle(node: Node, request: Request) -> InitProducerIdResponse:
     message: InitProducerIdRequest = request.message
     version = request.api_version
     if message.transactional_id is None:
-        try:
-            await node.producer_id_blocks.ensure()
-        except StorageError:
-            return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        await node.producer_id_blocks.ensure()
         reply: InitProducerIdResponse = new_producer_id(node.producer_id_blocks.ids, message).reply
+        node.producer_id_blocks.reserve_in_time()
         return reply
     if message.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
