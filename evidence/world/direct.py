@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,7 @@ class Transport(asyncio.Transport):
         self.peer: Transport
         self.protocol: Any
         self._is_closing = False
+        self._on_the_way: deque[bytes] = deque()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return {"peername": self.peer.name, "sockname": self.name}.get(name, default)
@@ -63,7 +65,9 @@ class Transport(asyncio.Transport):
         if self._is_immediate:
             self.peer.take(data)
         else:
-            asyncio.get_running_loop().call_soon(self.peer.take, data)
+            # The loop may run what is ready in any order; a connection's bytes stay in theirs.
+            self._on_the_way.append(data)
+            asyncio.get_running_loop().call_soon(lambda: self.peer.take(self._on_the_way.popleft()))
 
     def take(self, data: bytes) -> None:
         if self._is_closing:

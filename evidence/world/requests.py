@@ -158,10 +158,10 @@ class Session:
             f"offsets of {name}", message, version, lambda reply: reply.topics[0].partitions[0].error_code, heard, LATER
         )
 
-    async def committed_offset(self, group: str) -> int:
-        """Of t-0, once no transaction can change it any more."""
-        topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
-        message = OffsetFetchRequest(group_id=group, topics=[topic], require_stable=True)
+    async def committed_offset(self, group: str, topic: str = "t", partition: int = 0) -> int:
+        """Once no transaction can change it any more."""
+        asked = OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])
+        message = OffsetFetchRequest(group_id=group, topics=[asked], require_stable=True)
 
         def code_of(reply: Any) -> int:
             return reply.error_code or reply.topics[0].partitions[0].error_code

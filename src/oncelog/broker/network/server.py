@@ -108,8 +108,11 @@ class Server:
         if connection in self._connections:
             del self._connections[connection]
             self._counts.closed(connection.client_host)
-        if not self._connections and self._all_closed is not None:
+        if self._all_closed is not None and not self._has_clients():
             self._all_closed.set()
+
+    def _has_clients(self) -> bool:
+        return not all(connection.is_of_broker for connection in self._connections)
 
     def fetch_bytes_max(self) -> int:
         """How much a fetch may answer with: less where slow clients have left much unread.
@@ -204,13 +207,14 @@ class Server:
         for connection in tuple(self.stalled):
             connection.abort()  # its client does not read: nobody would hear the rest
         for connection in tuple(self._connections):
-            connection.drain()
+            if not connection.is_of_broker:  # by its own come the markers that held requests wait for
+                connection.drain()
         self._all_closed = asyncio.Event()
-        if self._connections:
+        if self._has_clients():
             try:
                 await asyncio.wait_for(self._all_closed.wait(), timeout_s)
             except TimeoutError:
-                count = len(self._connections)
+                count = sum(not connection.is_of_broker for connection in self._connections)
                 _log.warning("stopping: %d connections were not answered within %.0f s and are cut", count, timeout_s)
         await self.close()
 
