@@ -93,7 +93,7 @@ class Pipe(asyncio.Protocol):
         return len(self._due)
 
     async def finished(self) -> None:
-        while self._due and not self.closed.done():
+        while self._due and not self.closed.done():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.001)
         if self.fault is not None:
             raise self.fault
