@@ -11,6 +11,7 @@ from oncelog.errors import MalformedMessage
 from oncelog.host.tasks import Tasks
 from oncelog.testing.faults import API_KEYS, REFUSALS, Fault, Faults, Kind, put_error
 from oncelog.testing.loop_thread import LoopThread
+from oncelog.testing.told_addresses import APIS_WITH_ADDRESSES, told_addresses
 from oncelog.wire.api import APIS
 from oncelog.wire.frame import (
     RequestHeader,
@@ -21,7 +22,6 @@ from oncelog.wire.frame import (
 )
 from oncelog.wire.messages.api_versions import FinalizedFeatureKey
 
-_METADATA, _FIND, _CLUSTER = (API_KEYS[name] for name in ("Metadata", "FindCoordinator", "DescribeCluster"))
 _PRODUCE, _API_VERSIONS = API_KEYS["Produce"], API_KEYS["ApiVersions"]
 Address = tuple[str, int]
 
@@ -43,7 +43,7 @@ class _Expected:
 class FaultyProxy(Faults):
     """`async with FaultyProxy("HOST:PORT") as proxy:` or, in a thread of its own, `with`; clients use its `bootstrap_servers`.
 
-    Addresses in Metadata, FindCoordinator and DescribeCluster are replaced, so clients stay with it. Plain connections only.
+    Every broker's address in an answer is replaced, so clients stay with it. Plain connections only.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -152,11 +152,11 @@ class FaultyProxy(Faults):
         api_key, api_version = expected.header.api_key, expected.header.api_version
         fault = expected.fault if expected.fault and expected.fault.kind is Kind.MISREPORT else None
         is_about_features = api_key == _API_VERSIONS and bool(self._features)
-        if fault or is_about_features or api_key in (_METADATA, _FIND, _CLUSTER):
+        if fault or is_about_features or api_key in APIS_WITH_ADDRESSES:
             # What a newer broker says in a way that we do not know is passed as it is.
             with contextlib.suppress(MalformedMessage):
                 correlation_id, response = decode_response(api_key, api_version, memoryview(frame))
-                await self._replace_addresses(api_key, response)
+                await self._replace_addresses(response)
                 if is_about_features:
                     self._replace_features(response)
                 if fault is not None:
@@ -164,16 +164,9 @@ class FaultyProxy(Faults):
                 return b"".join(encode_response(api_key, api_version, correlation_id, response))
         return len(frame).to_bytes(4, "big") + frame
 
-    async def _replace_addresses(self, api_key: int, response: Any) -> None:
-        if api_key in (_METADATA, _CLUSTER):
-            places = response.brokers
-        elif api_key == _FIND:
-            places = [place for place in (response, *response.coordinators) if place.node_id >= 0]
-        else:
-            places = []
-        for place in places:
-            if place.host:
-                place.host, place.port = await self._in_front_of((place.host, place.port))
+    async def _replace_addresses(self, response: Any) -> None:
+        for place in told_addresses(response):
+            place.host, place.port = await self._in_front_of((place.host, place.port))
 
     def _replace_features(self, response: Any) -> None:
         told = {feature.name: feature for feature in response.finalized_features}
