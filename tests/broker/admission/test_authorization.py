@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from evidence.world.broker import Client, ConnectionClosed, broker_and_client, keys, run, until
+from evidence.world.broker import Client, ConnectionClosed, _Protocol, broker_and_client, keys, run, until
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid, config_from
+from oncelog.broker.network.peer import client_host_of
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.errors import ErrorCode
 from oncelog.host.host import real_host
@@ -26,9 +29,14 @@ READ, WRITE, DESCRIBE, ALTER, CLUSTER_ACTION = 3, 4, 8, 7, 9
 DENY, ALLOW = 2, 3
 
 
-def rule(kind, name, operation, permission=DENY, who="User:ANONYMOUS"):
+def rule(kind, name, operation, permission=DENY, who="User:ANONYMOUS", host="*"):
     return AclCreation(
-        resource_type=kind, resource_name=name, principal=who, host="*", operation=operation, permission_type=permission
+        resource_type=kind,
+        resource_name=name,
+        principal=who,
+        host=host,
+        operation=operation,
+        permission_type=permission,
     )
 
 
@@ -179,3 +187,59 @@ def test_a_producer_without_acks_learns_by_losing_its_connection(tmp_path):
 def test_an_authorizer_that_cannot_be_is_refused(config):
     with pytest.raises(ConfigInvalid):
         config_from(config)
+
+
+async def connect_from(broker, host):
+    """A client whose connection comes from this address of the machine's own."""
+    to_host, port = broker.addresses[0]
+    loop = asyncio.get_running_loop()
+    _, protocol = await loop.create_connection(_Protocol, to_host, port, local_addr=(host, 0))
+    return Client(protocol)
+
+
+HERE, THERE = "127.0.0.1", "127.0.0.2"
+
+
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["as written", "reversed"])
+@pytest.mark.parametrize(
+    ("rules", "may"),
+    [
+        ([(ALLOW, HERE)], {HERE}),
+        ([(ALLOW, "*")], {HERE, THERE}),
+        ([(ALLOW, "*"), (DENY, HERE)], {THERE}),
+        ([(ALLOW, HERE), (DENY, "*")], set()),
+        ([(ALLOW, HERE), (DENY, HERE)], set()),
+        ([(ALLOW, HERE), (DENY, THERE)], {HERE}),
+        ([(DENY, THERE)], set()),
+        ([(ALLOW, "127.0.0.*")], set()),  # no pattern: an address or all
+        ([(ALLOW, "127.0.0.10")], set()),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else None,
+)
+def test_rules_are_about_the_host_that_a_client_comes_from(tmp_path, rules, may, is_reversed):
+    async def work():
+        config = CONFIG | {"allow_everyone_if_no_acl_found": True}
+        async with broker_and_client(tmp_path, **config) as (broker, client):
+            await client.create("t")
+            order = reversed(rules) if is_reversed else rules
+            await create(client, *(rule(TOPIC, "t", WRITE, permission, host=host) for permission, host in order))
+            found = set()
+            for host in (HERE, THERE, HERE):  # what was decided for one holds for no other
+                other = await connect_from(broker, host)
+                code = (await other.produce("t", host)).error_code
+                assert code in (E.NONE, E.TOPIC_AUTHORIZATION_FAILED)
+                found |= {host} if code == E.NONE else set()
+                other.close()
+            assert found == may
+
+    run(work())
+
+
+def test_an_ipv4_address_is_the_same_on_a_listener_of_both_families():
+    """A socket of both families calls it ::ffff:10.0.0.1; a rule, quota or limit for 10.0.0.1 is about it too."""
+    assert client_host_of(("::ffff:10.0.0.1", 5, 0, 0)) == "10.0.0.1"
+    assert client_host_of(("::FFFF:10.0.0.1", 5, 0, 0)) == "10.0.0.1"
+    assert client_host_of(("10.0.0.1", 5)) == "10.0.0.1"
+    assert client_host_of(("::1", 5, 0, 0)) == "::1"
+    assert client_host_of(("::ffff:0:1", 5, 0, 0)) == "::ffff:0:1"
+    assert client_host_of("/a/socket") == ""

@@ -257,3 +257,22 @@ def test_a_handlers_steps_are_measured_and_not_what_it_waits_for():
         assert cancelled.used_s == 5.0
 
     asyncio.run(work())
+
+
+def test_what_is_refused_counts_as_what_is_done(tmp_path):
+    """The bytes of a Produce to a topic that is not there, and of a Fetch's answer that says so: as Apache Kafka 4.3."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            stop_clock(broker)
+            await quota(client, "producer_byte_rate", 10_000.0)
+            reply = await client.call(client.produce_request("nosuch", "x" * 101_000), 9)
+            assert reply.responses[0].partition_responses[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+            assert 100 <= reply.throttle_time_ms < 200
+            await quota(client, "producer_byte_rate", None)
+            await quota(client, "consumer_byte_rate", 100.0)
+            told = [await client.call(fetch_request("nosuch" * 20, 0, False), 11) for _ in range(6)]
+            assert [len(each.responses) for each in told] == [1] * 5 + [0], "the sixth would be over the bound"
+            assert [each.throttle_time_ms > 0 for each in told] == [False] * 5 + [True]
+
+    run(work())

@@ -54,6 +54,46 @@ def altered(metadata, kind, name, *changes):
     return dict(metadata.topics[name].configs if kind == TOPIC_RESOURCE else metadata.configs_of(kind).get(name, {}))
 
 
+LIST = "leader.replication.throttled.replicas"
+
+
+@pytest.mark.parametrize(
+    ("before", "operation", "given", "after"),
+    [
+        ("", APPEND, "compact", "compact"),  # what is explicitly empty has nothing of the default
+        ("", SUBTRACT, "delete", ""),
+        (None, APPEND, "compact", "delete,compact"),  # of the default
+        (None, SUBTRACT, "delete", ""),
+        (None, APPEND, "delete", "delete"),  # the default, as a value of its own from now on
+        ("compact,delete", SUBTRACT, "compact,delete", ""),
+        ("compact", APPEND, "delete,delete", "compact,delete"),
+        ("delete,delete", SUBTRACT, "delete", "delete"),  # one of them
+        ("delete, compact", SUBTRACT, "compact", "delete, compact"),  # another text
+        ("delete", APPEND, " compact", "delete, compact"),
+        ("delete", SUBTRACT, "", "delete"),
+    ],
+)
+def test_appending_to_a_list_and_subtracting_from_it_are_kafkas(metadata, before, operation, given, after):
+    """Each as Apache Kafka 4.3 answered it."""
+    if before is not None:
+        altered(metadata, TOPIC_RESOURCE, "t", ("cleanup.policy", SET, before))
+    assert altered(metadata, TOPIC_RESOURCE, "t", ("cleanup.policy", operation, given)) == {"cleanup.policy": after}
+
+
+def test_appending_nothing_to_a_list_of_choices_is_refused(metadata):
+    altered(metadata, TOPIC_RESOURCE, "t", ("cleanup.policy", SET, "delete"))
+    refused = E.INVALID_CONFIG, "Configuration 'cleanup.policy' values must not be empty."
+    assert altered(metadata, TOPIC_RESOURCE, "t", ("cleanup.policy", APPEND, "")) == refused
+    assert altered(metadata, TOPIC_RESOURCE, "t", ("cleanup.policy", SET, "")) == {"cleanup.policy": ""}
+    assert altered(metadata, TOPIC_RESOURCE, "t", ("cleanup.policy", APPEND, "")) == {"cleanup.policy": ""}
+
+
+def test_what_a_list_has_already_is_not_appended_again(metadata):
+    for given in ("0:1", "0:1,1:1,1:1", "1:1"):
+        altered(metadata, TOPIC_RESOURCE, "t", (LIST, APPEND, given))
+    assert metadata.topics["t"].configs == {LIST: "0:1,1:1"}
+
+
 def test_set_append_subtract_delete(metadata):
     assert altered(metadata, TOPIC_RESOURCE, "t", ("retention.ms", SET, "5")) == {"retention.ms": "5"}
     assert (

@@ -112,7 +112,7 @@ class BrokerConfig:
     log_retention_bytes: int = _long(-1, least=-1, dynamic=True)
     log_retention_check_interval_ms: int = _long(300_000, least=1)
     log_segment_delete_delay_ms: int = _long(60_000, dynamic=True)
-    log_cleanup_policy: str = _text("delete", "delete", "compact", "compact,delete", "delete,compact", dynamic=True)
+    log_cleanup_policy: str = _text("delete", "", "delete", "compact", "compact,delete", "delete,compact", dynamic=True)
     log_cleaner_enable: bool = _bool(True)
     log_cleaner_backoff_ms: int = _long(15_000, dynamic=True)
     log_cleaner_dedupe_buffer_size: int = _long(134_217_728, least=1_048_576, dynamic=True)

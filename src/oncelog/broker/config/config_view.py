@@ -102,7 +102,13 @@ def _topic_sources(entry: TopicConfig, overrides: Mapping[str, str], broker: Bro
 
 
 def _in_force(entry: TopicConfig, sources: list[Source]) -> tuple[str | None, int]:
-    return (_in_ms(sources[0]), sources[0].source) if sources else (entry.default, DEFAULT)
+    value, source = (_in_ms(sources[0]), sources[0].source) if sources else (entry.default, DEFAULT)
+    return (_without_repetition(value) if value and entry.kind == "list" else value), source
+
+
+def _without_repetition(value: str) -> str:
+    """A list is shown as it is understood; what is stored, and what APPEND begins with, is what was set."""
+    return ",".join(dict.fromkeys(item.strip() for item in value.split(",")))
 
 
 def created_topic_configs(topic: Topic, broker: BrokerValues) -> list[CreatableTopicConfigs]:

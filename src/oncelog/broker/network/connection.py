@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.connection_limits import Admission, ConnectionLimits
+from oncelog.broker.network.peer import client_host_of
 from oncelog.broker.requests.request import CloseConnection, Later, NoReply, Reply, Request
 from oncelog.broker.requests.unsupported import unsupported_api_versions
 from oncelog.errors import MalformedFrame, MalformedMessage
@@ -123,7 +124,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is one without saying so
         transport.set_write_buffer_limits(high=self._limits.unsent_bytes_max)
         peer = transport.get_extra_info("peername")
-        self.client_host = str(peer[0]) if isinstance(peer, tuple) else ""
+        self.client_host = client_host_of(peer)
         self._peer_name = peer
         self._loop = asyncio.get_running_loop()
         self.last_active = self._loop.time()

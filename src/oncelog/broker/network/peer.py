@@ -18,16 +18,26 @@ from oncelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 from oncelog.wire.schema import Struct
 
 RESPONSE_SIZE_BYTES_MAX = 16 * 1024 * 1024
+IPV4_MAPPED = "::ffff:"
 
 
 SocketAddress = tuple[str, int]
+
+
+def client_host_of(peer_name: object) -> str:
+    """The address a connection comes from, as rules name it: an IPv4 one as such, also on a socket of both families."""
+    if not isinstance(peer_name, tuple):
+        return ""
+    host = str(peer_name[0])
+    mapped = host[len(IPV4_MAPPED) :] if host.lower().startswith(IPV4_MAPPED) else ""
+    return mapped if "." in mapped else host
 
 
 def socket_address(name: object) -> SocketAddress | None:
     """Host and port of a socket's end as asyncio names it; None where it has none."""
     if not isinstance(name, tuple) or len(name) < 2:
         return None
-    return str(name[0]).removeprefix("::ffff:"), int(name[1])
+    return client_host_of(name), int(name[1])
 
 
 class PeerLost(Exception):

@@ -179,13 +179,19 @@ def _changed_value(change: Change, current: str | None, resource_type: int, keys
     if not is_list:
         verb = "APPEND" if change.operation == APPEND else "SUBTRACT"
         return Refusal(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {change.name} because its type is not LIST.")
-    given = [item for item in (change.value or "").split(",") if item]
     inherited = keys.value(change.name) if resource_type == BROKER_RESOURCE else config.default if config else ""
     have = current if current is not None else inherited or ""
-    items = [item for item in have.split(",") if item]
-    if change.operation == APPEND:
-        return ",".join(items + [item for item in given if item not in items])
-    return ",".join(item for item in items if item not in given)
+    return ",".join(_changed_items([item for item in have.split(",") if item], change))
+
+
+def _changed_items(items: list[str], change: Change) -> list[str]:
+    """As Kafka does it, item by item and by their texts: SUBTRACT takes one of several equal ones."""
+    for item in (change.value or "").split(","):
+        if change.operation == SUBTRACT and item in items:
+            items.remove(item)
+        elif change.operation == APPEND and item not in items:
+            items.append(item)
+    return items
 
 
 def _checked(

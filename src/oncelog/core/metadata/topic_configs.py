@@ -183,6 +183,8 @@ def value_fault(config: TopicConfig, value: str) -> str | None:
     elif config.kind == "boolean" and value.lower() not in ("true", "false"):
         return f"{wrong}: Expected value to be either true or false"
     elif config.kind == "list" and config.choices:
+        if value and not all(map(str.strip, value.split(","))):
+            return f"Configuration '{config.name}' values must not be empty."
         if any(item.strip() not in config.choices for item in value.split(",") if value):
             return f"{wrong}: String must be one of: {', '.join(config.choices)}"
     elif config.choices and value not in config.choices:
