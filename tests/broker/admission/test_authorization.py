@@ -212,7 +212,7 @@ HERE, THERE = "127.0.0.1", "127.0.0.2"
         ([(ALLOW, HERE), (DENY, THERE)], {HERE}),
         ([(DENY, THERE)], set()),
         ([(ALLOW, "127.0.0.*")], set()),  # no pattern: an address or all
-        ([(ALLOW, "127.0.0.10")], set()),
+        ([(ALLOW, "127.0.0."), (ALLOW, "127.0.0.10")], set()),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else None,
 )

@@ -425,3 +425,40 @@ def test_a_damaged_cleaner_checkpoint_means_that_everything_is_cleaned_again(tmp
             assert broker.partitions.cleaned_offset(T0)
 
     run(work())
+
+
+def test_the_cleaner_comes_to_rest_and_stays_so_over_a_restart(tmp_path):
+    """Until something is written no cleaning is counted, and nothing in the directory changes."""
+
+    def state_of_files() -> dict[str, tuple[int, int, int]]:
+        found = [*(tmp_path / "t-0").iterdir(), tmp_path / "cleaner-offset-checkpoint"]
+        return {each.name: (each.stat().st_ino, each.stat().st_size, each.stat().st_mtime_ns) for each in found}
+
+    async def work():
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            await client.create("t", **EAGER)
+            small_segments(broker, T0)
+            expected, _ = await fill(client)
+            count = 0
+            while await broker.log_cleaner.clean_dirtiest():
+                count += 1
+                assert count < 20, "it does not come to rest"
+            assert count == broker.metrics.count("log_cleanings") >= 1
+            await until(lambda: not list((tmp_path / "t-0").glob("*.deleted")))
+            at_rest = state_of_files()
+            for _ in range(5):
+                assert not await broker.log_cleaner.clean_dirtiest()
+            assert broker.metrics.count("log_cleanings") == count
+            assert state_of_files() == at_rest
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            small_segments(broker, T0)
+            before = state_of_files()
+            for _ in range(5):
+                assert not await broker.log_cleaner.clean_dirtiest()
+            assert broker.metrics.count("log_cleanings") == 0
+            assert state_of_files() == before
+            more, _ = await fill(client)
+            assert await broker.log_cleaner.clean_dirtiest(), "what was written since is cleaned"
+            assert await table(client) == expected | more
+
+    run(work())
