@@ -307,7 +307,7 @@ class Connection(asyncio.Protocol):
         self._regulate()
 
     def _may_begin(self) -> bool:
-        if not self._frames or self._transport is None or not self._may_write or self._is_delayed or self.is_draining:
+        if not self._frames or self._transport is None or not self._may_write or self._is_delayed:
             return False
         if len(self._slots) >= self._limits.in_flight_count_max or self._held_bytes > self._limits.unsent_bytes_max:
             return False

@@ -21,7 +21,7 @@ from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, 
 from oncelog.wire.messages.end_txn import EndTxnRequest
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.metrics.limits_world import join_request
-from tests.broker.pipeline import Lane, Pipe
+from tests.broker.network.pipeline import Lane, Pipe
 
 E = ErrorCode
 CONFIG: dict[str, object] = {

@@ -17,7 +17,7 @@ from evidence.world.files import Keep
 from evidence.world.loop import run_simulated
 from evidence.world.requests import Session
 
-from tests.broker.pipeline import Lane, Pipe
+from tests.broker.network.pipeline import Lane, Pipe
 
 SEEDS = range(12)
 LANE_COUNT = 2
