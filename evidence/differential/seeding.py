@@ -36,7 +36,7 @@ async def tell_oncelog(broker: Broker, seeds: Mapping[str, int]) -> None:
     """Through the coordinators, as if they had decided it."""
     for record in records_of(seeds):
         holder = await broker.transactions.coordinator_of(record.transactional_id)
-        await holder.shell.perform(Decision(records=(record,)))
+        await holder.perform(Decision(records=(record,)))
 
 
 def tell_apache_kafka(address: tuple[str, int], seeds: Mapping[str, int]) -> None:

@@ -233,7 +233,7 @@ class _Simulation:
             self.options.transaction_timeout_ms,
             last_update_ms=WALL_CLOCK_START_MS,
         )
-        await holder.shell.perform(Decision(records=(record,)))
+        await holder.perform(Decision(records=(record,)))
         assert coordinator_partition(transactional_id, 2) == holder.machine.partition_index
 
     def _host(self, process: Process) -> object:
