@@ -66,7 +66,11 @@ class Client:
 
     @classmethod
     async def connect(cls, broker: Broker) -> Client:
-        host, port = broker.addresses[0]
+        return await cls.connect_to(*broker.addresses[0])
+
+    @classmethod
+    async def connect_to(cls, host: str, port: int) -> Client:
+        """A broker of another process, or another broker."""
         _, protocol = await asyncio.get_running_loop().create_connection(_Protocol, host, port)
         return cls(protocol)
 

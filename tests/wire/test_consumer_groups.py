@@ -31,7 +31,9 @@ partitions = st.dictionaries(ids, st.frozensets(st.integers(0, 99), max_size=4),
 epochs = st.dictionaries(
     ids, st.dictionaries(st.integers(0, 99), st.integers(0, 99), min_size=1, max_size=4), max_size=3
 )
-classic = st.builds(ClassicMember, int32, st.lists(st.tuples(names, st.binary(max_size=5)), max_size=2).map(tuple))
+classic = st.builds(
+    ClassicMember, st.integers(1, 2**31 - 1), st.lists(st.tuples(names, st.binary(max_size=5)), max_size=2).map(tuple)
+)
 records = st.one_of(
     st.builds(GroupEpoch, names, int32, int64),
     st.builds(
@@ -90,6 +92,22 @@ def test_what_is_written_is_read(record):
 def test_the_bytes_are_kafkas(record, key, value):
     expected = None if value is None else bytes.fromhex(value)
     assert record_to_key_value(record) == (bytes.fromhex(key), expected)
+
+
+MEMBER = MemberMetadata("modern", "m1", None, None, "test", "/127.0.0.1", ("t",), "", 5000, None)
+MEMBER_KEY = "0005 0006 6d6f6465726e 0002 6d31"
+MEMBER_VALUE = "0000 00 00 05 74657374 0b 2f3132372e302e302e31 02 02 74 01 00001388 00"
+
+
+def test_a_member_of_the_new_protocol_says_so_as_apache_kafka_does():
+    """The bytes are Apache Kafka 4.3's: without the tag it would take the member for one of the classic protocol."""
+    value = bytes.fromhex(MEMBER_VALUE + "01 00 01 00")
+    assert record_from_key_value(bytes.fromhex(MEMBER_KEY), value) == MEMBER
+    assert record_to_key_value(MEMBER) == (bytes.fromhex(MEMBER_KEY), value)
+
+
+def test_a_member_that_an_older_oncelog_wrote_is_none_of_the_classic_protocol():
+    assert record_from_key_value(bytes.fromhex(MEMBER_KEY), bytes.fromhex(MEMBER_VALUE + "00")) == MEMBER
 
 
 def test_a_partition_without_an_epoch_has_its_members():

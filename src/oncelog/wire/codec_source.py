@@ -239,7 +239,7 @@ class EncodeSource(_Source):
             with self.block(f"if {self.is_set(field, value)}:"):
                 self.line(f"{parts} = []")
                 self.put, outer = f"{parts}.append", self.put
-                self.value(field.wire, value, field.name, nullable=field.nullable_in(self.version))
+                self.value(field.wire, value, field.name, nullable=field.nullable_in(self.version), is_tagged=True)
                 self.flush()
                 self.put = outer
                 self.line(f"{parts} = b''.join({parts})")
@@ -250,7 +250,7 @@ class EncodeSource(_Source):
         with self.block("else:"):
             self.line(f"{self.put}(b'\\0')")
 
-    def value(self, wire: Any, expression: str, name: str, *, nullable: bool) -> None:
+    def value(self, wire: Any, expression: str, name: str, *, nullable: bool, is_tagged: bool = False) -> None:
         if isinstance(wire, Fixed):
             if wire.layout == "16s":
                 self.line(f"if len({expression}) != 16: refuse_uuid({expression})")
@@ -263,7 +263,9 @@ class EncodeSource(_Source):
             return
         self.flush()
         if isinstance(wire, type):
-            null = b"\xff"
+            null = (
+                b"\0" if is_tagged else b"\xff"
+            )  # Kafka writes an unsigned varint in the one place, an int8 in the other
         else:
             null = b"\0" if self.flexible else Layout(">" + wire.legacy).pack(-1)
         self.line(f"if {local} is None: {self.put}({null!r})")
@@ -392,7 +394,7 @@ class DecodeSource(_Source):
             presence = self.fresh("presence")
             self.pending.append(("b", presence))
             self.flush()
-            self.line(f"if {presence} < 0: {target} = None")
+            self.line(f"if {presence} {'<' if field.tag is None else '<='} 0: {target} = None")
             with self.block("else:"):
                 self.nested(wire, target)
         else:

@@ -172,6 +172,9 @@ class ClassicMemberMetadata(Struct):
     supported_protocols: list[ClassicProtocol] = EMPTY
 
 
+NO_CLASSIC_MEMBER = ClassicMemberMetadata(session_timeout_ms=0)
+
+
 class ConsumerGroupMemberMetadataValue(Struct, versions=(0, 0), flexible=0):
     instance_id: String | None = None
     rack_id: String | None = None
@@ -181,7 +184,8 @@ class ConsumerGroupMemberMetadataValue(Struct, versions=(0, 0), flexible=0):
     subscribed_topic_regex: String | None = None
     rebalance_timeout_ms: Int32 = -1
     server_assignor: String | None = None
-    classic_member_metadata: ClassicMemberMetadata | None = field(tag=0, default=None)
+    # Kafka's default is an empty one: null has to be written, and who left it out meant null as well (oncelog did).
+    classic_member_metadata: ClassicMemberMetadata | None = field(tag=0, default=NO_CLASSIC_MEMBER)
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Struct, versions=(0, 0), flexible=0):
@@ -361,7 +365,7 @@ def _read_member(group_id: str, name: str, data: Buffer) -> MemberMetadata:
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         server_assignor=value.server_assignor,
         classic=None
-        if classic is None
+        if classic is None or classic == NO_CLASSIC_MEMBER
         else ClassicMember(
             classic.session_timeout_ms,
             tuple((each.name, bytes(cast("Buffer", each.metadata))) for each in classic.supported_protocols),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from oncelog.core.groups.consumer.member import (
     ConsumerGroupMember,
     MemberState,
@@ -18,7 +20,7 @@ MEMBER = ConsumerGroupMember(
     "m",
     member_epoch=3,
     previous_member_epoch=2,
-    state=MemberState.UNRELEASED_PARTITIONS,
+    state=MemberState.UNREVOKED_PARTITIONS,
     instance_id="i",
     rack_id="r",
     client_id="c",
@@ -41,6 +43,28 @@ def test_its_two_records_make_the_same_member():
 def test_a_state_of_a_newer_broker_is_unknown():
     record = CurrentMember("g", "m", 1, 0, 9)
     assert ConsumerGroupMember("m").with_current(record).state is MemberState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("number", "pending", "state"),
+    [
+        (0, {}, MemberState.STABLE),
+        (1, {A: {0: 1}}, MemberState.UNREVOKED_PARTITIONS),
+        (2, {}, MemberState.UNRELEASED_PARTITIONS),
+        # as oncelog wrote them once
+        (1, {}, MemberState.STABLE),
+        (2, {A: {0: 1}}, MemberState.UNREVOKED_PARTITIONS),
+        (3, {}, MemberState.UNRELEASED_PARTITIONS),
+    ],
+)
+def test_states_have_apache_kafkas_numbers_and_earlier_ones_are_understood(number, pending, state):
+    record = CurrentMember("g", "m", 2, 1, number, {}, pending)
+    member = ConsumerGroupMember("m").with_current(record)
+    assert member.state is state
+    assert (
+        member.current_record("g").state
+        == {"STABLE": 0, "UNREVOKED_PARTITIONS": 1, "UNRELEASED_PARTITIONS": 2}[state.name]
+    )
 
 
 def test_moving_keeps_the_former_epoch():

@@ -22,9 +22,9 @@ JOIN_EPOCH = 0
 class MemberState(IntEnum):
     """Kafka's numbers, as the log has them."""
 
-    STABLE = 1
-    UNREVOKED_PARTITIONS = 2  # has to give partitions back before it may go on
-    UNRELEASED_PARTITIONS = 3  # waits for partitions that others still have
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1  # has to give partitions back before it may go on
+    UNRELEASED_PARTITIONS = 2  # waits for partitions that others still have
     UNKNOWN = 127
 
 
@@ -112,15 +112,31 @@ class ConsumerGroupMember:
 
     def with_current(self, record: CurrentMember) -> ConsumerGroupMember:
         """The member after this record."""
-        is_known = record.state in (1, 2, 3)
         return replace(
             self,
             member_epoch=record.member_epoch,
             previous_member_epoch=record.previous_member_epoch,
-            state=MemberState(record.state) if is_known else MemberState.UNKNOWN,
+            state=_state_of(record),
             assigned=record.assigned,
             pending_revocation=record.pending_revocation,
         )
+
+
+def _state_of(record: CurrentMember) -> MemberState:
+    """The state that a record says. Earlier, oncelog wrote one more than Apache Kafka's numbers; whose number it is
+    shows in the partitions, as a member gives some back in one state only."""
+    is_revoking = any(record.pending_revocation.values())
+    match record.state:
+        case 0:
+            return MemberState.STABLE
+        case 1:
+            return MemberState.UNREVOKED_PARTITIONS if is_revoking else MemberState.STABLE
+        case 2:
+            return MemberState.UNREVOKED_PARTITIONS if is_revoking else MemberState.UNRELEASED_PARTITIONS
+        case 3:
+            return MemberState.UNRELEASED_PARTITIONS
+        case _:
+            return MemberState.UNKNOWN
 
 
 def partitions_of(epochs: EpochsOfPartitions) -> dict[bytes, frozenset[int]]:
