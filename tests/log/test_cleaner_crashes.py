@@ -114,6 +114,28 @@ def test_power_cut_while_a_start_finishes_a_swap(workload: Callable[[CleaningWor
                 pytest.fail("a start has fewer operations than that")
 
 
+def test_power_cut_while_a_start_finishes_what_a_kill_left() -> None:
+    """The killed process had not synced its last changes of names; the start sees them, and may lose them still."""
+    count = operations_of(once)
+    for first in range(count // 2, count + 1):
+        for second in range(1, 400, 1 if LONG else 3):
+            world = filled(f"killed {first} {second}")
+            world.files.cut_power_at(first)
+            with pytest.raises(PowerCut):
+                once(world)
+            world.files.is_off = False  # it was the process that ended here, not the power
+            world.files.cut_power_at(second + first % 3)
+            try:
+                world.kill()
+            except PowerCut:
+                world.crash()
+                continue
+            world.crash()
+            break
+        else:
+            pytest.fail("a start has fewer operations than that")
+
+
 @pytest.mark.parametrize("fault", list(Fault))
 def test_every_operation_fails(fault: Fault) -> None:
     for operation in range(1, operations_of(again) + 1, STEP):
@@ -156,6 +178,23 @@ def test_starting_twice_changes_nothing() -> None:
         world.files.crash(Keep.NONE)
         world.open()
         assert world.files.snapshot(DIRECTORY) == before
+
+
+def test_what_was_replaced_is_not_given_up_before_its_successors_names_are_synced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Housekeeping may ask at any moment what can be removed."""
+    given_up: dict[str, list[str]] = {}
+
+    def step(self: CleaningWorld, do: Callable[[], None]) -> None:
+        do()
+        given_up.setdefault(do.__name__, []).extend(self.log.take_deleted())
+        self.files.sync_directory(DIRECTORY)
+
+    monkeypatch.setattr(CleaningWorld, "_step", step)
+    once(filled("given up"))
+    assert given_up["announce"] == given_up["replace"] == []
+    assert any(path.endswith(".log.deleted") for path in given_up["finish"])
 
 
 # The checks can fail.

@@ -37,6 +37,9 @@ def put_right(files: Files, directory: str) -> bool:
         swaps = [name for name in swaps if name not in unfinished]
     _remove_all(files, directory, unfinished)
     spans = [_span(files, directory, name) for name in swaps if name.endswith(".log.swap")]
+    if spans:
+        # Killed before its sync, the process that announced them may have left names that only it saw.
+        files.sync_directory(directory)
     names = _taken_back(files, directory, spans, names)
     doomed = [name for name in names if name.endswith((".deleted", ".cleaned", ".tmp"))]
     for name in doomed:

@@ -93,6 +93,7 @@ class PartitionLog:
         self._bytes_since_recovery_point = 0
         self._stored_recovery_point = 0
         self._deleted: list[str] = []
+        self._replaced: list[str] = []  # by cleaned segments, which are not known to be durable in their place yet
         self._is_being_cleaned = False
 
     def adopt_recovered(self, unsynced: list[str], *, names_are_unsynced: bool, leader_epochs_changed: bool) -> None:
@@ -551,7 +552,8 @@ class PartitionLog:
         self._is_being_cleaned = False
 
     def replace_segments(self, base_offsets: Sequence[int], segment: Segment) -> None:
-        """Put a cleaned segment in the place of these; their files are given up. Raises StorageError: then `fail`."""
+        """Put a cleaned segment in the place of these. Their files are given up with `replacement_synced`: removed before,
+        they would leave nothing should the new names be lost. Raises StorageError: then `fail`."""
         first = self._segment_index(base_offsets[0])
         old = self.segments[first : first + len(base_offsets)]
         assert [each.base_offset for each in old] == list(base_offsets), "no segment was removed meanwhile"
@@ -560,4 +562,9 @@ class PartitionLog:
         self.segments[first : first + len(old)] = [segment]
         for each in old:
             self._forget_unsynced(each)
-            self._deleted += each.rename(DELETED_SUFFIX)
+            self._replaced += each.rename(DELETED_SUFFIX)
+
+    def replacement_synced(self) -> None:
+        """The names are durable: what was replaced can be removed."""
+        self._deleted += self._replaced
+        self._replaced = []

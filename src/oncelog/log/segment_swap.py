@@ -50,7 +50,8 @@ class SegmentSwap:
         self._log.replace_segments(bases, self._segment)
 
     def finish(self) -> None:
-        """Step 4."""
+        """Step 4. What was replaced may go from here on."""
+        self._log.replacement_synced()
         self._segment.rename("")
 
     def abandon(self) -> None:
