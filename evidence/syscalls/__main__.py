@@ -1,0 +1,56 @@
+"""`python -m evidence.syscalls`: the life once, with what was asked how often. `--source`: whose oncelog."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import pathlib
+import sys
+import tempfile
+import traceback
+
+from evidence.syscalls.life import Life
+from evidence.syscalls.observed import NotSo, Observed
+
+PROBLEMS_SHOWN = 12
+HANG_S = 60
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="A real broker's life, its system calls judged.")
+    parser.add_argument("--source", default="", help="where oncelog is imported from")
+    parser.add_argument("--quiet", action="store_true", help="only the first problem")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        observed = Observed(pathlib.Path(folder), options.source, stops_early=options.quiet)
+
+        async def live() -> None:
+            async with asyncio.timeout(HANG_S):
+                await Life(observed).run()
+
+        try:
+            asyncio.run(live())
+        except NotSo:
+            pass  # told below
+        except (Exception, TimeoutError) as error:  # noqa: BLE001 - whatever ends it, what was judged is told
+            print(f"syscalls: the life ended early: {type(error).__name__}: {error}"[:2000])
+            if not options.quiet:
+                traceback.print_exc()
+                print(observed.last_words())
+            shown = observed.problems[:PROBLEMS_SHOWN]
+            print("\n".join(shown))
+            return 1
+        finally:
+            observed.end()
+        if not options.quiet:
+            for rule, count in sorted(observed.judged.items()):
+                print(f"  {count:6d}  {rule}")
+        for problem in observed.problems[:PROBLEMS_SHOWN]:
+            print(f"  NOT SO: {problem}"[:400])
+        asked = f"{sum(observed.judged.values())} judgements by {len(observed.judged)} rules"
+        print(f"syscalls: {asked}, {len(observed.problems)} not so")
+        return int(bool(observed.problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""`python -m evidence.syscalls.removals`: each sync, rename and sync of names taken out, or done in another order, one by one.
+
+The places are found in the source: statements that call one, marks of what is to be synced, lists that are handed to a
+sync. Each is changed in a copy, and the life runs on it: it must fail. One line for each, then one for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+ROOT = pathlib.Path(__file__).parents[2]
+ROOMS = ("host", "log", "broker")
+# What makes something durable, gives or takes a name, or says that something is to be made durable.
+EFFECTS = {
+    "fsync", "fdatasync", "sync", "sync_all", "sync_now", "sync_directory", "_sync", "_sync_names", "_sync_together",
+    "_sync_opened", "rename", "replace", "replace_whole", "announce", "finish", "note_failed_sync", "expect_failed_sync",
+    "rewrite_after_failed_sync", "write_clean_shutdown", "_mark_unsynced", "names_changed", "make_durable_directory",
+    "_store_recovery_points", "write_aside", "_write_checkpoint", "_write_leader_epochs", "_write_snapshot",
+    "checkpoint_aside", "checkpoint", "_with_windows", "keep_tail", "_write_anew", "adopt_recovered",
+}  # fmt: skip
+NOT_MEANT = re.compile(
+    r"decimal|text\.replace|name\.replace|dataclasses|str\.replace|\.finish\(\)$(?<!swap\.finish\(\))|dump_log|time\.replace"
+)
+FLAGS = {"_names_are_unsynced", "names_are_unsynced", "_leader_epochs_changed", "_active_is_unsynced", "unsynced"}
+SYNCABLES = {"DirectoryNames", "_Unsynced", "_new_names", "created", "files_to_sync"}
+# (what lies in broker/ and has no part in the order of the disk)
+LEFT_OUT = ("broker/handlers", "broker/config", "broker/metrics", "broker/partitions/measured_syncer.py")
+SECONDS_MAX = 120
+
+
+@dataclass(frozen=True)
+class Removal:
+    """The change of one place."""
+
+    file: str
+    line: int
+    kind: str  # removed, swapped
+    what: str
+    text: str  # the whole file with it
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.kind}: {self.what}"
+
+
+def called(node: ast.AST) -> str:
+    """The last name of what a statement calls, "" where it is no call."""
+    if isinstance(node, ast.Expr):
+        node = node.value
+    if isinstance(node, ast.Await):
+        node = node.value
+    if not isinstance(node, ast.Call):
+        return ""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def is_effect(node: ast.stmt) -> bool:
+    """A statement that does nothing but call one."""
+    return isinstance(node, ast.Expr) and called(node) in EFFECTS and not NOT_MEANT.search(ast.unparse(node))
+
+
+def is_flag(node: ast.stmt) -> bool:
+    """A statement that only notes that a sync is wanted."""
+    if isinstance(node, ast.Assign):
+        value = node.value
+        is_true = isinstance(value, ast.Constant) and value.value is True
+        return is_true and any(isinstance(each, ast.Attribute) and each.attr in FLAGS for each in node.targets)
+    if isinstance(node, ast.AugAssign):
+        return isinstance(node.target, ast.Attribute) and node.target.attr in FLAGS
+    return isinstance(node, ast.Expr) and bool(
+        re.match(r"(self\.unsynced|syncables|files)\.append\(", ast.unparse(node))
+    )
+
+
+class _Source:
+    def __init__(self, path: pathlib.Path) -> None:
+        self.file = str(path.relative_to(ROOT / "src" / "oncelog"))
+        self.lines = path.read_text().splitlines(keepends=True)
+        self.tree = ast.parse("".join(self.lines))
+
+    def removals(self) -> Iterator[Removal]:
+        """Every place of this file."""
+        for node in ast.walk(self.tree):
+            for field in ("body", "orelse", "finalbody"):
+                block = getattr(node, field, None)
+                if isinstance(block, list):
+                    yield from self._of_block(block)
+            if isinstance(node, ast.List):
+                yield from self._of_list(node)
+
+    def _of_block(self, block: list[ast.stmt]) -> Iterator[Removal]:
+        for index, node in enumerate(block):
+            if is_effect(node) or is_flag(node):
+                yield self._changed(node, node, "removed", [self._indent(node) + "pass\n"])
+            if index and is_effect(node) and isinstance(block[index - 1], ast.Expr) and called(block[index - 1]):
+                before = block[index - 1]
+                yield self._changed(before, node, "swapped", [*self._text(node), *self._text(before)])
+
+    def _of_list(self, node: ast.List) -> Iterator[Removal]:
+        for element in node.elts:
+            inner = element.value if isinstance(element, ast.Starred) else element
+            name = called(inner) or getattr(inner, "attr", getattr(inner, "id", ""))
+            if name in SYNCABLES and len(node.elts) > 1:
+                line = self.lines[element.lineno - 1]
+                if element.lineno == element.end_lineno:
+                    start, end = element.col_offset, element.end_col_offset
+                    new = line[:start] + "*()" + line[end:]
+                    yield self._removal(element, "removed", [*self.lines[: element.lineno - 1], new], element.lineno)
+
+    def _indent(self, node: ast.stmt) -> str:
+        return " " * node.col_offset
+
+    def _text(self, node: ast.stmt) -> list[str]:
+        assert node.end_lineno is not None
+        return self.lines[node.lineno - 1 : node.end_lineno]
+
+    def _changed(self, first: ast.stmt, last: ast.stmt, kind: str, new: list[str]) -> Removal:
+        assert last.end_lineno is not None
+        return self._removal(last, kind, [*self.lines[: first.lineno - 1], *new], last.end_lineno)
+
+    def _removal(self, node: ast.AST, kind: str, head: list[str], resumes: int) -> Removal:
+        text = "".join([*head, *self.lines[resumes:]])
+        ast.parse(text)
+        return Removal(self.file, node.lineno, kind, " ".join(ast.unparse(node).split())[:90], text)  # type: ignore[attr-defined]
+
+
+def found() -> list[Removal]:
+    """All of them, by file and line; the native syncer's own call last."""
+    removals: list[Removal] = []
+    for room in ROOMS:
+        for path in sorted((ROOT / "src" / "oncelog" / room).rglob("*.py")):
+            if not str(path.relative_to(ROOT / "src" / "oncelog")).startswith(LEFT_OUT):
+                removals += sorted(_Source(path).removals(), key=lambda each: each.line)
+    native = ROOT / "src" / "oncelog" / "host" / "native_sync.c"
+    text = native.read_text()
+    right = "while (fdatasync(call->descriptors[index]) < 0)"
+    assert text.count(right) == 1, "the native syncer has another form: mend this"
+    line = text[: text.index(right)].count("\n") + 1
+    removals.append(Removal("host/native_sync.c", line, "removed", "fdatasync", text.replace(right, "while (0)")))
+    return removals
+
+
+def try_one(removal: Removal) -> str:
+    """What notices it: "" for nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / "src"
+        shutil.copytree(ROOT / "src" / "oncelog", source / "oncelog", ignore=shutil.ignore_patterns("__pycache__"))
+        (source / "oncelog" / removal.file).write_text(removal.text)
+        if removal.file.endswith(".c"):
+            _compile(source / "oncelog" / "host")
+        return _noticed(["-m", "evidence.syscalls", "--quiet", "--source", str(source)], folder)
+
+
+def _noticed(command: list[str], folder: str) -> str:
+    variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": folder}
+    try:
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=ROOT,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "hangs"
+    if done.returncode == 0:
+        return ""
+    rule = re.search(r"NOT SO: [^\n]*?(?:\(begins\)|descriptor \d+|/\S+): ([^:\n]+)", done.stdout)
+    return rule[1] if rule else (done.stdout.strip() or done.stderr.strip() or "?").splitlines()[0][:100]
+
+
+def _compile(folder: pathlib.Path) -> None:
+    library = next(folder.glob("native_sync*.so"))
+    include = sysconfig.get_paths()["include"]
+    command = [
+        "cc",
+        "-shared",
+        "-fPIC",
+        "-O1",
+        f"-I{include}",
+        "-o",
+        str(library),
+        str(folder / "native_sync.c"),
+        "-lpthread",
+    ]
+    subprocess.run(command, check=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Take out each sync and rename, and see whether the life notices.")
+    parser.add_argument("--only", default="", help="places whose line contains this")
+    parser.add_argument("--list", action="store_true", help="only say which there are")
+    parser.add_argument("--jobs", type=int, default=1, help="lives side by side")
+    options = parser.parse_args()
+    chosen = [each for each in found() if options.only in str(each)]
+    if options.list:
+        print("\n".join(map(str, chosen)))
+        return 0
+    left = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for removal, noticed in zip(chosen, pool.map(try_one, chosen), strict=True):
+            print(
+                f"{'caught' if noticed else 'NOT caught'}  {removal}" + (f"  [{noticed}]" if noticed else ""),
+                flush=True,
+            )
+            if not noticed:
+                left.append(removal)
+    print(f"removals: {len(chosen) - len(left)} of {len(chosen)} caught")
+    return int(bool(left))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
