@@ -304,6 +304,20 @@ def test_no_banned_calls_names_or_long_functions(trees: dict[pathlib.Path, ast.A
     assert broken == []
 
 
+def test_evidence_imports_no_tests_and_tests_only_the_world() -> None:
+    """What searches for mistakes stands beside the tests; both use evidence/world/."""
+    root = SOURCE.parent
+    wrong = [
+        f"{path.relative_to(root)}: {name}"
+        for folder in ("evidence", "tests")
+        for path in sorted((root / folder).rglob("*.py"))
+        for name in imported_names(ast.parse(path.read_text()))
+        if (name.split(".")[0] == "tests" if folder == "evidence" else name.split(".")[0] == "evidence")
+        and not (folder == "tests" and name.split(".")[:2] == ["evidence", "world"])
+    ]
+    assert wrong == []
+
+
 def test_files_stay_small() -> None:
     long = {
         p.relative_to(SOURCE).as_posix(): n

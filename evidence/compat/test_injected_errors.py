@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import pytest
-from tests.core.producer.client_rules import CASES, RULES, expected_of, ours
 
 from evidence.compat.our_clients import SERVERS, World, run
+from evidence.world.client_rules import CASES, RULES, expected_of, ours
 from oncelog import Producer, TopicPartition, errors
 from oncelog.errors import ErrorCode, KafkaError
 from oncelog.testing import FaultyProxy

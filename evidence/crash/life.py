@@ -14,11 +14,11 @@ from typing import Any
 from evidence.crash.life_check import LifeChecker
 from evidence.crash.life_workload import INCOMPLETE, LIFE_CONFIG, LifeLedger, LifeScript
 from evidence.crash.log_oracle import examine_files
-from evidence.crash.power import DATA, new_broker, recover_only
-from evidence.crash.power_disk import PowerDisk, Survival, survivals
-from evidence.world.direct import Client, DirectNetwork
+from evidence.crash.power import new_broker, recover_only
+from evidence.world.direct import DATA, Client, DirectNetwork
 from evidence.world.files import Fault, Keep
 from evidence.world.loop import run_simulated
+from evidence.world.power_disk import PowerDisk, Survival, survivals
 from evidence.world.requests import Refused, Session
 from oncelog.errors import StorageError
 from oncelog.types import TopicPartition

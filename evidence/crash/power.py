@@ -8,17 +8,16 @@ from typing import Any
 from evidence.crash.ledger import Ledger
 from evidence.crash.log_oracle import examine_files
 from evidence.crash.power_check import Checker
-from evidence.crash.power_disk import PowerDisk, Survival
 from evidence.crash.power_workload import CONFIG, Script
-from evidence.world.direct import Client, DirectNetwork, direct_host
+from evidence.world.direct import DATA, Client, DirectNetwork, broker_on
 from evidence.world.files import Keep
 from evidence.world.loop import run_simulated
+from evidence.world.power_disk import PowerDisk, Survival
 from evidence.world.requests import Refused, Session
 from oncelog.broker import startup
 from oncelog.broker.broker import Broker
 from oncelog.errors import StorageError
 
-DATA = "data"
 RECOVERING = [name for name, _ in startup.STEPS].index("start the flusher")
 
 
@@ -42,7 +41,7 @@ class Recording:
 
 
 def new_broker(disk: PowerDisk, network: DirectNetwork, seed: int | str, config: dict[str, object] = CONFIG) -> Broker:
-    return Broker(DATA, config, direct_host(disk, network, seed))
+    return broker_on(disk, network, seed, config)
 
 
 def record(seed: int | str) -> Recording:

@@ -17,11 +17,11 @@ import pytest
 
 from evidence.crash.ledger import Ledger
 from evidence.crash.power import new_broker, record, verify_on
-from evidence.crash.power_disk import PowerDisk
 from evidence.crash.power_workload import PARTITIONS, Script
 from evidence.world.direct import Client, DirectNetwork
 from evidence.world.files import Fault, Keep
 from evidence.world.loop import run_simulated
+from evidence.world.power_disk import PowerDisk
 from evidence.world.requests import Refused, Session
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.partitions.flusher import Flusher

@@ -13,11 +13,11 @@ import random
 import pytest
 
 from evidence.crash.ledger import Stage
-from evidence.crash.power import DATA, Cut, check_survivor, describe, new_broker, record, verify_on
-from evidence.crash.power_disk import PowerDisk, survivals
-from evidence.world.direct import DirectNetwork
+from evidence.crash.power import Cut, check_survivor, describe, new_broker, record, verify_on
+from evidence.world.direct import DATA, DirectNetwork
 from evidence.world.files import Keep
 from evidence.world.loop import run_simulated
+from evidence.world.power_disk import PowerDisk, survivals
 from oncelog.broker.coordinators.transactions import Transactions
 from oncelog.broker.handlers.transactions import write_txn_markers
 from oncelog.broker.partitions.flusher import Flusher

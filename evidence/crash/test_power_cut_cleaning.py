@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from evidence.crash.power import DATA
-from evidence.crash.power_disk import PowerDisk, survivals
-from evidence.world.direct import START_MS, Client, DirectNetwork, direct_host
+from evidence.world.direct import DATA, START_MS, Client, DirectNetwork, direct_host
 from evidence.world.loop import run_simulated
+from evidence.world.power_disk import PowerDisk, survivals
 from evidence.world.requests import Session, visible_records
 from oncelog.broker.broker import Broker
 from oncelog.broker.partitions.log_cleaner import LogCleaner

@@ -230,8 +230,7 @@ def main() -> int:
         say(f"without PostgreSQL: {reason}")
         kinds.remove("postgresql")
     if chosen.plant:
-        from tests.core.two_phase.test_dual_write import CompletesFirst
-
+        from evidence.world.wrong_dual_writes import CompletesFirst
         from oncelog.recipes import sync
 
         sync.DualWrite = CompletesFirst  # type: ignore[misc]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.two_phase.test_dual_write import BelievesAFailedCommit, CompletesFirst, ReadsWithoutTakingOver
 
 from evidence.dual_writes.simulation import run_seed
+from evidence.world.wrong_dual_writes import BelievesAFailedCommit, CompletesFirst, ReadsWithoutTakingOver
 from oncelog.core.two_phase.dual_write import DualWrite
 from oncelog.recipes import dual_writer
 

@@ -6,10 +6,9 @@ import asyncio
 import logging
 
 import pytest
-from tests.client.producer.test_producer import producer
 
 from evidence.fuzz.broker_target import files_of
-from evidence.world.client import BOOTSTRAP, ScriptedBroker, run
+from evidence.world.client import BOOTSTRAP, ScriptedBroker, producer, run
 from evidence.world.direct import Client, DirectNetwork, direct_host
 from evidence.world.loop import run_simulated
 from evidence.world.requests import Session

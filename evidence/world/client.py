@@ -14,6 +14,7 @@ from typing import Any
 
 from evidence.world.loop import run_simulated
 from evidence.world.network import feed
+from oncelog import Producer
 from oncelog.core.transactions.add_partitions import topic_results
 from oncelog.errors import ErrorCode
 from oncelog.host.host import Host
@@ -312,3 +313,8 @@ def run(work: Callable[..., Coroutine[Any, Any, Any]], seed: int = 1) -> Any:
         return result
 
     return run_simulated(seed, main)
+
+
+def producer(broker: ScriptedBroker, **config: Any) -> Producer:
+    """A producer of ours that speaks to the scripted broker and lingers for nothing."""
+    return Producer(host=broker.host(), bootstrap_servers=BOOTSTRAP, **{"linger_ms": 0, **config})

@@ -14,12 +14,14 @@ from typing import Any
 
 from evidence.world.files import SimFiles
 from evidence.world.network import feed
+from oncelog.broker.broker import Broker
 from oncelog.errors import StorageError
 from oncelog.host.host import Host
 from oncelog.host.network import ConnectFailed
 from oncelog.wire.api import ApiKey
 from oncelog.wire.frame import FrameReader, decode_response, encode_request, response_correlation_id
 
+DATA = "data"
 ADDRESS = ("127.0.0.1", 9092)
 START_MS = 1_750_000_000_000
 
@@ -204,6 +206,11 @@ class SlowSyncer:
 
     def close(self) -> None:
         return None
+
+
+def broker_on(files: SimFiles, network: DirectNetwork, seed: int | str, config: dict[str, object]) -> Broker:
+    """A broker whose data directory is DATA on that disk."""
+    return Broker(DATA, config, direct_host(files, network, seed))
 
 
 def direct_host(files: SimFiles, network: DirectNetwork, seed: int | str) -> Host:

@@ -1,6 +1,6 @@
 """The logs of Apache Kafka's own coordinators, loaded: every state is the one that Kafka's tools told of them.
 
-Recorded by `tests/data/make_kafka_coordinators.py`; what the tools said is in `said.json`.
+Recorded by `evidence/compat/make_kafka_coordinators.py`; what the tools said is in `said.json`.
 """
 
 from __future__ import annotations

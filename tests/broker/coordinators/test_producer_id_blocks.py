@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from evidence.crash.power import DATA
-from evidence.crash.power_disk import PowerDisk
 from evidence.world import requests
-from evidence.world.direct import Client, ConnectionClosed, DirectNetwork, SlowSyncer, direct_host
+from evidence.world.direct import DATA, Client, ConnectionClosed, DirectNetwork, SlowSyncer, direct_host
 from evidence.world.files import Fault, Keep, SimSyncer
 from evidence.world.loop import run_simulated
+from evidence.world.power_disk import PowerDisk
 from evidence.world.requests import Session
 
 from oncelog.broker.broker import Broker

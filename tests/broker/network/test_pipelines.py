@@ -10,11 +10,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from evidence.crash.power import DATA, new_broker
-from evidence.crash.power_disk import PowerDisk
-from evidence.world.direct import Client, DirectNetwork
+from evidence.world.direct import DATA, Client, DirectNetwork, broker_on
 from evidence.world.files import Keep
 from evidence.world.loop import run_simulated
+from evidence.world.power_disk import PowerDisk
 from evidence.world.requests import Session
 
 from tests.broker.network.pipeline import Lane, Pipe
@@ -48,7 +47,7 @@ async def lanes_on(network: DirectNetwork, seed: int | str) -> list[Lane]:
 def run(disk: PowerDisk, seed: int | str, work: Callable[[Any, DirectNetwork], Coroutine[Any, Any, Any]]) -> Any:
     async def main(_: Any) -> Any:
         network = DirectNetwork()
-        broker = new_broker(disk, network, seed, CONFIG)
+        broker = broker_on(disk, network, seed, CONFIG)
         await broker.start()
         async with asyncio.timeout(300):  # of virtual time
             found = await work(broker, network)

@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from evidence.crash.power import DATA
-from evidence.crash.power_disk import PowerDisk
-from evidence.world.direct import Client, DirectNetwork, SlowSyncer, direct_host
+from evidence.world.direct import DATA, Client, DirectNetwork, SlowSyncer, direct_host
 from evidence.world.files import Keep
 from evidence.world.loop import run_simulated
+from evidence.world.power_disk import PowerDisk
 from evidence.world.requests import Session
 
 from oncelog.broker.broker import DRAIN_TIMEOUT_S, Broker

@@ -3,17 +3,13 @@
 import asyncio
 
 import pytest
-from evidence.world.client import BOOTSTRAP, CUT, NO_ANSWER, ScriptedBroker, run
+from evidence.world.client import CUT, NO_ANSWER, ScriptedBroker, producer, run
 
-from oncelog import Producer, TopicPartition, errors
+from oncelog import TopicPartition, errors
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import ApiKey
 
 E = ErrorCode
-
-
-def producer(broker, **config):
-    return Producer(host=broker.host(), bootstrap_servers=BOOTSTRAP, **{"linger_ms": 0, **config})
 
 
 def test_records_leave_in_order_and_are_told_their_offsets():

@@ -1,4 +1,4 @@
-"""Kafka's client rules, cell by cell: `client_rules.txt` beside this file, in the order of the Java client's own tables."""
+"""Kafka's client rules, cell by cell: `evidence/world/client_rules.txt`, in the order of the Java client's own tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pathlib
 from typing import NamedTuple
 
 import pytest
+from evidence.world.client_rules import CASES, RETRIABLE, RULES, UNHEARD_OF, error_rows, ours
 
 from oncelog.core.producer.batch import ProducerBatch
 from oncelog.core.producer.produce_responses import BatchVerdict, verdict_on_batch
@@ -24,7 +25,6 @@ from oncelog.errors import (
     error_for,
 )
 from oncelog.types import GroupMetadata, OffsetAndMetadata, ProducerIdAndEpoch
-from tests.core.producer.client_rules import CASES, RETRIABLE, RULES, UNHEARD_OF, error_rows, ours
 from tests.core.producer.transaction_driver import GROUP_OFFSETS, A, B, Driver, asked
 
 S, E = TransactionState, ErrorCode

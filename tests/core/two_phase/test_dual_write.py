@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
+from evidence.world.wrong_dual_writes import (
+    BelievesAFailedCommit,
+    CompletesFirst,
+    ReadsBeforeItFences,
+    ReadsWithoutTakingOver,
+)
 
 from oncelog.core.two_phase import dual_write as core
 from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase, StoredState
@@ -336,82 +342,6 @@ SEEDS = 3000
 def test_in_a_world_where_everything_goes_wrong_rows_and_records_are_the_same() -> None:
     found = {seed: problems for seed in range(SEEDS) if (problems := run(seed))}
     assert not found
-
-
-class CompletesFirst(DualWrite):
-    """The topic is completed before the database commits."""
-
-    def _stored(self, is_ours: bool) -> None:
-        if is_ours:
-            self._plan(core.CompleteTopic(self.prepared_state))
-        else:
-            super()._stored(is_ours)
-
-    def _completed(self, _: None) -> None:
-        if self.phase is Phase.PREPARED:
-            super()._stored(True)
-        else:
-            super()._completed(None)
-
-    def _database_committed(self, _: None) -> None:
-        self.phase, self.outcome = Phase.READY, Outcome.COMMITTED
-
-    _HANDLERS: ClassVar = {
-        **DualWrite._HANDLERS,
-        core.StoreState: _stored,
-        core.CompleteTopic: _completed,
-        core.CommitDatabase: _database_committed,
-    }
-
-
-class ReadsWithoutTakingOver(DualWrite):
-    """Recovery reads at once: a commit in flight can still follow."""
-
-    def recover(self) -> None:
-        super().recover()
-        if self._effects and isinstance(self._effects[-1], core.TakeOver):
-            self._effects[-1] = core.KeepTopic()
-
-    def _read(self, stored: StoredState) -> None:
-        self.instance_version = self._expected_version = stored.instance_version
-        super()._read(stored)
-
-    _HANDLERS: ClassVar = {**DualWrite._HANDLERS, core.ReadState: _read}
-
-
-class ReadsBeforeItFences(DualWrite):
-    """The state is read before the older producer is fenced, and not looked at again."""
-
-    def _taken_over(self, instance_version: int | None) -> None:
-        if instance_version is not None and self._needs_keep:
-            self.instance_version = self._expected_version = instance_version
-            self._plan(core.ReadState(), core.KeepTopic())
-        else:
-            super()._taken_over(instance_version)
-
-    def _read(self, stored: StoredState) -> None:
-        if self._effects:
-            self._stored_before = stored
-        else:
-            super()._read(stored)
-
-    def _kept_topic(self, kept: PreparedTxnState) -> None:
-        self._plan(core.CompleteTopic(self._stored_before.prepared_state))
-
-    _HANDLERS: ClassVar = {
-        **DualWrite._HANDLERS,
-        core.TakeOver: _taken_over,
-        core.ReadState: _read,
-        core.KeepTopic: _kept_topic,
-    }
-
-
-class BelievesAFailedCommit(DualWrite):
-    """An error of the commit is taken for a rollback."""
-
-    def failed(self, *, is_retriable: bool = False, is_definite: bool = False) -> None:
-        definite = is_definite or isinstance(self._under_way, core.CommitDatabase)
-        super().failed(is_retriable=is_retriable, is_definite=definite)
 
 
 @pytest.mark.parametrize("wrong", [CompletesFirst, ReadsWithoutTakingOver, ReadsBeforeItFences, BelievesAFailedCommit])

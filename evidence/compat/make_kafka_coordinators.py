@@ -1,6 +1,6 @@
 """Records `kafka_coordinators/`: the logs of Apache Kafka's own coordinators, and what its tools said of them at that time.
 
-    python -m tests.data.make_kafka_coordinators
+    python -m evidence.compat.make_kafka_coordinators
 
 Needs Java 17 and mvn. Transactions of both protocols: open, prepared (two-phase), committed, aborted, fenced, past their
 timeout, empty; positions of groups, also from transactions of every outcome; a classic group and a consumer group with
@@ -22,7 +22,7 @@ from evidence.differential.brokers import ApacheKafkaNode, kafka_launcher
 from evidence.world.broker import Client
 from evidence.world.coordinator_workload import PARTITION_COUNT, TOPIC, Workload
 
-FOLDER = pathlib.Path(__file__).with_name("kafka_coordinators")
+FOLDER = pathlib.Path(__file__).parents[2] / "tests" / "data" / "kafka_coordinators"
 KEPT = ("__transaction_state-0", "__consumer_offsets-0", *(f"{TOPIC}-{index}" for index in range(PARTITION_COUNT)))
 TRANSACTIONAL_IDS = (
     "aborted 1", "aborted 2", "committed 1", "committed 2", "empty", "expired", "fenced", "offsets aborted 1",
