@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from evidence.world import disk
-from oncelog.broker.coordinators.coordinator import CoordinatorShell
+from oncelog.broker.coordinators.coordinator import Coordinator
 from oncelog.broker.coordinators.transactions import Transactions
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.client.cluster.offset_lookup import EARLIEST
@@ -74,14 +74,14 @@ def drops_the_transaction_index() -> AbstractContextManager[None]:
 
 def sends_markers_before_prepare_is_synced() -> AbstractContextManager[None]:
     """A power cut can undo a decision of which a marker is already there."""
-    original = CoordinatorShell.begin
+    original = Coordinator.begin
 
-    def begin(self: CoordinatorShell, decision: Any, ended: Any, **more: Any) -> None:
+    def begin(self: Coordinator, decision: Any, ended: Any, **more: Any) -> None:
         if decision.markers and decision.records:
             more["waits"] = False
         original(self, decision, ended, **more)
 
-    return _replaced(CoordinatorShell, "begin", begin)
+    return _replaced(Coordinator, "begin", begin)
 
 
 def forgets_a_partition() -> AbstractContextManager[None]:
@@ -159,17 +159,17 @@ def commits_offsets_of_aborts() -> AbstractContextManager[None]:
 
 def reads_an_abort_as_a_commit_at_recovery() -> AbstractContextManager[None]:
     """What a restart reads of the coordinator's log is not what lived."""
-    original = Transactions._load
+    original = Transactions._loaded_from
 
-    def load(self: Transactions, index: int) -> Any:
-        holder = original(self, index)
+    def load(self: Transactions, partition: Any, index: int) -> Any:
+        holder = original(self, partition, index)
         for name, transaction in holder.machine.table.transactions.items():
             if transaction.state.name == "COMPLETE_COMMIT":
                 changed = completed(transaction, now_ms=0, value_version=1)
                 holder.machine.table.transactions[name] = changed
         return holder
 
-    return _replaced(Transactions, "_load", load)
+    return _replaced(Transactions, "_loaded_from", load)
 
 
 def never_times_out() -> AbstractContextManager[None]:
