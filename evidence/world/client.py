@@ -38,6 +38,7 @@ from oncelog.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from oncelog.wire.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
 from oncelog.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from oncelog.wire.record_batch import RecordBatch, batches, set_offsets
 from oncelog.wire.schema import ZERO_UUID, Struct
@@ -149,6 +150,10 @@ class ScriptedBroker:
         if callable(scripted):
             return scripted(message)
         return getattr(self, f"_{key.name.lower()}")(message, scripted)
+
+    def _offset_fetch(self, message: Any, code: int) -> Any:
+        groups = [OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in message.groups]
+        return OffsetFetchResponse(groups=groups)
 
     def _api_versions(self, _: Any, code: int) -> Any:
         keys = [

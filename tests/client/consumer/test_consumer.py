@@ -74,6 +74,27 @@ def test_poll_on_a_dead_cluster_waits_no_longer_either():
     run(work)
 
 
+def test_one_timeout_is_for_all_that_a_poll_looks_up():
+    """Found by the simulator, groups 5: each lookup had the whole timeout for itself."""
+
+    async def work(loop):
+        broker = ScriptedBroker()
+        fill(broker)
+        async with consumer(broker, group_id="g", enable_auto_commit=False) as c:
+            c.assign([ZERO])
+            broker.script(ApiKey.OFFSET_FETCH, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 2)
+            broker.script(ApiKey.LIST_OFFSETS, NO_ANSWER)
+            began = loop.time()
+            assert await c.poll(600) == []
+            assert loop.time() - began == pytest.approx(0.6, abs=0.02)
+            asked = len(broker.requests(ApiKey.OFFSET_FETCH))
+            assert asked == 3
+            assert values(await c.poll(1000)) == list(range(10))
+            assert len(broker.requests(ApiKey.OFFSET_FETCH)) == asked, "the second poll went on where the first ended"
+
+    run(work)
+
+
 def test_poll_returns_when_data_comes():
     async def work(loop):
         broker = ScriptedBroker()

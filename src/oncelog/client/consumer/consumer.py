@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST
 from oncelog.client.config import ConsumerConfig, snake_case
@@ -373,10 +374,12 @@ class Consumer(GroupPart, LogBounds):
     # -- positions
 
     async def _find_positions(self, partitions: Sequence[TopicPartition], *, timeout_ms: int | None = None) -> None:
+        limit_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = Deadline(limit_ms, "find positions")  # of all the lookups together
         unknown = [tp for tp in partitions if self._positions.of(tp).reset_to is None]
         committed: Mapping[TopicPartition, OffsetAndMetadata] = {}
         if unknown and self._config.group_id is not None:
-            committed = await self.committed(unknown, timeout_ms=timeout_ms)
+            committed = await self.committed(unknown, timeout_ms=deadline.request_timeout_ms(limit_ms))
         resets: dict[TopicPartition, int] = {}
         for topic_partition in partitions:
             position = self._positions.of(topic_partition)
@@ -387,11 +390,13 @@ class Consumer(GroupPart, LogBounds):
                 position.jump(stored.offset, resume=OrderPosition.from_metadata(stored.metadata))
             elif self._config.auto_offset_reset == "none":
                 raise OffsetOutOfRange(f"{topic_partition} has no position and auto_offset_reset is none: call seek")
-            else:
+            else:  # kept: where the time is over before the lookup, the next poll goes on with it
+                position.jump(None, reset_to=RESET_TIMESTAMPS[self._config.auto_offset_reset])
                 resets[topic_partition] = RESET_TIMESTAMPS[self._config.auto_offset_reset]
         versions = {tp: self._positions.of(tp).version for tp in resets}
-        resume = await self._order_at_the_end(resets, timeout_ms)
-        for topic_partition, found in (await self._lookup(resets, timeout_ms=timeout_ms)).items():
+        resume = await self._order_at_the_end(resets, deadline.request_timeout_ms(limit_ms))
+        lookup = self._lookup(resets, timeout_ms=deadline.request_timeout_ms(limit_ms))
+        for topic_partition, found in (await lookup).items():
             later = self._positions.by_partition.get(topic_partition)
             if later is not None and later.version == versions[topic_partition] and later.offset is None:
                 later.jump(found.offset, resume=resume.get(topic_partition))
