@@ -13,8 +13,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from evidence.simulator.client_calls import ClientCalls
 from evidence.simulator.faults import FaultOptions
-from evidence.world.disk import Disk
+from evidence.simulator.open_requests import Bounds, OpenRequests
+from evidence.world.disk import DelayedSyncer, Disk
 from evidence.world.doors import SlowWorker, sim_host
 from evidence.world.files import Keep, PowerCut
 from evidence.world.loop import PROCESS, Process, SimLoop
@@ -124,6 +126,10 @@ class Cluster:
         self.clock_drift = self.options.clock_drift
         self.watermarks: dict[TopicPartition, Watermarks] = {}
         self._keep_after_crash = Keep.RANDOM
+        self.requests = OpenRequests(self.found, self._bounds, self._is_under_way)
+        self.network.requests, self.loop.time_moves = self.requests, self.requests.time_moves
+        self.calls = ClientCalls(self.loop, self.found)
+        self._syncer: DelayedSyncer | None = None
 
     # what happened
 
@@ -170,6 +176,8 @@ class Cluster:
         seed = f"{self.seed} {self.generation}"
         worker = SlowWorker(seed) if self.options.has_cleaner else None
         host = sim_host(process, self.network, disk, seed, self.options.sync_delay, worker=worker)
+        assert isinstance(host.syncer, DelayedSyncer)
+        self._syncer = host.syncer
         broker = Broker(DATA, broker_config(self.options), host=host, listen=ADDRESS)
         self.broker_process = process
         started: asyncio.Future[BaseException | None] = self.loop.create_future()
@@ -260,6 +268,27 @@ class Cluster:
         await asyncio.wait((stopped, process.died), return_when=asyncio.FIRST_COMPLETED)
         self.end_broker()
 
+    # liveness
+
+    def _is_under_way(self) -> bool | None:
+        """Whether something goes on in the broker that will end by itself; None where no broker runs."""
+        process, pause_seconds = self.broker_process, self.disk.sync_pause_seconds
+        if self.broker is None or process is None or process.is_dead or process.is_paused or self.is_stopping:
+            return None
+        if pause_seconds:
+            self.requests.slow_until(self.loop.time() + 2 * pause_seconds)
+        assert self._syncer is not None
+        return self._syncer.under_way_count > 0 or process.messages_to_itself > 0
+
+    def _bounds(self) -> Bounds:
+        assert self.broker is not None
+        config = self.broker.config
+        return Bounds(
+            self.options.sync_delay,
+            config.add_partitions_to_txn_retry_backoff_max_ms,
+            config.group_initial_rebalance_delay_ms,
+        )
+
     # looking in
 
     def take_figures(self, broker: Broker) -> None:
@@ -301,6 +330,7 @@ class Cluster:
         """For ever: probe every few milliseconds."""
         while True:
             await asyncio.sleep(self.random.uniform(0.005, 0.06))
+            self.calls.look()
             if self.is_serving:
                 self.probe()
 

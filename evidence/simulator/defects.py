@@ -13,6 +13,7 @@ from evidence.world import disk
 from oncelog.broker.coordinators.coordinator import Coordinator
 from oncelog.broker.coordinators.transactions import Transactions
 from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.broker.partitions.purgatory import ParkedFetch
 from oncelog.client.cluster.offset_lookup import EARLIEST
 from oncelog.client.consumer.positions import Positions
 from oncelog.core.access.authorizer import Authorizer
@@ -236,6 +237,17 @@ def believes_the_disk() -> AbstractContextManager[None]:
     return _replaced(RecordBatch, "check_crc", lambda self: None)
 
 
+def forgets_a_fetch_that_waits() -> AbstractContextManager[None]:
+    """A parked fetch has no time at which it is over: without news it is never answered."""
+
+    async def wait(self: ParkedFetch, timeout_s: float) -> None:
+        del timeout_s
+        await original(self, 3600.0)
+
+    original = ParkedFetch.wait
+    return _replaced(ParkedFetch, "wait", wait)
+
+
 # name -> (defect, profile in which it shows, checker that must see it)
 DEFECTS: dict[str, tuple[Defect, str, str]] = {
     defect.__name__: (defect, profile, checker)
@@ -261,5 +273,6 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (believes_the_disk, "compaction", "log"),
         (cleans_as_if_aborts_were_commits, "compaction", "cleaning"),
         (cleans_markers_before_their_data, "compaction", "cleaning"),
+        (forgets_a_fetch_that_waits, "default", "unanswered"),
     )
 }

@@ -25,6 +25,7 @@ from evidence.simulator.checkers.groups import check_copies, check_processed, ch
 from evidence.simulator.checkers.log_oracle import check_logs
 from evidence.simulator.checkers.raw_log import RawLogs, read_logs, uncleaned
 from evidence.simulator.checkers.recovery import check_recovery, state_of
+from evidence.simulator.client_calls import watching_calls
 from evidence.simulator.client_life import value_of
 from evidence.simulator.cluster import (
     ADDRESS,
@@ -44,6 +45,7 @@ from evidence.simulator.faults import DAY_MS, FaultOptions, draw
 from evidence.simulator.group_life import GroupWork
 from evidence.simulator.history import History, Outcome
 from evidence.simulator.injector import Injector
+from evidence.simulator.open_requests import watching
 from evidence.simulator.strangers.crowd import Crowd, check_nothing_kept, prepare
 from evidence.simulator.workload import Workload
 from evidence.world.disk import Disk
@@ -163,7 +165,8 @@ class _Simulation:
         logger, handler = logging.getLogger("oncelog"), TraceHandler(self.cluster)
         logger.addHandler(handler)
         try:
-            await self._run()
+            with watching(self.cluster.requests), watching_calls(self.cluster.calls):
+                await self._run()
         finally:
             logger.removeHandler(handler)
 

@@ -87,9 +87,17 @@ class DelayedSyncer:
         self.random = random.Random(f"syncer {seed}")
         self._disk = disk
         self.delay_mean = delay_mean
+        self.under_way_count = 0
 
     async def sync(self, files: Sequence[Any]) -> None:
         """Sync all; raises the first error after all were tried."""
+        self.under_way_count += 1
+        try:
+            await self._sync(files)
+        finally:
+            self.under_way_count -= 1
+
+    async def _sync(self, files: Sequence[Any]) -> None:
         failed = None
         for file in files:
             await asyncio.sleep(self.random.expovariate(1 / self.delay_mean))

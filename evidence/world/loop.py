@@ -32,6 +32,9 @@ class Process:
         self.is_paused = False
         self.clock_offset_ms = 0
         self.clock_drift = 0.0  # the share by which the clock runs fast
+        self.messages_to_itself = 0  # on their way
+        self.paused_seconds = 0.0
+        self._paused_at = 0.0
         self.context = copy_context()
         self.context.run(PROCESS.set, self)
         self.died: asyncio.Future[None] = loop.create_future()
@@ -55,10 +58,12 @@ class Process:
 
     def pause(self) -> None:
         """SIGSTOP."""
-        self.is_paused = True
+        self.is_paused, self._paused_at = True, self.loop.seconds
 
     def resume(self) -> None:
         """SIGCONT: everything that became due meanwhile runs now."""
+        if self.is_paused:
+            self.paused_seconds += self.loop.seconds - self._paused_at
         self.is_paused = False
         if not self.is_dead:
             self.thaw()
@@ -92,6 +97,7 @@ class SimLoop(BaseEventLoop):
         self.root = copy_context()
         self.processes: list[Process] = []
         self.step_count = 0
+        self.time_moves: Callable[[float, float], None] | None = None  # told before it does
         self.set_exception_handler(self._failed)
 
     def time(self) -> float:
@@ -118,7 +124,10 @@ class SimLoop(BaseEventLoop):
         if not ready:
             if not scheduled:
                 raise Deadlock("every task waits and no timer is set")
-            self.seconds = max(self.seconds, scheduled[0].when())
+            then = max(self.seconds, scheduled[0].when())
+            if self.time_moves is not None:
+                self.time_moves(self.seconds, then)
+            self.seconds = then
         while scheduled and scheduled[0].when() <= self.seconds:
             timer = heapq.heappop(scheduled)
             timer._scheduled = False  # type: ignore[attr-defined]

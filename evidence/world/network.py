@@ -11,10 +11,13 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evidence.world.loop import Process, SimLoop
 from oncelog.host.network import AddressInUse, ConnectFailed
+
+if TYPE_CHECKING:
+    from evidence.simulator.open_requests import OpenRequests
 
 
 def feed(protocol: asyncio.BaseProtocol, data: bytes) -> None:
@@ -59,6 +62,7 @@ class SimTransport(asyncio.Transport):
         self.under_way: deque[bytes | None] = deque()  # to this end, in order; None is the end of the stream
         self._arrived: deque[bytes | None] = deque()
         self._deliver_at = 0.0
+        self.is_servers = False  # the end of the one who listens
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return {"peername": (self.peer.owner.host, 40000), "sockname": ("127.0.0.1", 9092)}.get(name, default)
@@ -90,6 +94,8 @@ class SimTransport(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         if not self._closing and len(data) and not self.owner.is_dead:
+            if self.is_servers and self._network.requests is not None:
+                self._network.requests.answered(self, bytes(data), self._network.loop.time())
             self._network.send(self, bytes(data))
 
     def writelines(self, list_of_data: Any) -> None:
@@ -111,12 +117,18 @@ class SimTransport(asyncio.Transport):
         if not self._closing:
             self._closing = True
             self._network.connections.pop(self.serial, None)
+            if self.is_servers and self._network.requests is not None:
+                self._network.requests.lost(self)
             self._network.loop.call_soon(self.protocol.connection_lost, error, context=self.owner.context)
 
     def receive(self) -> None:
         """The next chunk, or the end of the stream, arrived: in order, whatever the order of callbacks."""
         data = self.under_way.popleft()
+        if self.owner is self.peer.owner:
+            self.owner.messages_to_itself -= 1
         if not self._closing:
+            if self.is_servers and data is not None and self._network.requests is not None:
+                self._network.requests.received(self, data, self._network.loop.time())
             self._arrived.append(data)
             self._drain()
 
@@ -152,6 +164,7 @@ class SimNetwork:
         self.has_shortcut = False  # what a broker sends to itself goes over the network, delays and all
         self.happens: Callable[[str], bool] = lambda kind: True  # whether a fault of this kind may be, now
         self.hold: Callable[[SimTransport, bytes], float | None] | None = None  # a test's own delay of a chunk, seconds
+        self.requests: OpenRequests | None = None  # who watches that every request is answered
         self._next_port = 20000
         self._next_serial = 0
 
@@ -176,6 +189,8 @@ class SimNetwork:
         if draw() < faults.slow and self.happens("slow"):
             self.count("slow")
             delay += self.random.uniform(0, faults.slow_delay)
+            if internal and self.requests is not None:
+                self.requests.slow_until(self.loop.time() + delay)
         late = not internal and draw() < faults.late and self.happens("late")
         if late:
             self.count("late")
@@ -203,6 +218,8 @@ class SimNetwork:
             arrives = max(arrives, blocked + delay)
         sender._deliver_at = arrives
         peer.under_way.append(data)
+        if sender.owner is peer.owner:
+            peer.owner.messages_to_itself += 1
         self.loop.call_at(arrives, peer.receive, context=peer.owner.context)
 
     def block(self, sender: str, receiver: str, seconds: float) -> None:
@@ -226,7 +243,7 @@ class SimNetwork:
         here = SimTransport(self, client, self._next_serial)
         there = SimTransport(self, server, self._next_serial + 1)
         self._next_serial += 2
-        here.peer, there.peer = there, here
+        here.peer, there.peer, there.is_servers = there, here, True
         self.connections |= {here.serial: here, there.serial: there}
         return here, there
 
@@ -253,7 +270,9 @@ class SimNetworkDoor:
         self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         network, me = self._network, self._process
+        me.messages_to_itself += (is_own := network.listeners.get((host, port), (None,))[0] is me)
         await asyncio.sleep(network.random.expovariate(1 / network.faults.delay_mean))
+        me.messages_to_itself -= is_own
         listener = network.listeners.get((host, port))
         if listener is None or listener[0].is_paused:
             raise ConnectFailed(f"cannot connect to {host}:{port}: Connection refused")
