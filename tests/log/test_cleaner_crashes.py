@@ -240,3 +240,16 @@ def anything_fails() -> bool:
             except (AssertionError, StorageError):
                 return True
     return False
+
+
+@pytest.mark.parametrize("files_max", [1, 2, 3])
+def test_a_cleaning_is_synced_however_few_files_may_be_open(monkeypatch: pytest.MonkeyPatch, files_max: int) -> None:
+    """Found by the simulator, default 144, with OPEN_FILES_MAX 1: a file closed for want of room was not synced."""
+    monkeypatch.setattr("oncelog.log.open_files.OPEN_FILES_MAX", files_max)
+    world = filled(files_max)
+    world.clean()
+    expected = world.committed()
+    world.sync()
+    world.crash(Keep.NONE)
+    world.check()
+    assert world.committed() == expected

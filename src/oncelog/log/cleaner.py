@@ -233,7 +233,7 @@ class _Output:
         target = self._target
         target.finish()
         paths = target.paths if target.aborted else target.paths[:3]
-        sync_all([self._open_files.get(path) for path in paths])
+        sync_all([self._open_files.pin(path) for path in paths])  # one that is closed meanwhile would not be synced
 
 
 def remove_cleaned(files: Files, directory: str) -> None:
