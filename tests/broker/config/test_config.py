@@ -18,6 +18,10 @@ def test_values_are_typed_and_bounded():
         {"num.partitions": "9" * 5000},
         {"auto.create.topics.enable": "yes"},
         {"flush.policy": "never"},
+        {
+            "offsets.topic.segment.bytes": 4096
+        },  # the topic's own rule refuses less than 1 MiB, so it could never be created
+        {"transaction.state.log.segment.bytes": 4096},
         {"group.min.session.timeout.ms": 10, "group.max.session.timeout.ms": 5},
     ):
         with pytest.raises(ConfigInvalid, match=next(iter(values)).replace(".", r"\.")):

@@ -149,7 +149,7 @@ class BrokerConfig:
     offsets_retention_minutes: int = _int(10_080)
     offsets_retention_check_interval_ms: int = _long(600_000, least=1)
     offsets_topic_num_partitions: int = _int(50)
-    offsets_topic_segment_bytes: int = _int(104_857_600)
+    offsets_topic_segment_bytes: int = _int(104_857_600, least=1_048_576)
     # transactions
     transaction_max_timeout_ms: int = _int(900_000)
     transactional_id_expiration_ms: int = _int(604_800_000)
@@ -159,7 +159,7 @@ class BrokerConfig:
     transaction_partition_verification_enable: bool = _bool(True, dynamic=True)
     transaction_state_log_num_partitions: int = _int(50)
     transaction_state_log_min_isr: int = _int(1)
-    transaction_state_log_segment_bytes: int = _int(104_857_600)
+    transaction_state_log_segment_bytes: int = _int(104_857_600, least=1_048_576)
     add_partitions_to_txn_retry_backoff_ms: int = _int(20)
     add_partitions_to_txn_retry_backoff_max_ms: int = _int(100, least=0)
     producer_id_expiration_ms: int = _int(DAY_MS, dynamic=True)
