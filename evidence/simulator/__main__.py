@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from evidence.simulator.changes import changed
 from evidence.simulator.checkers.coverage import Coverage
 from evidence.simulator.faults import PROFILES, draw
+from evidence.simulator.knobs import BETWEEN, HIGH, KNOBS, LOW, value_of
 from evidence.simulator.shrink import shrink
 from evidence.simulator.simulation import Verdict, run_seed
 
@@ -34,6 +36,7 @@ class Tally:
         self.counts = Counter[str]()
         self.faults, self.outcomes = Counter[str](), Counter[str]()
         self.transitions, self.codes = Counter[str](), Counter[int]()
+        self.knobs: dict[str, Counter[str]] = {name: Counter() for name in KNOBS}
         self.failed: list[Verdict] = []
         self.begun = time.monotonic()
 
@@ -47,8 +50,23 @@ class Tally:
         self.outcomes.update(verdict.outcomes)
         self.transitions.update(verdict.transitions)
         self.codes.update(verdict.error_counts)
+        for knob, value in map(value_of, verdict.knobs):
+            self.knobs[knob.name][knob.level(value)] += 1
         if verdict.findings:
             self.failed.append(verdict)
+
+    def knob_lines(self) -> Iterator[str]:
+        """How often each knob was turned to its extremes."""
+        turned = sum(sum(levels.values()) for levels in self.knobs.values())
+        extremes = sum(levels[LOW] + levels[HIGH] for levels in self.knobs.values())
+        missing = [name for name, levels in self.knobs.items() if not (levels[LOW] and levels[HIGH])]
+        yield (
+            f"knobs: {len(self.knobs)}, turned {turned} times, {extremes} times to an extreme; "
+            f"{len(self.knobs) - len(missing)} of them to both"
+        )
+        for name, levels in self.knobs.items():
+            knob = KNOBS[name]
+            yield f"  {name}: {levels[LOW]} times {knob.low}, {levels[HIGH]} times {knob.high}, {levels[BETWEEN]} between"
 
     @property
     def coverage(self) -> Coverage:
@@ -66,6 +84,7 @@ class Tally:
             "steps": self.transitions,
             "error codes": {str(code): count for code, count in sorted(self.codes.items())},
             **self.coverage.summary(),
+            "knobs": {name: dict(levels) for name, levels in self.knobs.items()},
             "failed": [verdict.repeat for verdict in self.failed],
         }
 
@@ -92,6 +111,8 @@ def main() -> int:
     seconds = time.monotonic() - tally.begun
     print(f"transactions: {dict(tally.outcomes)}; faults: {dict(sorted(tally.faults.items()))}", file=sys.stderr)
     print(f"{tally.counts['wrong requests']} wrong requests; {seconds:.0f} s", file=sys.stderr)
+    for line in tally.knob_lines() if arguments.seed is None else ():
+        print(line, file=sys.stderr)
     for line in tally.coverage.lines():
         print(line, file=sys.stderr)
     seeds, anomalies = tally.counts["seeds"], tally.counts["anomalies"]

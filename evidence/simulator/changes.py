@@ -1,7 +1,8 @@
 """Changes to what a seed draws, as one line of text: how a smaller run is repeated.
 
-"clients=1;network.cut=0;strangers=groups;groups=0;skipped=end-broker.2,cut.7": numbers are set, of strangers and groups (by
-their place) only those named are kept, and the named single faults do not happen.
+"clients=1;network.cut=0;strangers=groups;groups=0;skipped=end-broker.2,cut.7;knobs=producer:batch_size:1": numbers are set,
+of strangers and groups (by their place) only those named are kept, the named single faults do not happen, and the knobs that
+are not named stand where they stand by default.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from evidence.simulator.faults import FaultOptions
 from evidence.world.network import NetworkFaults
 
 NETWORK = "network."
-LISTS = ("strangers", "skipped")
+LISTS = ("strangers", "skipped", "knobs")
 
 
 def changed(drawn: FaultOptions, text: str) -> FaultOptions:

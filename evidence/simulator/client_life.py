@@ -11,6 +11,7 @@ from typing import Any
 
 from evidence.simulator.cluster import ADDRESS, COMPACTED, COMPACTED_KEYS, KEYS, Cluster
 from evidence.simulator.history import History, Outcome, Transaction
+from evidence.simulator.knobs import options_of
 from evidence.world.disk import Disk
 from evidence.world.doors import sim_host
 from evidence.world.loop import Process
@@ -54,24 +55,30 @@ class ClientLife:
     def producer(self, **more: Any) -> Producer:
         """A producer of this life."""
         return Producer(
-            **self.settings(),
-            transactional_id=self.transactional_id,
-            linger_ms=self.random.choice((0, 0, 5)),
-            delivery_timeout_ms=8_000,
-            max_block_ms=10_000,
-            compression_type=self.random.choice(("none", "none", "lz4", "gzip")),
-            **more,
+            **{
+                **self.settings(),
+                "transactional_id": self.transactional_id,
+                "linger_ms": self.random.choice((0, 0, 5)),
+                "delivery_timeout_ms": 8_000,
+                "max_block_ms": 10_000,
+                "compression_type": self.random.choice(("none", "none", "lz4", "gzip")),
+                **options_of(self.cluster.options.knobs, "client", "producer"),
+                **more,
+            }
         )
 
     def consumer(self) -> Consumer:
         """A read_committed consumer that keeps its position in its group."""
         return Consumer(
-            **self.settings(),
-            group_id=self.group,
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=200,
+            **{
+                **self.settings(),
+                "group_id": self.group,
+                "enable_auto_commit": False,
+                "isolation_level": "read_committed",
+                "auto_offset_reset": "earliest",
+                "fetch_max_wait_ms": 200,
+                **options_of(self.cluster.options.knobs, "client", "consumer"),
+            }
         )
 
     # the life

@@ -10,11 +10,12 @@ import logging
 import random
 import traceback
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evidence.simulator.client_calls import ClientCalls
 from evidence.simulator.faults import FaultOptions
+from evidence.simulator.knobs import options_of
 from evidence.simulator.open_requests import Bounds, OpenRequests
 from evidence.world.disk import DelayedSyncer, Disk
 from evidence.world.doors import SlowWorker, sim_host
@@ -179,6 +180,8 @@ class Cluster:
         assert isinstance(host.syncer, DelayedSyncer)
         self._syncer = host.syncer
         broker = Broker(DATA, broker_config(self.options), host=host, listen=ADDRESS)
+        # Not through the rules of the configuration: a segment of 64 KiB is a boundary met often, though nobody may want it.
+        broker.config = broker.static_config = replace(broker.static_config, **options_of(self.options.knobs, "broker"))
         self.broker_process = process
         started: asyncio.Future[BaseException | None] = self.loop.create_future()
 

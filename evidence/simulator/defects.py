@@ -5,12 +5,14 @@ A defect is a context manager that breaks the broker's or the client's code whil
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from evidence.world import disk
 from oncelog.broker.coordinators.coordinator import Coordinator
+from oncelog.broker.coordinators.transaction_gate import TransactionGate
 from oncelog.broker.coordinators.transactions import Transactions
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.purgatory import ParkedFetch
@@ -162,7 +164,7 @@ def reads_an_abort_as_a_commit_at_recovery() -> AbstractContextManager[None]:
     """What a restart reads of the coordinator's log is not what lived."""
     original = Transactions._loaded_from
 
-    def load(self: Transactions, partition: Any, index: int) -> Any:
+    def load(self: Transactions, partition: LocalPartition, index: int) -> Any:
         holder = original(self, partition, index)
         for name, transaction in holder.machine.table.transactions.items():
             if transaction.state.name == "COMPLETE_COMMIT":
@@ -237,6 +239,27 @@ def believes_the_disk() -> AbstractContextManager[None]:
     return _replaced(RecordBatch, "check_crc", lambda self: None)
 
 
+def asks_again_only_what_it_held() -> AbstractContextManager[None]:
+    """Who ends a question of the gate does not ask for what came meanwhile: that waits until something else happens."""
+
+    def hold(self: TransactionGate, tokens: set[int]) -> None:
+        original(self, tokens)
+        if tokens:
+            self._wake.set()
+
+    def ended(self: TransactionGate, lane: int, answers: list[Any]) -> None:
+        del lane
+        self._deliver(deque(answers))
+
+    @contextmanager
+    def both() -> Iterator[None]:
+        with _replaced(TransactionGate, "_hold", hold), _replaced(TransactionGate, "_ended", ended):
+            yield
+
+    original = TransactionGate._hold
+    return both()
+
+
 def forgets_a_fetch_that_waits() -> AbstractContextManager[None]:
     """A parked fetch has no time at which it is over: without news it is never answered."""
 
@@ -273,6 +296,7 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (believes_the_disk, "compaction", "log"),
         (cleans_as_if_aborts_were_commits, "compaction", "cleaning"),
         (cleans_markers_before_their_data, "compaction", "cleaning"),
+        (asks_again_only_what_it_held, "network", "unanswered"),
         (forgets_a_fetch_that_waits, "default", "unanswered"),
     )
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, fields
 
+from evidence.simulator.knobs import Drawn, draw_knobs
 from evidence.world.network import NetworkFaults
 
 PROFILES = ("default", "network", "disk", "coordinator", "epochs", "old-clients", "two-phase", "compaction", "groups")
@@ -78,6 +79,7 @@ class FaultOptions:
     groups: tuple[GroupOptions, ...] = ()
     strangers: tuple[str, ...] = ()  # kinds of wrong requests (`strangers/crowd.py`)
     stranger_think_mean: float = 0.3
+    knobs: Drawn = ()  # what is tuned otherwise than by default (`knobs.py`)
     skipped: tuple[str, ...] = ()  # single faults that do not happen (`shrink.py`)
     has_cleaner: bool = False
     has_compacted_topic: bool = False
@@ -123,6 +125,7 @@ def draw(seed: int, profile: str = "default") -> FaultOptions:
     options.has_shortcut = random.Random(f"shortcut {profile} {seed}").random() < 0.5
     _draw_strangers(options, random.Random(f"strangers {profile} {seed}"))
     _draw_disk(options, random.Random(f"disk {profile} {seed}"))
+    options.knobs = draw_knobs(random.Random(f"knobs {profile} {seed}"))
     return options
 
 

@@ -15,6 +15,7 @@ from evidence.simulator.archive import Archive
 from evidence.simulator.checkers.cleaning import fates_of
 from evidence.simulator.cluster import ADDRESS, COPIES, KEYS, TOPICS, Cluster
 from evidence.simulator.faults import GroupOptions
+from evidence.simulator.knobs import options_of
 from evidence.world.disk import Disk
 from evidence.world.doors import sim_host
 from evidence.world.loop import Process
@@ -176,17 +177,20 @@ class MemberLife:
             }
         return Consumer(
             *TOPICS,
-            **settings,
-            group_id=self.name,
-            group_protocol=group.protocol,
-            group_instance_id=f"{self.name}-{self.slot}" if group.is_static else None,
-            enable_auto_commit=group.mode == "auto",
-            auto_commit_interval_ms=300,
-            max_poll_interval_ms=MAX_POLL_MS,
-            max_poll_records=self.random.choice((1, 5, 500)),
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=200,
+            **{
+                **settings,
+                "group_id": self.name,
+                "group_protocol": group.protocol,
+                "group_instance_id": f"{self.name}-{self.slot}" if group.is_static else None,
+                "enable_auto_commit": group.mode == "auto",
+                "auto_commit_interval_ms": 300,
+                "max_poll_interval_ms": MAX_POLL_MS,
+                "max_poll_records": self.random.choice((1, 5, 500)),
+                "isolation_level": "read_committed",
+                "auto_offset_reset": "earliest",
+                "fetch_max_wait_ms": 200,
+                **options_of(self.cluster.options.knobs, "client", "consumer"),
+            },
         )
 
     async def run(self) -> None:
@@ -201,6 +205,7 @@ class MemberLife:
                     transaction_timeout_ms=self.cluster.options.transaction_timeout_ms,
                     delivery_timeout_ms=8_000,
                     max_block_ms=10_000,
+                    **options_of(self.cluster.options.knobs, "client", "producer"),
                 )
                 await producer.start()
             await consumer.start()

@@ -25,6 +25,7 @@ KEPT = {
     "groups",
     "strangers",
     "skipped",
+    "knobs",
     "first_epoch",
     "transaction_version",
     *COUNTS,
@@ -116,7 +117,12 @@ def shrink(
 
 
 def _without_parts(options: FaultOptions) -> Candidates:
-    """All strangers, each of them, each group."""
+    """All knobs, half of them, each of them; all strangers, each of them, each group."""
+    size = len(options.knobs)
+    while size > 0:
+        for start in range(0, len(options.knobs), size):
+            yield replace(options, knobs=options.knobs[:start] + options.knobs[start + size :])
+        size //= 2
     if options.strangers:
         yield replace(options, strangers=())
     for kind in options.strangers:

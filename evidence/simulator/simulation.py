@@ -45,6 +45,7 @@ from evidence.simulator.faults import DAY_MS, FaultOptions, draw
 from evidence.simulator.group_life import GroupWork
 from evidence.simulator.history import History, Outcome
 from evidence.simulator.injector import Injector
+from evidence.simulator.knobs import Drawn, turned
 from evidence.simulator.open_requests import watching
 from evidence.simulator.strangers.crowd import Crowd, check_nothing_kept, prepare
 from evidence.simulator.workload import Workload
@@ -86,12 +87,13 @@ class Verdict:
     error_counts: dict[int, int] = field(default_factory=dict)
     strange_request_count: int = 0
     events: list[str] = field(default_factory=list)  # every single fault that happened
+    knobs: Drawn = ()  # that were turned
     changes: str = ""  # to what the seed draws (`shrink.py`)
 
     @property
     def event_count(self) -> int:
-        """How much happened: faults, transactions of clients, requests of strangers."""
-        return len(self.events) + sum(self.outcomes.values()) + self.strange_request_count
+        """How much happened: faults, transactions of clients, requests of strangers; and what was turned."""
+        return len(self.events) + sum(self.outcomes.values()) + self.strange_request_count + len(self.knobs)
 
     @property
     def repeat(self) -> str:
@@ -110,7 +112,7 @@ def run_seed(seed: int, profile: str = "default", *, options: FaultOptions | Non
         simulation.append(_Simulation(loop, seed, chosen, archive))
         await simulation[0].run()
 
-    with _no_collector(), _quiet_logs(), archiving(archive):
+    with _no_collector(), _quiet_logs(), archiving(archive), turned(chosen.knobs):
         run_simulated(f"{profile} {seed}", main)
         return simulation.pop().verdict(seed, profile)
 
@@ -443,4 +445,5 @@ class _Simulation:
             dict(cluster.error_counts),
             cluster.strange_request_count,
             cluster.events,
+            self.options.knobs,
         )

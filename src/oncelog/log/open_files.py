@@ -15,11 +15,11 @@ OPEN_FILES_MAX = 512
 
 
 class OpenFiles:
-    """Least recently used first out; `files_max` bounds the handles that are not pinned."""
+    """Least recently used first out; `files_max` (default: OPEN_FILES_MAX) bounds the handles that are not pinned."""
 
-    def __init__(self, files: Files, files_max: int = OPEN_FILES_MAX) -> None:
+    def __init__(self, files: Files, files_max: int | None = None) -> None:
         self.files = files
-        self._files_max = files_max
+        self._files_max = OPEN_FILES_MAX if files_max is None else files_max
         self._open: OrderedDict[str, File] = OrderedDict()
         self._pinned: dict[str, File] = {}
 
