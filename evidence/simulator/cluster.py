@@ -181,7 +181,10 @@ class Cluster:
         self._syncer = host.syncer
         broker = Broker(DATA, broker_config(self.options), host=host, listen=ADDRESS)
         # Not through the rules of the configuration: a segment of 64 KiB is a boundary met often, though nobody may want it.
-        broker.config = broker.static_config = replace(broker.static_config, **options_of(self.options.knobs, "broker"))
+        configuration = broker.configuration
+        configuration.current = configuration.static = replace(
+            configuration.static, **options_of(self.options.knobs, "broker")
+        )
         self.broker_process = process
         started: asyncio.Future[BaseException | None] = self.loop.create_future()
 
