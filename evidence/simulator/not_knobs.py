@@ -22,6 +22,8 @@ PATTERNS: dict[str, str] = {
     r"DYNAMIC_\w+|STATIC_BROKER|DEFAULT|TOPIC|BROKER|BROKER_LOGGER|CLIENT_METRICS|GROUP|\w+_RESOURCE": "a code of the protocol",
     r"UPGRADE|SAFE_DOWNGRADE|UNSAFE_DOWNGRADE|ABORT|COMMIT": "a code of the protocol",
     r"SCRAM_SHA_\d+|MEMBER_TYPE_\w+|_ELECTION_TYPES": "a code of the protocol",
+    r"(SQLITE|MYSQL)_\w+": "a setting of a database",
+    r"INT32_BYTES_MAX|KAFKAS_LEVEL": "a number of the protocol",
     r"\w+_KEYS?|_TAG_\d+": "a key of a record or a tag",
     r"\w*ITERATION_COUNT_M\w+|_?SALT_SIZE_BYTES\w*": "KIP-554's bounds",
     r"\w*MINUTE_MS|DAY_MS": "a length of time by its name",
@@ -101,8 +103,6 @@ NAMED: dict[str, str] = {
     "oncelog.recipes.endings.BACKOFF_MAX_MS": ELSEWHERE,
     "oncelog.recipes.endings.STOP_TIMEOUT_MS": ELSEWHERE,
     "oncelog.recipes.endings.STOP_SETTLE_TIMEOUT_MS": ELSEWHERE,
-    "oncelog.recipes.sqlalchemy.SQLITE_FULL": "a setting of a database",
-    "oncelog.recipes.sqlalchemy.MYSQL_SYNCED": "a setting of a database",
     "oncelog.recipes.sqlite.BUSY_TIMEOUT_MS": ELSEWHERE,
 }
 _ANY_PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS))

@@ -102,11 +102,14 @@ def _imported_as_is(tree: ast.Module) -> Iterator[tuple[str, str]]:
                     yield node.module, alias.name
 
 
+IMPORTED = {module: frozenset(_imported_as_is(tree)) for module, tree in FILES.items()}
+
+
 @pytest.mark.parametrize("module", FILES)
 def test_no_knob_is_read_once_and_for_all(module: str) -> None:
     tree = FILES[module]
     names = {knob.place[1] for knob in CONSTANTS if knob.place[0] == module}
-    names |= {name for _, name in _imported_as_is(tree)}
+    names |= {name for _, name in IMPORTED[module]}
     assert not list(_frozen_uses(tree, names)), f"{module} reads a knob when it is imported: read it where it is used"
 
 
@@ -133,7 +136,7 @@ def test_a_drawn_constant_is_everywhere_and_then_nowhere(knob) -> None:  # type:
     module, name = knob.place
     before = getattr(sys.modules[module], name)
     value = knob.low if before != knob.low else knob.high
-    importers = [each for each, tree in FILES.items() if (module, name) in set(_imported_as_is(tree))]
+    importers = [each for each, names in IMPORTED.items() if (module, name) in names]
     with turned((f"{knob.name}:{value!r}",)):
         assert {each.__name__ for each in holders(module, name)} == {module, *importers}
         assert all(getattr(sys.modules[each], name) == value for each in (module, *importers))
