@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from oncelog.errors import ConfigurationError
@@ -50,15 +50,15 @@ class SourceOptions:
     """A reader's options; offsets are -2 for earliest, -1 for latest."""
 
     client: dict[str, str]
-    topics: tuple[str, ...] = ()
-    assigned: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    starting: int | Offsets = LATEST
-    ending: int | Offsets = LATEST
-    offsets_per_trigger_max: int | None = None
-    fail_on_data_loss: bool = True
-    include_headers: bool = False
-    partitions_min: int | None = None
-    isolation_level: str = "read_committed"
+    topics: tuple[str, ...]
+    assigned: dict[str, tuple[int, ...]]
+    starting: int | Offsets
+    ending: int | Offsets
+    offsets_per_trigger_max: int | None
+    fail_on_data_loss: bool
+    include_headers: bool
+    partitions_min: int | None
+    isolation_level: str
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,15 @@ class SinkOptions:
     """A writer's options."""
 
     client: dict[str, str]
-    topic: str | None = None
-    transactional_id_prefix: str = "oncelog-spark"
-    decision_topic: str = "__oncelog_decisions"
-    decision_url: str | None = None
-    backend: str = "auto"
-    application_id: str | None = None
-    application_version: str | None = None
-    checkpoint_location: str | None = None
-    completion_margin_ms: int = 60_000
+    topic: str | None
+    transactional_id_prefix: str
+    decision_topic: str
+    decision_url: str | None
+    backend: str
+    application_id: str | None
+    application_version: str | None
+    checkpoint_location: str | None
+    completion_margin_ms: int
 
 
 def source_options(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:

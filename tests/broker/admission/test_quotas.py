@@ -13,6 +13,7 @@ from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, 
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
 from oncelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog.wire.messages.fetch import FetchRequest
 from oncelog.wire.messages.heartbeat import HeartbeatRequest
 from oncelog.wire.messages.metadata import MetadataRequest
 
@@ -109,6 +110,26 @@ def test_a_reader_over_its_quota_gets_nothing_and_waits(tmp_path):
             third = await client.call(fetch_request("t", 0, committed=False), 12)
             assert third.throttle_time_ms == 0
             assert len(third.responses[0].partitions[0].records) > 60_000
+
+    run(work())
+
+
+def test_a_reader_over_its_quota_keeps_its_session(tmp_path):
+    """From version 7, the first with sessions: a 0 would tell it that the session is gone."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            stop_clock(broker)
+            await client.create("t")
+            await client.produce("t", "x" * 60_000)
+            await quota(client, "consumer_byte_rate", 10_000.0)
+            first = await client.call(fetch_request("t", 0, committed=False).replace(session_epoch=0), 7)
+            await client.produce("t", "x" * 60_000)
+            again = FetchRequest(session_id=first.session_id, session_epoch=1, max_bytes=1 << 20)
+            second = await client.call(again, 7)
+            assert second.throttle_time_ms > 0
+            assert second.responses == []
+            assert second.session_id == first.session_id > 0
 
     run(work())
 

@@ -98,6 +98,21 @@ def test_a_session_tells_only_what_is_new(tmp_path):
     run(work())
 
 
+def test_sessions_begin_with_version_7(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            wanted = fetch_request("t", 0, committed=False).replace(session_epoch=0)
+            first = await client.call(wanted, 7)
+            assert first.session_id > 0
+            wrong = await client.call(FetchRequest(session_id=first.session_id, session_epoch=9), 7)
+            assert wrong.error_code == E.INVALID_FETCH_SESSION_EPOCH
+            before = await client.call(fetch_request("t", 0, committed=False), 6)
+            assert len(before.responses) == 1
+
+    run(work())
+
+
 def test_errors_are_told_per_partition(tmp_path):
     async def work():
         async with broker_and_client(tmp_path) as (broker, client):

@@ -156,3 +156,16 @@ def test_offsets_of_groups_and_topics():
     )
     passage = CHECKS[ApiKey.OFFSET_FETCH](caller(allow(Op.DESCRIBE, R.GROUP, "g")), asked, 8)
     assert [(each.group_id, each.topics) for each in passage.message.groups] == [("g", [])]
+
+
+@pytest.mark.parametrize(("key", "version"), [(ApiKey.METADATA, 10), (ApiKey.DESCRIBE_CLUSTER, 1)])
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_what_may_be_done_to_the_cluster_is_told_when_asked_for_and_only_what_may(key, version, is_asked):
+    """The handler, which knows of no caller, names all operations; the check leaves the caller's."""
+    api = APIS[key]
+    asked = api.request(include_cluster_authorized_operations=is_asked)
+    rules = (allow(Op.DESCRIBE, R.CLUSTER, "kafka-cluster"), allow(Op.DESCRIBE, R.TOPIC, "a"))
+    passage = CHECKS[key](caller(*rules), asked, version)
+    handlers = api.response(cluster_authorized_operations=-1)
+    told = handlers if passage is None or passage.complete is None else passage.complete(handlers)
+    assert told.cluster_authorized_operations == (1 << Op.DESCRIBE if is_asked else -1)

@@ -8,7 +8,9 @@ from evidence.world.partition_leader import NEW_PROTOCOL, OLD_PROTOCOL, Leader, 
 from oncelog.core.leader.partition import Append, AskCoordinator, Duplicate, PartitionConfig, Refuse
 from oncelog.core.leader.produce import check_request
 from oncelog.errors import ErrorCode
+from oncelog.log.retained_records import emptied
 from oncelog.types import ProducerIdAndEpoch
+from oncelog.wire.record_batch import RecordBatch
 
 
 def code(verdict) -> ErrorCode:
@@ -231,6 +233,15 @@ def test_after_an_operators_abort_the_transaction_cannot_go_on_here():
     assert code(leader.produce(1, 0, 1)) is ErrorCode.INVALID_TXN_STATE
     leader.marker(1, 1, commit=False)  # the coordinator ends it everywhere
     assert isinstance(leader.produce(1, 1, 0), Append)
+
+
+def test_an_operators_abort_is_of_its_epoch_alone():
+    """Where the cleaner left only the header of the marker that raised the epoch, too."""
+    leader = Leader()
+    leader.produce(1, 0, 0)
+    leader.marker(1, 0, commit=False, coordinator_epoch=-1, start_offset=0, transaction_version=0)
+    leader.partition.replay(RecordBatch(emptied(marker_batch(1, 1, commit=False, base_offset=2))))
+    assert isinstance(leader.check(data_batch(1, 1, 0)), AskCoordinator)
 
 
 def test_offsets_of_a_transaction_are_guarded_like_its_batches():

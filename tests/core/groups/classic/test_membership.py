@@ -226,6 +226,14 @@ def test_who_lost_the_answer_of_a_join_gets_it_again_before_the_sync():
     assert state(shell) is GroupState.COMPLETING_REBALANCE
 
 
+def test_a_member_that_can_do_something_else_now_is_not_answered_with_the_old_generation():
+    """Between join and sync too: the leader would assign by a subscription that the member no longer has."""
+    shell = GroupShell()
+    leader = shell.join_with_id()
+    again = shell.join(leader.member_id, protocols=(("range", b"other"),))
+    assert (again.generation_id, again.members[0].metadata) == (2, b"other")
+
+
 def test_a_join_sent_twice_is_answered_twice():
     """Kafka forgets the first of the two; a client that still waits for it is told to join again."""
     shell = GroupShell()

@@ -164,3 +164,21 @@ def test_an_empty_group_of_either_kind_makes_room():
     shell.sync(joined.member_id, joined.generation_id, {})
     shell.restart()
     assert (types(shell), shell.offset()) == ((["g"], []), 5)
+
+
+def test_what_a_restart_reads_of_an_upgraded_group_is_what_it_was():
+    """Its epoch too: members that hold the classic generation would be ahead of a group that begins again at 0."""
+    shell, old = classic_group()
+    shell.beat("new", 0, topics=("t",))
+    live = shell.coordinator.consumer_groups.by_id["g"]
+    up_to_upgrade = next(end for end in range(len(shell.log) + 1) if shell.replayed(end).consumer_groups.by_id)
+    while old not in shell.replayed(up_to_upgrade).consumer_groups.by_id["g"].targets:
+        up_to_upgrade += 1
+    upgraded = shell.replayed(up_to_upgrade).consumer_groups.by_id["g"]
+    assert (upgraded.group_epoch, upgraded.metadata_hash != 0) == (1, True)
+    again = shell.replayed().consumer_groups.by_id["g"]
+    assert (again.group_epoch, again.assignment_epoch, again.metadata_hash) == (
+        live.group_epoch,
+        live.assignment_epoch,
+        live.metadata_hash,
+    )

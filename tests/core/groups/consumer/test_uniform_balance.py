@@ -41,3 +41,10 @@ def test_one_topic_may_upset_another_and_both_are_looked_at_again():
     owners = {"a": ["m1"] * 4, "b": ["m2"] * 2, "c": [None] * 4}
     balance_unequal(owners, ["m1", "m2", "m3"], {"a": ["m1", "m2"], "b": ["m2", "m3"], "c": ["m3"]})
     assert max(loads(owners).values()) - min(loads(owners).values()) <= 1
+
+
+def test_what_a_topic_gave_away_lets_a_topic_before_it_move_in_a_second_round():
+    """`a` leaves m1 for m3, who has nothing; only now m1 has less than m2, and takes one of `b`."""
+    owners = {"a": ["m1"], "b": ["m2", "m1", "m2", "m2"]}
+    balance_unequal(owners, ["m1", "m2", "m3"], {"a": ["m1", "m2", "m3"], "b": ["m1", "m2"]})
+    assert loads(owners) == {"m1": 2, "m2": 2, "m3": 1}

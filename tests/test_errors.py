@@ -1,0 +1,66 @@
+"""Kafka's codes and what a user may do after each error: a wrong number or a wrong flag ends, or keeps, the wrong producer."""
+
+from __future__ import annotations
+
+import pytest
+from kio.schema.errors import ErrorCode as KioErrorCode
+
+from oncelog import errors
+from oncelog.errors import ErrorCode, KafkaError
+
+CLASSES = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, KafkaError)]
+KIOS = {int(each): each for each in KioErrorCode}
+# Abort the transaction and go on: the producer is sound. Kafka's client as of 4.3, docs/differences-from-kafka.md.
+ABORTABLE = {
+    "DuplicateSequence",
+    "FencedInstanceId",
+    "GroupAuthorization",
+    "GroupIdNotFound",
+    "IllegalGeneration",
+    "InvalidProducerEpoch",
+    "OutOfOrderSequence",
+    "PurgedInFlight",
+    "PurgedInQueue",
+    "PurgedLocally",
+    "RecordBatchTooLarge",
+    "RecordTooLarge",
+    "StaleMemberEpoch",
+    "TopicAuthorization",
+    "TransactionAbortable",
+    "UnknownMemberId",
+    "UnknownProducerId",
+}
+# This producer is over: another one has its place, or it may never do what it was asked for.
+FATAL = {
+    "ClusterAuthorization",
+    "InvalidPidMapping",
+    "InvalidTxnState",
+    "InvalidTxnTimeout",
+    "ProducerFenced",
+    "TransactionCoordinatorFenced",
+    "TransactionalIdAuthorization",
+    "UnsupportedForMessageFormat",
+    "UnsupportedVersion",
+}
+
+
+def test_numbers_and_names_are_kios():
+    assert {int(code): code.name for code in ErrorCode if int(code) in KIOS} == {
+        int(code): KIOS[int(code)].name.upper() for code in ErrorCode if int(code) in KIOS
+    }
+    assert len([code for code in ErrorCode if int(code) in KIOS]) > 100
+
+
+def test_what_kafka_calls_retriable_is():
+    ours = {int(each.code): each for each in CLASSES if "code" in vars(each)}
+    assert {code: each.retriable for code, each in ours.items()} == {code: KIOS[code].retriable for code in ours}
+
+
+def test_what_may_be_aborted_and_what_is_over():
+    assert {each.__name__ for each in CLASSES if each.abortable} == ABORTABLE
+    assert {each.__name__ for each in CLASSES if each.fatal} == FATAL
+
+
+@pytest.mark.parametrize("each", CLASSES, ids=lambda each: each.__name__)
+def test_an_error_is_one_of_the_kinds_at_most(each):
+    assert each.retriable + each.abortable + each.fatal <= 1
