@@ -75,8 +75,13 @@ compaction: $(STAMP)
 model: $(STAMP)
 	@$(RECORD) model -- -m evidence.model $(if $(ONLY),--only "$(ONLY)") --json {json}
 
+# Drawn mistakes; docs/mutants.md. SEED draws others; AGAIN=1: survivors only. ONLY (by name) or NAMED=1: the fixed list.
 mutants: $(STAMP)
+ifneq ($(ONLY)$(NAMED),)
 	@$(RECORD) mutants -- -m evidence.mutants $(if $(ONLY),--only "$(ONLY)") --json {json}
+else
+	@$(BIN)/python -m evidence.mutants.drawn $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(AGAIN),--again-survivors) $(if $(WORKERS),--workers $(WORKERS))
+endif
 
 crash: $(STAMP)
 	@$(RECORD) crash -- -m evidence.crash --kills $(KILLS) --json {json}

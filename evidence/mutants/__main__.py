@@ -16,9 +16,9 @@ import sys
 import time
 
 from evidence.mutants.mutants import MUTANTS, Mutant
+from evidence.mutants.tree import COPIED
 
 ROOT = pathlib.Path(__file__).parents[2]
-COPIED = ("src", "tests", "examples", "bench", "docs", "tools", "pyproject.toml", "setup.py", "README.md", "Makefile")
 SURVIVORS_MAX = 2
 STAGE_SECONDS_MAX = 900
 PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", "not spark and not compat")
