@@ -118,14 +118,14 @@ def test_the_command_records_a_real_tool_and_renders(tmp_path):
     """`make model ONLY=...` in a tree of its own, so that nobody's evidence is touched."""
     tree = tmp_path / "tree"
     tree.mkdir()
-    for name in ("src", "tests"):
+    for name in ("src", "evidence"):
         (tree / name).mkdir()
         for path in (ROOT / name).iterdir():
             if path.name != "proof":
                 (tree / name / path.name).symlink_to(path)
-    (tree / "tests" / "proof").mkdir()
-    for path in (ROOT / "tests" / "proof").glob("*.py"):
-        (tree / "tests" / "proof" / path.name).write_text(path.read_text())
+    (tree / "evidence" / "proof").mkdir()
+    for path in (ROOT / "evidence" / "proof").glob("*.py"):
+        (tree / "evidence" / "proof" / path.name).write_text(path.read_text())
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}"}
 
     def proof(*arguments: str) -> subprocess.CompletedProcess[str]:
