@@ -1,4 +1,4 @@
-"""Who may do what (facts 2.6): each request of a transaction without the one right that it needs."""
+"""Who may do what (KIP-11, KIP-98): each request of a transaction without the one right that it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn in every version: facts 4.3."""
+"""AddPartitionsToTxn and AddOffsetsToTxn in every version."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add_partitions_topics(x: Conversation, v: int) -> None:
 
 @family("core", (4, 5))
 def add_partitions_between_brokers(x: Conversation, v: int) -> None:
-    """C17: several transactions in a request are independent of one another."""
+    """kafka-notes C17: several transactions in a request are independent of one another."""
     t = x.topic("a", 3)
     p1, p2, p3 = x.init("t1"), x.init("t2"), x.init("t3")
     good, bad = [(t, [0])], [(t, [0]), (x.name("nosuch"), [0])]

@@ -1,4 +1,4 @@
-"""ApiVersions, FindCoordinator and Metadata in every version: facts 2.1-2.3, 4.9."""
+"""ApiVersions, FindCoordinator and Metadata in every version."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def metadata_of_deleted_topics(x: Conversation) -> None:
 
 @scenario("core")
 def nullable_lengths_and_trailing_bytes(x: Conversation) -> None:
-    """A1: a request may be followed by more bytes, and any negative length is null."""
+    """kafka-notes A1: a request may be followed by more bytes, and any negative length is null."""
     connection = x.connection()
     frame = connection.frame("Metadata", 4, {"topics": [], "allow_auto_topic_creation": False})
     longer = (len(frame) - 4 + 3).to_bytes(4, "big") + frame[4:] + b"abc"

@@ -1,4 +1,4 @@
-"""EndTxn in every version: the tables of facts 4.4 and 4.5, state by state."""
+"""EndTxn in every version: both protocols (KIP-98, KIP-890), state by state."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def end_txn_v5_of_an_old_transaction(x: Conversation) -> None:
 
 @scenario("core")
 def end_txn_versions_take_turns(x: Conversation) -> None:
-    """C15, C16: what one version decided, asked about in the other."""
+    """kafka-notes C15, C16: what one version decided, asked about in the other."""
     t = x.topic("a")
     pid, e = begin(x, t, 5)
     pid, e2 = x.end("t", pid, e, True, v=5, settle=True)

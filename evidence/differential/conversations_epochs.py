@@ -1,4 +1,5 @@
-"""The end of the epochs: 32766 is the last that a producer is given, 32767 is left to markers (C8-C11, KAFKA-20090, 20310)."""
+"""The end of the epochs: 32766 is the last that a producer is given, 32767 is left to markers (kafka-notes C8-C11,
+KAFKA-20090, KAFKA-20310)."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def epoch_exhausted_in_the_old_protocol(x: Conversation, v: int) -> None:
 
 @family("seeded", (3, 4, 5), t=LAST - 2)
 def epoch_exhausted_by_resuming(x: Conversation, v: int) -> None:
-    """C9: the bump behind the last epoch is a new producer id; its retry gets it again."""
+    """kafka-notes C9: the bump behind the last epoch is a new producer id; its retry gets it again."""
     pid, e = x.init("t", v=v)
     pid, e = x.init("t", pid, e, v=v)
     x.describe("t")
@@ -77,7 +78,7 @@ def epoch_exhausted_by_new_instances(x: Conversation) -> None:
 
 @scenario("seeded", t=LAST - 2)
 def epoch_exhausted_and_the_last_bump_retried(x: Conversation) -> None:
-    """C8: the retry of the bump to the last epoch."""
+    """kafka-notes C8: the retry of the bump to the last epoch."""
     pid, e = x.init("t")
     x.init("t", pid, e)
     x.init("t", pid, e, label=" retry")
@@ -85,7 +86,7 @@ def epoch_exhausted_and_the_last_bump_retried(x: Conversation) -> None:
 
 @family("seeded", (4, 5), t=LAST - 1)
 def epoch_exhausted_and_fenced(x: Conversation, v: int) -> None:
-    """C10: a newer instance over a transaction at the last epoch; the marker carries 32767."""
+    """kafka-notes C10: a newer instance over a transaction at the last epoch; the marker carries 32767."""
     t = x.topic("a")
     pid, e = begin(x, t, v, producer=x.init("t"))
     x.init("t", v=v, label=" a newer instance")
@@ -100,7 +101,7 @@ def epoch_exhausted_and_fenced(x: Conversation, v: int) -> None:
 
 @family("seeded", (4, 5), t=LAST - 1)
 def epoch_exhausted_and_timed_out(x: Conversation, v: int) -> None:
-    """C10: the same by the timeout; the client of v5 goes on with the new id."""
+    """kafka-notes C10: the same by the timeout; the client of v5 goes on with the new id."""
     t = x.topic("a")
     pid, e = x.init("t", timeout=150)
     begin(x, t, v, producer=(pid, e))

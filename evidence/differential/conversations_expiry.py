@@ -1,4 +1,4 @@
-"""What is forgotten after a time: transactional ids, producer ids (facts 4.7, 5.1). Here after three seconds."""
+"""What is forgotten after a time: transactional ids, producer ids (KIP-98). Here after three seconds."""
 
 from __future__ import annotations
 

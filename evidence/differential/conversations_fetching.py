@@ -1,4 +1,4 @@
-"""Fetch in every version, fetch sessions (KIP-227), bounds and waits: facts 5.5, 5.6."""
+"""Fetch in every version, fetch sessions (KIP-227), bounds, waits, what read_committed shows (KIP-98)."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def bounded(x: Conversation, topics: list[tuple[str, list[tuple[int, int]]]], ma
 
 @scenario("core")
 def fetch_bounds(x: Conversation) -> None:
-    """F5: one whole batch for the first partition that has data, however small the bound; then up to the bounds."""
+    """kafka-notes F5: one whole batch for the first partition with data, however small the bound; then up to the bounds."""
     t = x.topic("a", 2)
     for index in range(2):
         for _ in range(3):
@@ -231,7 +231,7 @@ def fetch_wakes_for_a_reader_of_committed_only_when_it_may_see(x: Conversation) 
 
 @scenario("core")
 def aborted_list_is_in_marker_order(x: Conversation) -> None:
-    """F2: and it may hold more than was asked for."""
+    """kafka-notes F2: and it may hold more than was asked for."""
     t = x.topic("a")
     ids = [x.init(name) for name in ("t", "u", "w")]
     for name, producer in zip(("t", "u", "w"), ids, strict=True):
@@ -258,7 +258,7 @@ def aborted_transactions_of_one_producer(x: Conversation) -> None:
 
 @scenario("core")
 def deleted_records_and_the_aborted_list(x: Conversation) -> None:
-    """F3: the offset that is asked for decides, not the log's start."""
+    """kafka-notes F3: the offset that is asked for decides, not the log's start."""
     t = x.topic("a")
     pid, e = begin(x, t, 5)
     pid, e = x.end("t", pid, e, False, settle=True)

@@ -1,4 +1,4 @@
-"""InitProducerId in every version: facts 4.2, row by row."""
+"""InitProducerId in every version: each check of Kafka's `TransactionCoordinator`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def init_over_an_open_transaction(x: Conversation, v: int) -> None:
 
 @family("core", RESUMING)
 def init_resumes_over_its_own_open_transaction(x: Conversation, v: int) -> None:
-    """C1: the producer that lost track of its transaction: aborted, and e+1 is the epoch it gets."""
+    """kafka-notes C1: the producer that lost track of its transaction: aborted, and e+1 is the epoch it gets."""
     t = x.topic("a")
     pid, e = begin(x, t, 5)
     x.init("t", pid, e, v=v, label=" itself")
@@ -66,7 +66,7 @@ def init_resumes_over_its_own_open_transaction(x: Conversation, v: int) -> None:
 
 @family("core", RESUMING)
 def init_foreign_over_an_open_transaction(x: Conversation, v: int) -> None:
-    """C4: another producer id may not touch it."""
+    """kafka-notes C4: another producer id may not touch it."""
     t = x.topic("a")
     pid, e = begin(x, t, 5)
     x.init("t", pid + FOREIGN, e, v=v, label=" foreign pid")
@@ -76,7 +76,7 @@ def init_foreign_over_an_open_transaction(x: Conversation, v: int) -> None:
 
 @family("core", RESUMING)
 def init_resumes_after_timeout(x: Conversation, v: int) -> None:
-    """C3: nobody newer has asked, so the producer that was too slow gets the epoch of the abort."""
+    """kafka-notes C3: nobody newer has asked, so the producer that was too slow gets the epoch of the abort."""
     t = x.topic("a")
     pid, e = timed_out(x, t, 5 if v == 5 else 4)
     x.init("t", pid, e, v=v, label=" itself")
@@ -87,7 +87,7 @@ def init_resumes_after_timeout(x: Conversation, v: int) -> None:
 
 @family("core", RESUMING)
 def init_resumes_after_end(x: Conversation, v: int) -> None:
-    """C5: after EndTxn v5 the old epoch is still recognised, until the new one is used."""
+    """kafka-notes C5: after EndTxn v5 the old epoch is still recognised, until the new one is used."""
     t = x.topic("a")
     pid, e = begin(x, t, 5)
     x.end("t", pid, e, True, settle=True)
@@ -113,7 +113,7 @@ def init_takes_over_an_idle_id(x: Conversation, v: int) -> None:
 
 @scenario("core")
 def init_changes_the_timeout(x: Conversation) -> None:
-    """C6: whatever its outcome, an init that is answered stores its timeout; a refused one does not."""
+    """kafka-notes C6: whatever its outcome, an init that is answered stores its timeout; a refused one does not."""
     pid, e = x.init("t", timeout=10_000)
     x.init("t", pid, e, timeout=20_000)
     x.describe("t")

@@ -1,4 +1,7 @@
-"""transaction.version up and down, while transactions are open (C22-C24). These brokers are not used for anything else."""
+"""transaction.version up and down, while transactions are open (kafka-notes C22-C24).
+
+These brokers are not used for anything else.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def level_0_serves_old_clients(x: Conversation) -> None:
 
 @scenario("levels")
 def level_0_and_the_new_protocol(x: Conversation) -> None:
-    """C22: 35, and the id must stay usable."""
+    """kafka-notes C22: 35, and the id must stay usable."""
     level(x, 0)
     t = x.topic("a")
     pid, e = x.init("t")
@@ -60,7 +63,7 @@ def level_0_and_the_new_protocol(x: Conversation) -> None:
 
 @scenario("levels")
 def level_1_has_the_new_protocol_too(x: Conversation) -> None:
-    """C23: implicit add and the bump work at level 1."""
+    """kafka-notes C23: implicit add and the bump work at level 1."""
     level(x, 1)
     t = x.topic("a")
     pid, e = begin(x, t, 5)
@@ -91,7 +94,7 @@ def level_changes_under_an_open_transaction(x: Conversation) -> None:
 
 @scenario("levels")
 def level_goes_down_to_0_under_transactions(x: Conversation) -> None:
-    """C23: what the new protocol left behind must stay usable."""
+    """kafka-notes C23: what the new protocol left behind must stay usable."""
     level(x, 2)
     t = x.topic("a")
     new = begin(x, t, 5)

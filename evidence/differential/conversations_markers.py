@@ -1,4 +1,4 @@
-"""WriteTxnMarkers, as a coordinator and as an operator's tool send it: facts 5.4."""
+"""WriteTxnMarkers, as a coordinator and as an operator's tool send it (KIP-98, KIP-664)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def markers_without_a_transaction(x: Conversation) -> None:
 
 @scenario("core")
 def markers_of_offsets(x: Conversation) -> None:
-    """M6: an operator's marker on the offsets' partition makes pending offsets count at once."""
+    """kafka-notes M6: an operator's marker on the offsets' partition makes pending offsets count at once."""
     t = x.topic("a")
     x.find_group("g")
     pid, e = x.init("t")
@@ -117,7 +117,7 @@ def markers_do_not_wait_for_other_transactions(x: Conversation) -> None:
 
 @scenario("defect")
 def marker_fences_the_producer_and_then_the_coordinator(x: Conversation) -> None:
-    """M5, C14, gap 1: an operator's marker above the epoch; the transaction must come to an end all the same."""
+    """kafka-notes M5, C14, gap 1: an operator's marker above the epoch; the transaction must still come to an end."""
     t = x.topic("a")
     pid, e = begin(x, t, 5)
     x.markers([(pid, e + 5, False, [(t, [0])], 0)], label=" far above")
@@ -128,7 +128,7 @@ def marker_fences_the_producer_and_then_the_coordinator(x: Conversation) -> None
 
 @scenario("defect")
 def coordinator_is_fenced_by_an_epoch_of_an_operator(x: Conversation) -> None:
-    """C14, gap 1: a higher coordinator epoch is there; the transaction must come to an end all the same."""
+    """kafka-notes C14, gap 1: a higher coordinator epoch is there; the transaction must come to an end all the same."""
     t = x.topic("a")
     pid, e = x.init("t")
     x.markers([(pid, e, False, [(t, [0])], 1_000_000)], label=" from a coordinator far ahead")
@@ -150,7 +150,7 @@ def ended_or_stuck(x: Conversation) -> None:
 
 @scenario("core")
 def describe_producers_refusals(x: Conversation) -> None:
-    """M7."""
+    """kafka-notes M7."""
     t = x.topic("a", 2)
     for name, indexes in ((t, [0, 1, 2]), (x.name("nosuch"), [0]), ("", [0]), ("bad name!", [0, 1])):
         x.ask(
@@ -166,7 +166,7 @@ def describe_producers_refusals(x: Conversation) -> None:
 
 @family("core", (4, 5))
 def describe_producers_after_the_end(x: Conversation, v: int) -> None:
-    """M7: the last sequence goes with the epoch."""
+    """kafka-notes M7: the last sequence goes with the epoch."""
     t = x.topic("a")
     pid, e = begin(x, t, v)
     x.producers(t, label=" open")

@@ -1,4 +1,4 @@
-"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords in every version: facts 5.7."""
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords in every version."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def delete_records(x: Conversation, v: int) -> None:
 
 @scenario("core")
 def deleted_records_keep_producers(x: Conversation) -> None:
-    """F7, KAFKA-7190: a duplicate of a deleted batch is still known."""
+    """kafka-notes F7, KAFKA-7190: a duplicate of a deleted batch is still known."""
     t = x.topic("a")
     pid, e = x.init(None)
     for s in range(3):

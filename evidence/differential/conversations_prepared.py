@@ -1,4 +1,4 @@
-"""While the markers of a decided transaction are on their way: what everybody else is told (C12, C13)."""
+"""While the markers of a decided transaction are on their way: what everybody else is told (kafka-notes C12, C13)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def prepared_topic_is_deleted(x: Conversation) -> None:
 
 @scenario("core")
 def deleted_topic_needs_no_marker(x: Conversation) -> None:
-    """P27: a topic that goes away inside a transaction is dropped from it; the others are ended."""
+    """kafka-notes P27: a topic that goes away inside a transaction is dropped from it; the others are ended."""
     t, u = x.topic("a"), x.topic("b")
     pid, e = x.init("t")
     for topic in (t, u):
@@ -124,7 +124,7 @@ def deleted_topic_needs_no_marker(x: Conversation) -> None:
 
 @scenario("core")
 def recreated_topic_inside_a_transaction(x: Conversation) -> None:
-    """P27: the new topic knows nothing of the producer, the coordinator knows the name."""
+    """kafka-notes P27: the new topic knows nothing of the producer, the coordinator knows the name."""
     t = x.topic("a")
     pid, e = x.init("t")
     x.produce(t, 0, n=2, producer=(pid, e), sequence=0, transactional_id="t")

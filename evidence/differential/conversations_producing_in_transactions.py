@@ -1,4 +1,4 @@
-"""Produce in every version: who may write what into which transaction, and what each version is told (facts 5.2, 5.3)."""
+"""Produce in every version: who may write what into which transaction, and what each version is told (KIP-890)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def produce_without_the_transactional_id(x: Conversation, v: int) -> None:
 
 @scenario("core")
 def produce_of_two_producers_in_a_request(x: Conversation) -> None:
-    """P7: one request, one producer; nothing is added and nothing is written."""
+    """kafka-notes P7: one request, one producer; nothing is added and nothing is written."""
     t = x.topic("a", 2)
     p1, p2 = x.init("t1"), x.init("t2")
     data = []
@@ -134,7 +134,7 @@ def produce_plain_inside_an_open_transaction(x: Conversation) -> None:
 
 @scenario("core")
 def produce_plain_with_a_transactional_id(x: Conversation) -> None:
-    """P7: a transactional id does not make plain records transactional."""
+    """kafka-notes P7: a transactional id does not make plain records transactional."""
     t = x.topic("a")
     pid, e = x.init("t")
     batch = batch_of([b"plain"], timestamp_ms=x.started_ms)
@@ -146,7 +146,7 @@ def produce_plain_with_a_transactional_id(x: Conversation) -> None:
 
 @family("core", (11, 12))
 def first_sequence_of_a_transaction(x: Conversation, v: int) -> None:
-    """KAFKA-18202, P10: with implicit add a transaction begins at 0; verified clients may begin anywhere."""
+    """KAFKA-18202, kafka-notes P10: with implicit add a transaction begins at 0; verified clients may begin anywhere."""
     t = x.topic("a", 2)
     pid, e = x.init("t")
     if v < 12:
@@ -160,7 +160,7 @@ def first_sequence_of_a_transaction(x: Conversation, v: int) -> None:
 
 @scenario("core")
 def sequences_after_a_marker_only(x: Conversation) -> None:
-    """P11: a marker is all the partition knows of the producer."""
+    """kafka-notes P11: a marker is all the partition knows of the producer."""
     t = x.topic("a", 4)
     pid = 4_000_000_100
     for partition in range(4):
@@ -173,7 +173,7 @@ def sequences_after_a_marker_only(x: Conversation) -> None:
 
 @scenario("core")
 def sequences_wrap(x: Conversation) -> None:
-    """P12: the successor of 2147483647 is 0, in a batch and between batches."""
+    """kafka-notes P12: the successor of 2147483647 is 0, in a batch and between batches."""
     t = x.topic("a")
     last = 2**31 - 1
     pid, e = x.init(None)
@@ -244,7 +244,7 @@ def partitions_of_a_request_are_independent(x: Conversation) -> None:
 
 @scenario("core")
 def timestamps_of_the_future(x: Conversation) -> None:
-    """P23: more than an hour ahead is refused with the records' numbers; negative ones are taken."""
+    """kafka-notes P23: more than an hour ahead is refused with the records' numbers; negative ones are taken."""
     t = x.topic("a")
     ahead = x.started_ms + 3 * 3_600_000
     x.produce(t, 0, [b"v"], ts=ahead, label=" three hours ahead")
@@ -257,7 +257,7 @@ def timestamps_of_the_future(x: Conversation) -> None:
 
 @scenario("core")
 def timestamps_of_the_log(x: Conversation) -> None:
-    """P24: message.timestamp.type=LogAppendTime answers with the time and marks the batch."""
+    """kafka-notes P24: message.timestamp.type=LogAppendTime answers with the time and marks the batch."""
     t = x.topic("a", message_timestamp_type="LogAppendTime")
     for v in (3, 9, 12):
         x.pause()
@@ -273,7 +273,7 @@ def timestamps_of_the_log(x: Conversation) -> None:
 
 @scenario("core")
 def message_sizes_at_the_bound(x: Conversation) -> None:
-    """P21: max.message.bytes counts the whole batch."""
+    """kafka-notes P21: max.message.bytes counts the whole batch."""
     t = x.topic("a", max_message_bytes=1000)
     overhead = len(batch_of([b"v" * 500], timestamp_ms=x.started_ms)) - 500
     for size in (999, 1000, 1001):
@@ -284,7 +284,7 @@ def message_sizes_at_the_bound(x: Conversation) -> None:
 
 @scenario("core")
 def base_offsets_of_clients(x: Conversation) -> None:
-    """P20: a produced batch begins at 0; the leader epoch in it is nobody's business."""
+    """kafka-notes P20: a produced batch begins at 0; the leader epoch in it is nobody's business."""
     t = x.topic("a")
     batch = bytearray(batch_of([b"v"], timestamp_ms=x.started_ms))
     batch[7] = 3
@@ -297,7 +297,7 @@ def base_offsets_of_clients(x: Conversation) -> None:
 
 @scenario("core")
 def bytes_after_the_batch(x: Conversation) -> None:
-    """P15: less than a header is ignored, a header of zeroes is not."""
+    """kafka-notes P15: less than a header is ignored, a header of zeroes is not."""
     t = x.topic("a")
     batch = batch_of([b"v"], timestamp_ms=x.started_ms)
     x.produce_bytes(t, 0, batch + b"\0", " one byte more")

@@ -60,7 +60,7 @@ def restart_pending_offsets(x: Conversation) -> Iterator[tuple[str, int]]:
 
 @scenario("restart")
 def restart_retried_end(x: Conversation) -> Iterator[tuple[str, int]]:
-    """R1: the retry of EndTxn v5 is recognised by what is stored."""
+    """kafka-notes R1: the retry of EndTxn v5 is recognised by what is stored."""
     t = x.topic("a")
     pid, e = x.init("t")
     x.produce(t, 0, n=1, producer=(pid, e), sequence=0, transactional_id="t")
@@ -75,7 +75,7 @@ def restart_retried_end(x: Conversation) -> Iterator[tuple[str, int]]:
 
 @scenario("restart")
 def restart_old_protocol(x: Conversation) -> Iterator[tuple[str, int]]:
-    """R3: an open transaction of an old client goes on; what it did not add is still refused."""
+    """kafka-notes R3: an open transaction of an old client goes on; what it did not add is still refused."""
     t = x.topic("a", 2)
     pid, e = x.init("t", v=4)
     x.add("t", pid, e, [(t, [0])])
@@ -91,7 +91,7 @@ def restart_old_protocol(x: Conversation) -> Iterator[tuple[str, int]]:
 
 @scenario("restart")
 def restart_aborted_index(x: Conversation) -> Iterator[tuple[str, int]]:
-    """R3: the aborted list is on disk."""
+    """kafka-notes R3: the aborted list is on disk."""
     t = x.topic("a")
     pid, e = x.init("t")
     for commit in (False, True, False):
@@ -118,7 +118,7 @@ def restart_operators_marker(x: Conversation) -> Iterator[tuple[str, int]]:
 
 @scenario("damaged")
 def restart_with_a_marker_in_the_coordinators_log(x: Conversation) -> Iterator[tuple[str, int]]:
-    """C25: the load stops at it, and what was written behind it is lost."""
+    """kafka-notes C25: the load stops at it, and what was written behind it is lost."""
     t = x.topic("a")
     pid, e = x.init("t")
     index = coordinator_partition(x.name("t"), 50)
@@ -135,7 +135,7 @@ def restart_with_a_marker_in_the_coordinators_log(x: Conversation) -> Iterator[t
 
 @scenario("restart")
 def killed_after_records_were_deleted(x: Conversation) -> Iterator[tuple[str, int]]:
-    """R2: the new start of the log was answered, so it has to be known."""
+    """kafka-notes R2: the new start of the log was answered, so it has to be known."""
     t = x.topic("a")
     for index in range(4):
         x.produce(t, 0, [b"%d" % index], quiet=True)
@@ -152,7 +152,7 @@ def killed_after_records_were_deleted(x: Conversation) -> Iterator[tuple[str, in
 
 @scenario("restart")
 def killed_with_transactions(x: Conversation) -> Iterator[tuple[str, int]]:
-    """R2, R3: an open transaction goes on, a decided one is visible, the last batch is known."""
+    """kafka-notes R2, R3: an open transaction goes on, a decided one is visible, the last batch is known."""
     t = x.topic("a", 2)
     done, pid, e = x.init("u"), *x.init("t")
     x.produce(t, 1, n=1, producer=done, sequence=0, transactional_id="u")

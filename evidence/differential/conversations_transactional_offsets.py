@@ -1,4 +1,4 @@
-"""TxnOffsetCommit in every version and in every state of its group: facts 5.8."""
+"""TxnOffsetCommit in every version and in every state of its group (KIP-447)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def txn_offsets_fields(x: Conversation, v: int) -> None:
 
 @family("core", WITH_MEMBERS)
 def txn_offsets_of_an_unknown_group(x: Conversation, v: int) -> None:
-    """G2: without a generation it becomes a simple group; with one there is no such generation."""
+    """kafka-notes G2: without a generation it becomes a simple group; with one there is no such generation."""
     t = x.topic("a")
     pid, e = opened(x, "g", v)
     x.txn_offsets("t", "g", pid, e, [(t, 0, 1)], v=v, generation=0, member="m", label=" generation 0")
@@ -169,7 +169,7 @@ def txn_offsets_after_timeout(x: Conversation, v: int) -> None:
 
 @scenario("core")
 def pending_offsets_and_plain_commits(x: Conversation) -> None:
-    """G4: what is later in the log counts, also when it is not the transaction's."""
+    """kafka-notes G4: what is later in the log counts, also when it is not the transaction's."""
     t = x.topic("a", 2)
     pid, e = opened(x, "g", 5)
     x.txn_offsets("t", "g", pid, e, [(t, 0, 10), (t, 1, 10)])
@@ -206,7 +206,7 @@ def pending_offsets_twice_in_a_transaction(x: Conversation) -> None:
 
 @scenario("core")
 def pending_offsets_are_deleted(x: Conversation) -> None:
-    """G5: DeleteGroups and OffsetDelete take the pending ones along."""
+    """kafka-notes G5: DeleteGroups and OffsetDelete take the pending ones along."""
     t = x.topic("a")
     for group in ("g", "h"):
         x.find_group(group)

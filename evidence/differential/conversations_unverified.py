@@ -1,4 +1,4 @@
-"""transaction.partition.verification.enable=false (P28, gap 8): old clients are believed, new ones are added all the same."""
+"""transaction.partition.verification.enable=false (kafka-notes P28): old clients are believed, new ones added."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def value_of(coordinator: TransactionCoordinator, state: Coordinator) -> Coordin
 
 
 def decided(coordinator: TransactionCoordinator, state: Coordinator, decision: Decision, reply: Message | None) -> Step:
-    """Append what was decided; `core` itself refuses a transition that its table does not have (S9)."""
+    """Append what was decided; `core` itself refuses a transition that its table does not have."""
     coordinator.appended(decision.records)
     after = value_of(coordinator, state)
     if not decision.records:
@@ -104,7 +104,7 @@ def markers_of(markers: tuple[MarkersToWrite, ...]) -> tuple[Message, ...]:
 
 @cache
 def synced(state: Coordinator, rules: Rules) -> Step:
-    """What waits is durable: apply it, then answer, then write markers (S10)."""
+    """What waits is durable: apply it, then answer, then write markers."""
     waiting, *rest = state.pending
     coordinator = rebuilt(state, rules)
     coordinator.apply(waiting.record)

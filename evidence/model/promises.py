@@ -1,4 +1,10 @@
-"""What must hold in every state, and in the last ones (names of reliability.md, B3)."""
+"""What must hold in every state, and in the last ones.
+
+S4: one outcome for all of a transaction, the one that its producer asked for. S6: no sequence and no record twice.
+S7: producer epochs never fall in a log. S8: no identity belongs to two producers. S11: an end is answered the same
+however often it is asked. S14: a kept transaction keeps its identity, a two-phase one has no timeout (KIP-939).
+L2: every transaction ends.
+"""
 
 from __future__ import annotations
 

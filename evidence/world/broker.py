@@ -131,7 +131,7 @@ class Client:
         transactional_id: str | None = None,
         acks: int = -1,
     ) -> ProduceRequest:
-        stamp_ms = time.time_ns() // 1_000_000 - 600_000  # minutes back: older data would roll the segment (P25)
+        stamp_ms = time.time_ns() // 1_000_000 - 600_000  # minutes back: older would roll (kafka-notes P25)
         batch = build_batch(
             [(stamp_ms, None, value.encode(), ()) for value in values],
             producer_id=producer[0],

@@ -147,7 +147,7 @@ def test_a_segment_is_rolled_by_size() -> None:
 
 
 def test_a_segment_is_rolled_by_batch_timestamps() -> None:
-    """Observed P25: the clock does not matter, and a segment may hold exactly segment.ms."""
+    """kafka-notes P25: the clock does not matter, and a segment may hold exactly segment.ms."""
     week = BIG.segment_ms
     assert rolled_at(BIG, (0, NOW_MS, 1), (1, NOW_MS + week, 1), (2, NOW_MS + week + 1, 1)) == [0, 2]
     assert rolled_at(BIG, (0, NOW_MS, 1), (1, NOW_MS - week * 9, 1)) == [0]

@@ -1,4 +1,4 @@
-"""The aborted-transaction index: every small history, against the plainest oracle (seed 002, kafka-facts 5.6)."""
+"""The aborted-transaction index: every small history, against the plainest oracle (KIP-98)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_every_small_history_fetch_and_segmentation() -> None:
     assert checked > 50_000
 
 
-# Seed 002's example. It counts the LSO inclusively; the file holds Kafka's exclusive form.
+# The example of KIP-98's design of this index. It counts the LSO inclusively; the file holds Kafka's exclusive form.
 EXAMPLE = [AbortedTransaction(2, 2, 5, 6), AbortedTransaction(1, 6, 9, 7)]
 
 
@@ -105,13 +105,13 @@ def test_the_two_fetches_of_the_seed() -> None:
 
 
 def test_a_fetch_at_the_marker_lists_it_and_one_past_it_does_not() -> None:
-    """Observed F3."""
+    """kafka-notes F3."""
     assert collect_aborted(EXAMPLE, 5, 6)[0] == [EXAMPLE[0]]
     assert collect_aborted(EXAMPLE, 6, 7)[0] == [EXAMPLE[1]]
 
 
 def test_the_list_comes_in_marker_order() -> None:
-    """Observed F2: not by first offset."""
+    """kafka-notes F2: not by first offset."""
     entries = [AbortedTransaction(1, 4, 6, 2), AbortedTransaction(2, 2, 8, 9)]
     assert collect_aborted(entries, 0, 10)[0] == entries
 

@@ -6,7 +6,7 @@ import pytest
 
 from oncelog.wire.api import APIS, Api, ApiKey
 
-FACTS = {  # kafka-observed: what Apache Kafka 4.3.0 answers to ApiVersions
+FACTS = {  # docs/kafka-notes.md F8: what Apache Kafka 4.3.0 answers to ApiVersions
     ApiKey.PRODUCE: (3, 13),
     ApiKey.FETCH: (4, 18),
     ApiKey.LIST_OFFSETS: (1, 11),

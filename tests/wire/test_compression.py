@@ -73,7 +73,7 @@ def test_unknown_codecs_are_corrupt(codec):
 
 @pytest.mark.parametrize("codec", COMPRESSING)
 def test_a_bomb_stops_at_the_limit(codec):
-    """reliability C4: 256 MiB of zeros cost no more than the limit and 16 MiB."""
+    """256 MiB of zeros cost no more than the limit and 16 MiB."""
     bomb = BOMBS[codec]
     tracemalloc.start()
     try:

@@ -61,7 +61,7 @@ def test_round_trip_and_both_worlds_agree(records, codec, base_offset, is_transa
 
 
 def test_layout_of_the_header():
-    """kafka-facts 3.1."""
+    """Kafka's `DefaultRecordBatch`, KIP-98 "Message Format"."""
     batch = build_batch(SMALL, base_offset=9, producer_id=5, producer_epoch=6, base_sequence=8, is_transactional=True)
     assert struct.unpack_from(">qiib", batch) == (9, len(batch) - 12, -1, 2)
     assert struct.unpack_from(">hiqqqhii", batch, 21) == (0x10, 1, 1000, 1001, 5, 6, 8, 2)
@@ -182,7 +182,7 @@ def test_offsets_are_set_in_place_and_outside_the_crc():
 
 
 def test_log_append_time_replaces_timestamps_and_mends_the_crc():
-    """Only the type bit and the largest timestamp change (observed P24)."""
+    """Only the type bit and the largest timestamp change (kafka-notes P24)."""
     batch = build_batch(SMALL)
     set_log_append_time(batch, 77_000)
     view = RecordBatch(batch)

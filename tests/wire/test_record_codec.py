@@ -103,7 +103,7 @@ RECORD = "00 00 00 02 6b 02 76 00"  # attributes, deltas 0 and 0, key k, value v
     ],
 )
 def test_a_produced_section_is_checked_in_every_field(world, record, fault):
-    """Kafka 4.3 takes the first four uncompressed (observed P18)."""
+    """Kafka 4.3 takes the first four uncompressed (kafka-notes P18)."""
     good = bytes.fromhex(RECORD)
     assert check(world, bytes([2 * len(good)]) + good, 1) == (0, [], [])
     body = bytes.fromhex(record)

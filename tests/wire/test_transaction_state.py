@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`, against Kafka's format (kafka-facts 3.3)."""
+"""The records of `__transaction_state`, against Kafka's schemas TransactionLogKey and TransactionLogValue."""
 
 from __future__ import annotations
 

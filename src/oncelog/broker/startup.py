@@ -1,7 +1,8 @@
 """In which order a broker starts and stops: the table `STEPS`, and what each step does to the data directory.
 
 Nothing is served before everything is recovered and loaded. Markers of decided transactions are sent again only when the
-metadata is wholly known: a partition that is merely unknown yet must not be taken for a deleted one (observed R4).
+metadata is wholly known: a partition that is merely unknown yet must not be taken for a deleted one
+(docs/kafka-notes.md R4).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class LogRead(NamedTuple):
 
     `base_offset` is the first batch's (at or below the offset asked for), `end_offset` the exclusive end of the data.
     `upper_bound_offset`, for `aborted_between`, is what Kafka derives from the offset index: an offset at or above
-    `end_offset`, else the next segment's base, else the log's end (observed F2).
+    `end_offset`, else the next segment's base, else the log's end (docs/kafka-notes.md F2).
     """
 
     data: bytes

@@ -237,7 +237,7 @@ class Segment:
         )
 
     def _age_ms(self, max_timestamp: int, now_ms: int) -> int:
-        """From the first batch's timestamp to the new one's (observed P25); where the first has none, the clock's time
+        """From the first batch's timestamp to the new one's (kafka-notes P25); where the first has none, the clock's time
         since the segment was made, or opened by this process."""
         first_timestamp = self.first_timestamp
         if first_timestamp >= 0:

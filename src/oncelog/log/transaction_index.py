@@ -1,4 +1,4 @@
-"""`.txnindex`: the aborted transactions that ended in a segment, so that readers know the outcome ahead (seed 002).
+"""`.txnindex`: the aborted transactions that ended in a segment, so that readers know the outcome ahead (KIP-98).
 
 An entry is 34 bytes, big endian: version int16 = 0, producer id, first offset, last offset (of the ABORT marker), last
 stable offset, each int64. The file appears with the first abort. `last_offset` strictly ascends. Entries are
@@ -53,7 +53,7 @@ def collect_aborted(
     """One segment's aborted transactions that overlap [fetch_offset, upper_bound_offset), in marker order.
 
     The second value is True when later segments need no look: an entry's last stable offset reached the bound, so all
-    transactions that began below it have ended up to that entry (seed 002, "Broker Fetch Handling").
+    transactions that began below it have ended up to that entry (KIP-98; Kafka's `TransactionIndex.collectAbortedTxns`).
     """
     found = []
     # An entry that ended below fetch_offset never has a last stable offset above it, so skipping cannot miss the stop.

@@ -1,4 +1,4 @@
-"""Control records: what a COMMIT or ABORT looks like inside a partition (kafka-facts 3.2, KIP-98).
+"""Control records: what a COMMIT or ABORT looks like inside a partition (KIP-98, "Control Messages").
 
 Key: version int16, type int16. Value of an end-transaction marker: version int16, coordinator epoch int32. Both may
 grow by version, so a newer version is read as version 0; types other than ABORT and COMMIT are of no concern here.

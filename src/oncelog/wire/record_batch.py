@@ -363,7 +363,7 @@ def set_offsets(batch: bytearray | memoryview, base_offset: int, leader_epoch: i
 
 
 def set_log_append_time(batch: bytearray | memoryview, timestamp_ms: int) -> None:
-    """Stamp a batch with the broker's clock: only the type bit and the largest timestamp change (observed P24)."""
+    """Stamp a batch with the broker's clock: only the type bit and the largest timestamp change (kafka-notes P24)."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_POSITION)
     _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_POSITION, attributes | TIMESTAMP_TYPE_BIT)
     set_max_timestamp(batch, timestamp_ms)

@@ -114,7 +114,7 @@ def check_records(
 
     Gives the largest timestamp, the indexes of records without a key (where one is needed), and of those whose
     timestamp lies outside the bounds. CorruptBatch says what else is wrong: every length must fit, attributes be zero,
-    offset deltas count 0, 1, 2 (Apache Kafka 4.3 checks none of these uncompressed: observed P18).
+    offset deltas count 0, 1, 2 (Apache Kafka 4.3 checks none of these uncompressed: docs/kafka-notes.md P18).
     """
     data = section
     end = len(section)

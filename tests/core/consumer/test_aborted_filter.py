@@ -1,4 +1,4 @@
-"""What a read_committed reader is shown: seed 002, every small interleaving, observed F2-F3."""
+"""What a read_committed reader is shown: KIP-98, every small interleaving, kafka-notes F2-F3."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def check_every_fetch(log: Log) -> None:
 
 
 def test_every_small_interleaving_and_every_fetch_of_it():
-    """S2, S3: the view is the definition's; the stop rule of the scan leaves no overlapping transaction out."""
+    """The view is the definition's; the stop rule of the scan leaves no overlapping transaction out."""
     count = 0
     for length in range(1, 8):
         for log in interleavings(length):
@@ -134,7 +134,7 @@ def test_a_plain_batch_of_an_aborted_producer_is_visible():
 
 
 def test_the_list_may_name_transactions_beyond_the_fetched_range():
-    """Observed F2: without offset index entries the upper bound is the log end."""
+    """kafka-notes F2: without offset index entries the upper bound is the log end."""
     first = data_batch(1, 0, 0, base_offset=0)
     assert list(visible_batches([first], [AbortedTransaction(1, 50, 60, 61)])) == [first]
 
@@ -145,7 +145,7 @@ def test_read_uncommitted_sees_all_but_markers():
 
 
 def test_abort_abort_commit_of_one_transaction_shows_nothing():
-    """Observed M4: a log that Kafka has written; the first marker decides."""
+    """kafka-notes M4: a log that Kafka has written; the first marker decides."""
     log = [
         data_batch(1, 0, 0, base_offset=0),
         marker_batch(1, 1, commit=False, base_offset=1),

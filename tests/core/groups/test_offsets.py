@@ -1,4 +1,4 @@
-"""Offsets of groups, row by row: kafka-facts 5.8 and kafka-observed G; deletion and expiry."""
+"""Offsets of groups, row by row (KIP-447, docs/kafka-notes.md, "Groups"); deletion and expiry."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ EMPTY, PREPARING, COMPLETING, STABLE = (
     ("state", "plain", "transactional"),
     [
         (EMPTY, E.NONE, E.NONE),
-        (PREPARING, E.UNKNOWN_MEMBER_ID, E.NONE),  # G3: a transaction without fields is accepted in any state
+        (PREPARING, E.UNKNOWN_MEMBER_ID, E.NONE),  # kafka-notes G3: a transaction without fields, in any state
         (COMPLETING, E.UNKNOWN_MEMBER_ID, E.NONE),
         (STABLE, E.UNKNOWN_MEMBER_ID, E.NONE),
     ],
@@ -87,9 +87,9 @@ def test_commits_that_name_no_member(state, plain, transactional):
 @pytest.mark.parametrize(
     ("state", "plain", "transactional"),
     [
-        (EMPTY, E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID),  # G7: an empty group with a generation is 25
-        (PREPARING, E.NONE, E.NONE),  # G8: the old generation may still commit
-        (COMPLETING, E.REBALANCE_IN_PROGRESS, E.NONE),  # G8: after the new generation, before sync
+        (EMPTY, E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID),  # kafka-notes G7: an empty group with a generation is 25
+        (PREPARING, E.NONE, E.NONE),  # kafka-notes G8: the old generation may still commit
+        (COMPLETING, E.REBALANCE_IN_PROGRESS, E.NONE),  # kafka-notes G8: after the new generation, before sync
         (STABLE, E.NONE, E.NONE),
     ],
 )
@@ -105,11 +105,11 @@ def test_commits_of_a_member(state, plain, transactional):
     [
         ({"generation_id": 1}, E.ILLEGAL_GENERATION),
         ({"generation_id": 9}, E.ILLEGAL_GENERATION),
-        ({"generation_id": -1}, E.ILLEGAL_GENERATION),  # G3: generation -1 with a member
+        ({"generation_id": -1}, E.ILLEGAL_GENERATION),  # kafka-notes G3: generation -1 with a member
         ({"member_id": "ghost"}, E.UNKNOWN_MEMBER_ID),
         ({"member_id": ""}, E.UNKNOWN_MEMBER_ID),
         ({"member_id": "ghost", "generation_id": -1}, E.UNKNOWN_MEMBER_ID),
-        ({"instance_id": "unknown"}, E.UNKNOWN_MEMBER_ID),  # G3
+        ({"instance_id": "unknown"}, E.UNKNOWN_MEMBER_ID),  # kafka-notes G3
     ],
 )
 def test_wrong_fields_on_a_live_group(method, change, error_code):
@@ -131,7 +131,7 @@ def test_a_static_member_that_was_replaced_is_fenced(method):
     ("fields", "error_code"),
     [
         ({}, E.NONE),
-        ({"member_id": "m"}, E.NONE),  # G2: the member is not looked at
+        ({"member_id": "m"}, E.NONE),  # kafka-notes G2: the member is not looked at
         ({"instance_id": "i"}, E.NONE),
         ({"member_id": "m", "instance_id": "i"}, E.NONE),
         ({"generation_id": 0}, E.ILLEGAL_GENERATION),
@@ -153,7 +153,7 @@ def test_plain_commits_to_a_group_that_is_not_known(generation_id, version, erro
 
 
 def test_a_group_without_a_name():
-    """G7: plain commits and fetches work; G6: a transactional commit is INVALID_GROUP_ID."""
+    """kafka-notes G7: plain commits and fetches work; G6: a transactional commit is INVALID_GROUP_ID."""
     shell = GroupShell()
     assert shell.commit_offset(3, group_id="") == E.NONE
     assert shell.offset(group_id="") == 3
@@ -162,7 +162,7 @@ def test_a_group_without_a_name():
 
 @pytest.mark.parametrize("offset", [-1, -5, 0, 2**63 - 1])
 def test_any_offset_is_stored_as_it_is(offset):
-    """G1: negative offsets too, and fetched with error 0."""
+    """kafka-notes G1: negative offsets too, and fetched with error 0."""
     shell = GroupShell()
     assert shell.txn_commit_offset(offset, producer_id=1) == E.NONE
     shell.marker(1, commit=True)
@@ -223,7 +223,7 @@ def test_the_last_offset_of_a_transaction_counts():
 
 
 def test_a_plain_commit_after_the_pending_one_survives_the_transaction():
-    """G4: the order in the log decides."""
+    """kafka-notes G4: the order in the log decides."""
     shell = GroupShell()
     shell.txn_commit_offset(5)
     shell.commit_offset(2)
@@ -282,7 +282,7 @@ def test_an_append_that_failed_leaves_nothing_pending():
 
 
 def test_all_topics_means_those_with_a_committed_offset():
-    """G6: a partition that is only pending is absent."""
+    """kafka-notes G6: a partition that is only pending is absent."""
     shell = GroupShell()
     shell.commit_offset(1, topic="a")
     shell.txn_commit_offset(5, topic="a")
@@ -345,7 +345,7 @@ def test_deleted_offsets_are_gone_and_stay_gone():
 
 @pytest.mark.parametrize("how", ["offsets", "group"])
 def test_deletion_drops_pending_offsets(how):
-    """G5: the later commit shows nothing."""
+    """kafka-notes G5: the later commit shows nothing."""
     shell = GroupShell()
     shell.commit_offset(1)
     shell.txn_commit_offset(5)

@@ -29,7 +29,7 @@ def listed(shell: GroupShell, states=(), types=()) -> dict[str, str]:
 
 @pytest.mark.parametrize("version", range(6))
 def test_an_unknown_group_is_dead_before_version_6(version):
-    """kafka-observed G9."""
+    """kafka-notes G9."""
     group = describe(GroupShell(), version=version)
     assert (group.error_code, group.group_state, group.error_message) == (E.NONE, "Dead", None)
 

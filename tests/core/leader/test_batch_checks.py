@@ -55,20 +55,20 @@ def test_a_good_batch_is_copied_unchanged_and_can_be_placed(codec):
 
 
 def test_null_and_empty_records_are_refused():
-    """Kafka 4.3 never answers null records (observed P17); an empty set is 87 (P15)."""
+    """Kafka 4.3 never answers null records (kafka-notes P17); an empty set is 87 (kafka-notes P15)."""
     assert refusal(None) == ErrorCode.INVALID_RECORD
     assert refusal(b"") == ErrorCode.INVALID_RECORD
 
 
 def test_every_truncation_of_the_only_batch_is_no_batch():
-    """Observed P15; within the first 12 bytes there is no length yet."""
+    """kafka-notes P15; within the first 12 bytes there is no length yet."""
     batch = bytes(build_batch(SMALL))
     for size in range(len(batch)):
         assert refusal(batch[:size]) == ErrorCode.INVALID_RECORD
 
 
 def test_bytes_after_the_batch():
-    """Observed P15: a cut second batch is ignored, zeros are corrupt, a second batch is too many."""
+    """kafka-notes P15: a cut second batch is ignored, zeros are corrupt, a second batch is too many."""
     batch = bytes(build_batch(SMALL))
     for tail in (b"\x01", bytes(11), batch[:16], batch[:-1]):
         verdict = judge(batch + tail)
@@ -89,7 +89,7 @@ def test_bytes_after_the_batch():
     ],
 )
 def test_other_formats(magic, error_code):
-    """Observed P16."""
+    """kafka-notes P16."""
     batch = build_batch(SMALL)
     batch[16] = magic
     assert refusal(batch) == error_code
@@ -109,7 +109,7 @@ def test_other_formats(magic, error_code):
     ],
 )
 def test_batch_lengths_that_lie(length, error_code):
-    """Observed P16, where 2^31-1 is an UNKNOWN_SERVER_ERROR."""
+    """kafka-notes P16, where 2^31-1 is an UNKNOWN_SERVER_ERROR."""
     batch = build_batch(SMALL)
     struct.pack_into(">i", batch, 8, length)
     assert refusal(batch) == error_code
@@ -128,7 +128,7 @@ def test_any_flipped_bit_is_refused_or_lies_outside_the_crc():
         batch[bit >> 3] ^= 1 << (bit & 7)
         verdict = judge(batch)
         if 12 <= bit >> 3 < 16:
-            assert isinstance(verdict, ValidBatch)  # the leader overwrites the leader epoch (observed P20)
+            assert isinstance(verdict, ValidBatch)  # the leader overwrites the leader epoch (kafka-notes P20)
         else:
             assert isinstance(verdict, Refused)
             assert verdict.error_code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
@@ -136,7 +136,7 @@ def test_any_flipped_bit_is_refused_or_lies_outside_the_crc():
 
 
 def test_base_offset_must_be_zero():
-    """Observed P20."""
+    """kafka-notes P20."""
     batch = build_batch(SMALL)
     set_offsets(batch, 1, -1)
     verdict = judge(batch)
@@ -145,7 +145,7 @@ def test_base_offset_must_be_zero():
 
 
 def test_the_size_limit_counts_the_whole_batch_as_sent():
-    """Observed P21."""
+    """kafka-notes P21."""
     batch = build_batch(SMALL)
     assert isinstance(judge(batch, size_bytes_max=len(batch)), ValidBatch)
     verdict = judge(batch, size_bytes_max=len(batch) - 1)
@@ -166,21 +166,21 @@ def test_control_batches_are_refused():
 
 @pytest.mark.parametrize("bit", [3, *range(6, 16)])
 def test_attribute_bits_that_are_not_a_clients_are_refused(bit):
-    """Kafka 4.3 takes them (observed P19)."""
+    """Kafka 4.3 takes them (kafka-notes P19)."""
     batch = build_batch(SMALL)
     assert refusal(patched(batch, 21, ">H", 1 << bit)) == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_unknown_codecs_are_refused(codec):
-    """Kafka 4.3: UNKNOWN_SERVER_ERROR (observed P18)."""
+    """Kafka 4.3: UNKNOWN_SERVER_ERROR (kafka-notes P18)."""
     assert refusal(patched(build_batch(SMALL), 21, ">H", codec)) == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("payload", [b"", b"\x00", b"nonsense" * 20])
 def test_what_cannot_be_decompressed_is_refused(codec, payload):
-    """Kafka 4.3: UNKNOWN_SERVER_ERROR (observed P18)."""
+    """Kafka 4.3: UNKNOWN_SERVER_ERROR (kafka-notes P18)."""
     batch = build_batch(SMALL)[:61] + payload
     struct.pack_into(">i", batch, 8, len(batch) - 12)
     verdict = judge(patched(batch, 21, ">H", codec))
@@ -219,14 +219,14 @@ def test_count_and_delta_that_agree_must_still_match_the_records():
     ("producer_id", "sequence", "good"), [(1, -1, False), (1, -2, False), (-1, -1, True), (-2, -1, True)]
 )
 def test_a_producer_id_needs_a_sequence(producer_id, sequence, good):
-    """Observed P11: producer id -2 is none."""
+    """kafka-notes P11: producer id -2 is none."""
     verdict = judge(build_batch(SMALL, producer_id=producer_id, producer_epoch=0, base_sequence=sequence))
     assert isinstance(verdict, ValidBatch) is good
     assert good or verdict.error_code == ErrorCode.INVALID_RECORD
 
 
 def test_a_compacted_topic_names_every_record_without_a_key():
-    """Observed P23."""
+    """kafka-notes P23."""
     records = [(NOW_MS, key, b"v", ()) for key in (None, b"", b"k", None)]
     assert isinstance(judge(build_batch(records)), ValidBatch)
     verdict = judge(build_batch(records), compacted=True)
@@ -236,7 +236,7 @@ def test_a_compacted_topic_names_every_record_without_a_key():
 
 
 def test_timestamps_ahead_of_the_clock_are_named():
-    """Observed P23: more than an hour ahead is 32; -1 and -5 are fine."""
+    """kafka-notes P23: more than an hour ahead is 32; -1 and -5 are fine."""
     times = [NOW_MS + HOUR_MS, NOW_MS + HOUR_MS + 1, -1, -5, NOW_MS + 10 * HOUR_MS]
     verdict = judge(build_batch([(timestamp, None, b"v", ()) for timestamp in times]))
     assert verdict.error_code == ErrorCode.INVALID_TIMESTAMP
@@ -256,7 +256,7 @@ def test_timestamps_behind_the_clock_are_named_where_the_topic_says_so():
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 @pytest.mark.parametrize("claimed", [-1, 0, NOW_MS + 99 * HOUR_MS])
 def test_a_lying_largest_timestamp_is_corrected(codec, claimed):
-    """Observed P23."""
+    """kafka-notes P23."""
     verdict = judge(patched(build_batch(SMALL, codec=codec), 35, ">q", claimed))
     assert isinstance(verdict, ValidBatch)
     assert verdict.batch.max_timestamp == NOW_MS + 1
@@ -265,7 +265,7 @@ def test_a_lying_largest_timestamp_is_corrected(codec, claimed):
 
 
 def test_log_append_time_topics_take_any_timestamp_and_stamp_the_batch():
-    """Observed P24."""
+    """kafka-notes P24."""
     records = [(NOW_MS + 99 * HOUR_MS, None, b"v", ()), (5, None, b"v", ())]
     verdict = judge(build_batch(records), timestamp_rules=TimestampRules(timestamp_type=LOG_APPEND_TIME))
     assert isinstance(verdict, ValidBatch)
@@ -278,7 +278,7 @@ def test_log_append_time_topics_take_any_timestamp_and_stamp_the_batch():
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_offset_deltas_are_checked_compressed_or_not(codec):
-    """Kafka 4.3 takes 0, 0 uncompressed and fails on it compressed (observed P18)."""
+    """Kafka 4.3 takes 0, 0 uncompressed and fails on it compressed (kafka-notes P18)."""
     one = build_batch(SMALL[:1])
     twice = one[61:] * 2
     batch = build_batch(SMALL, codec=codec)

@@ -1,4 +1,4 @@
-"""DeleteRecords (observed F7)."""
+"""DeleteRecords (docs/kafka-notes.md F7)."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_different_identities_of_one_transactional_id_take_turns():
 
 
 def test_each_answer_is_in_the_words_of_its_own_client():
-    """facts 8.1 gap 3: Kafka uses the mode of the first question queued for the node."""
+    """docs/differences-from-kafka.md, gap 3: Kafka uses the mode of the first question queued for the node."""
     gate = Gate()
     versions = {1: 9, 2: 11, 3: 12}
     for token, version in versions.items():

@@ -1,4 +1,4 @@
-"""The table of facts 5.3, cell by cell."""
+"""What each client version is told when verification fails (KIP-890), cell by cell."""
 
 from __future__ import annotations
 

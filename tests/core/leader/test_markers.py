@@ -1,4 +1,4 @@
-"""Which markers a partition takes: facts 5.4 row by row, KIP-890, KIP-664, observed M."""
+"""Which markers a partition takes: KIP-98, KIP-890, KIP-664, and docs/kafka-notes.md, "Markers"."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_an_older_coordinator_is_fenced(coordinator_epoch, expected):
     ],
 )
 def test_markers_that_name_nothing_are_refused_by_name(producer_id, producer_epoch, transaction_version, expected):
-    """Observed M3: Kafka answers UNKNOWN_SERVER_ERROR."""
+    """kafka-notes M3: Kafka answers UNKNOWN_SERVER_ERROR."""
     leader = Leader()
     assert error(leader.marker(producer_id, producer_epoch, transaction_version=transaction_version)) is expected
     assert leader.partition.log_end_offset == 0
@@ -85,7 +85,7 @@ def test_markers_that_name_nothing_are_refused_by_name(producer_id, producer_epo
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_retried_marker_with_the_other_result_is_refused(committed):
-    """Observed M4: Kafka writes the contradiction down."""
+    """kafka-notes M4: Kafka writes the contradiction down."""
     leader = leader_at(0, is_open=True)
     leader.marker(1, 1, commit=committed)
     assert error(leader.marker(1, 1, commit=not committed)) is INVALID_STATE
@@ -146,7 +146,7 @@ def test_operator_abort_fences_no_coordinator():
 
 
 def test_apaches_tool_without_start_offset_works_as_in_kafka():
-    """Observed M2: coordinator epoch -1 is accepted where none is stored, and stays -1."""
+    """kafka-notes M2: coordinator epoch -1 is accepted where none is stored, and stays -1."""
     leader = leader_at(0, is_open=True)
     assert error(leader.marker(1, 0, commit=False, transaction_version=0, coordinator_epoch=-1)) is None
     assert leader.partition.describe_producers()[0].coordinator_epoch == -1

@@ -1,4 +1,4 @@
-"""ListOffsets: special timestamps by version, isolation levels (facts 5.7, observed F6)."""
+"""ListOffsets: special timestamps by version, isolation levels (docs/kafka-notes.md F6)."""
 
 from __future__ import annotations
 

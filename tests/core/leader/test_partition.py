@@ -70,7 +70,7 @@ def test_index_entry_ignores_the_high_watermark():
 
 
 def test_deleting_records_of_an_open_transaction_moves_the_last_stable_offset_along():
-    """Observed F1: Kafka then names an offset below the log start."""
+    """kafka-notes F1: Kafka then names an offset below the log start."""
     leader = Leader()
     leader.plain()
     leader.produce(1, 0, 0, 3)

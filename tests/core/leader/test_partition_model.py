@@ -251,7 +251,7 @@ def test_partition_agrees_with_the_list_of_its_log(steps):
     for name, *arguments in steps:
         getattr(pair, f"do_{name}")(*arguments)
         pair.check()
-        assert pair.leader.partition.last_stable_offset >= stable  # S1: never back
+        assert pair.leader.partition.last_stable_offset >= stable  # never back
         stable = pair.leader.partition.last_stable_offset
 
 

@@ -1,4 +1,4 @@
-"""Identity, duplicates, fencing, verification of produced batches (facts 5.2, observed P)."""
+"""Identity, duplicates, fencing, verification of produced batches (KIP-98, KIP-890; docs/kafka-notes.md, "Produce")."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_reordered_old_protocol_batch_waits_for_the_lower_sequence_that_was_se
 
 
 def test_a_duplicate_does_not_stop_the_batches_after_it():
-    """Observed P1: Kafka keeps the duplicate's sequence as the lowest and refuses every following batch."""
+    """kafka-notes P1: Kafka keeps the duplicate's sequence as the lowest and refuses every following batch."""
     leader = Leader()
     leader.produce(1, 0, 0, version=OLD_PROTOCOL)
     leader.produce(1, 0, 1, version=OLD_PROTOCOL)
@@ -170,7 +170,7 @@ def test_a_duplicate_does_not_stop_the_batches_after_it():
 
 
 def test_a_new_transaction_at_the_same_epoch_is_not_swallowed_as_a_duplicate():
-    """Observed C15: Produce v12 with EndTxn v4 keeps the epoch; Kafka answers 0 with the old offset: silent loss."""
+    """kafka-notes C15: Produce v12 with EndTxn v4 keeps the epoch; Kafka answers 0 with the old offset: silent loss."""
     leader = Leader()
     leader.produce(1, 0, 0)
     assert leader.produce(1, 0, 0) == Duplicate(0, 0, 1_000)  # within its own transaction it is one
@@ -183,7 +183,7 @@ def test_a_new_transaction_at_the_same_epoch_is_not_swallowed_as_a_duplicate():
 
 
 def test_only_the_transactional_id_that_opened_the_transaction_may_write_to_it():
-    """Observed P6: Kafka asks for it with the first batch only."""
+    """kafka-notes P6: Kafka asks for it with the first batch only."""
     leader = Leader()
     leader.produce(1, 0, 0, transactional_id="mine")
     for version in (OLD_PROTOCOL, NEW_PROTOCOL):
@@ -226,7 +226,7 @@ def test_two_epochs_transactions_never_become_one(version: int, expected: ErrorC
 
 
 def test_after_an_operators_abort_the_transaction_cannot_go_on_here():
-    """KIP-664, observed M1: Kafka lets the producer go on; half of its transaction is then committed."""
+    """KIP-664, kafka-notes M1: Kafka lets the producer go on; half of its transaction is then committed."""
     leader = Leader()
     leader.produce(1, 0, 0)
     leader.marker(1, 0, commit=False, coordinator_epoch=-1, start_offset=0, transaction_version=0)

@@ -1,4 +1,4 @@
-"""Sequences, epochs and the duplicate window of one producer (facts 5.1, 5.2; KIP-98, KIP-360)."""
+"""Sequences, epochs and the duplicate window of one producer (KIP-98, KIP-360; Kafka's `ProducerStateEntry`)."""
 
 from __future__ import annotations
 

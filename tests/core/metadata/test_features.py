@@ -1,4 +1,4 @@
-"""Feature levels: what ApiVersions tells, which changes are allowed (Apache Kafka's answers, observed C24)."""
+"""Feature levels: what ApiVersions tells, which changes are allowed (Apache Kafka's answers, kafka-notes C24)."""
 
 from __future__ import annotations
 

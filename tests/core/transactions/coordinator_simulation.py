@@ -1,9 +1,10 @@
 """Random clients, delays, lost answers and crashes against one coordinator, and what must hold meanwhile.
 
-`simulate(seed)` raises AssertionError when one of these breaks (names of reliability.md B3):
-replay of every prefix of the log is the live state; S8 no identity belongs to two instances; S9 transitions (asserted in
-`appended`); S10 a Complete record only after every marker; S11 an end is answered the same however often it is asked, also
-over restarts and new producer ids; S14 a two-phase transaction is never ended by time; every added partition is marked.
+`simulate(seed)` raises AssertionError when one of these breaks:
+replay of every prefix of the log is the live state; no identity belongs to two instances; only legal transitions happen
+(asserted in `appended`); a Complete record comes only after every marker; an end is answered the same however often it is
+asked, also over restarts and new producer ids; a two-phase transaction is never ended by time; every added partition is
+marked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: the order of checks (kafka-facts 4.3), verification, waiting adds."""
+"""AddPartitionsToTxn and AddOffsetsToTxn: the order of Kafka's checks, verification, waiting adds."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_without_an_open_transaction_the_producer_has_to_abort(state: S) -> None
 
 @pytest.mark.parametrize("state", PREPARED)
 def test_verification_of_a_decided_transaction(state: S) -> None:
-    """Observed C13: the identity first; and it is never held."""
+    """kafka-notes C13: the identity first; and it is never held."""
     shell = Shell()
     shell.put(state)
     decision = shell.add(10, 5, verify=True)

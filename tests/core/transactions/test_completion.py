@@ -1,4 +1,4 @@
-"""Markers' answers: what completes, what is sent again, what is stale (kafka-facts 4.6)."""
+"""Markers' answers (KIP-98): what completes, what is sent again, what is stale."""
 
 from __future__ import annotations
 

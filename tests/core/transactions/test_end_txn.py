@@ -1,4 +1,4 @@
-"""EndTxn: the tables of the protocol, row by row (kafka-facts 4.4 and 4.5), and what differs from Apache Kafka."""
+"""EndTxn: both protocols (KIP-98, KIP-890), state by state, and what differs from Apache Kafka."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NOW = "NONE 10/5"
     [
         (S.ONGOING, BUMP, "PRODUCER_FENCED", BUMP, "PRODUCER_FENCED"),
         (S.EMPTY, "INVALID_TXN_STATE", "PRODUCER_FENCED", BUMP, "PRODUCER_FENCED"),
-        # Pending for the whole Prepare phase: Apache Kafka too answers this whatever the epoch and the result (C12).
+        # Pending for the whole Prepare phase: Apache Kafka too answers this whatever epoch and result (kafka-notes C12).
         (S.PREPARE_COMMIT, *["CONCURRENT_TRANSACTIONS"] * 4),
         (S.PREPARE_ABORT, *["CONCURRENT_TRANSACTIONS"] * 4),
         (S.COMPLETE_COMMIT, "INVALID_TXN_STATE", NOW, BUMP, "INVALID_TXN_STATE"),
@@ -121,7 +121,7 @@ def test_a_retry_over_the_overflow(commit: bool) -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_retry_after_a_restart_in_the_middle(commit: bool) -> None:
-    """reliability S11: the new coordinator finishes what the old one decided, and knows the retry."""
+    """The new coordinator finishes what the old one decided, and knows the retry."""
     shell = Shell()
     shell.init()
     shell.add(NEW_ID, 0)
@@ -134,7 +134,7 @@ def test_a_retry_after_a_restart_in_the_middle(commit: bool) -> None:
 
 
 def test_level_0_refuses_the_new_protocol_and_keeps_nothing() -> None:
-    """Apache Kafka leaves a pending state behind that refuses everything for this id (observed C22)."""
+    """Apache Kafka leaves a pending state behind that refuses everything for this id (kafka-notes C22)."""
     shell = Shell(level=0)
     shell.put(S.ONGOING)
     assert code(shell.end(10, 5, commit=True)) == "UNSUPPORTED_VERSION"
@@ -144,7 +144,7 @@ def test_level_0_refuses_the_new_protocol_and_keeps_nothing() -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_an_implicitly_opened_transaction_never_leaves_its_epoch_to_the_next_one(commit: bool) -> None:
-    """Observed C15: in Apache Kafka the next batch, at sequence 0 again, is taken for a duplicate."""
+    """kafka-notes C15: in Apache Kafka the next batch, at sequence 0 again, is taken for a duplicate."""
     shell = Shell()
     shell.put(S.EMPTY)
     shell.add(10, 5)

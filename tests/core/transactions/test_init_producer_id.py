@@ -1,4 +1,4 @@
-"""InitProducerId: the rows of kafka-facts 4.2 in their order, KIP-360's retries, KIP-939's keep-init."""
+"""InitProducerId: the checks of Kafka's `TransactionCoordinator` in their order, KIP-360's retries, KIP-939's keep-init."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_retry_over_a_new_producer_id_is_recognised_until_a_newer_instance_com
 
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_a_retry_over_a_restart(level: int) -> None:
-    """KIP-360 wants the last epoch persisted; Apache Kafka does not (reliability S13, KAFKA-20357)."""
+    """KIP-360 wants the last epoch persisted; Apache Kafka does not (KAFKA-20357)."""
     shell = Shell(level=level)
     shell.init()
     assert answer(shell.init(NEW_ID, 0)) == f"NONE {NEW_ID}/1"
@@ -145,7 +145,7 @@ def test_level_0_has_no_room_for_the_last_epoch() -> None:
     ("level", "retry"), [(3, "NONE 10/6"), (2, "NONE 10/6"), (1, "PRODUCER_FENCED"), (0, "PRODUCER_FENCED")]
 )
 def test_row_17_over_the_own_transaction(level: int, retry: str) -> None:
-    """Observed C1: one bump; below level 2 the retry is fenced."""
+    """kafka-notes C1: one bump; below level 2 the retry is fenced."""
     shell = Shell(level=level)
     shell.put(S.ONGOING)
     decision = shell.init(10, 5)
@@ -158,7 +158,7 @@ def test_row_17_over_the_own_transaction(level: int, retry: str) -> None:
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_row_17_a_newer_instance_leaves_no_window(level: int) -> None:
-    """Observed C2: in Apache Kafka the old instance may resume between the newer one's two requests."""
+    """kafka-notes C2: in Apache Kafka the old instance may resume between the newer one's two requests."""
     shell = Shell(level=level)
     shell.put(S.ONGOING)
     assert answer(shell.init()) == "CONCURRENT_TRANSACTIONS"
@@ -172,7 +172,7 @@ def test_row_17_a_newer_instance_leaves_no_window(level: int) -> None:
 
 @pytest.mark.parametrize("identity", [(10, 6), (10, 4), (10, 3), (99, 5)])
 def test_another_epoch_cannot_abort_an_open_transaction(identity: tuple[int, int]) -> None:
-    """Observed C4: Apache Kafka looks only at the producer id, so a zombie aborts the transaction of its successor."""
+    """kafka-notes C4: Apache Kafka looks only at the producer id, so a zombie aborts the transaction of its successor."""
     shell = Shell()
     shell.put(S.ONGOING, last_producer_epoch=4)
     assert answer(shell.init(*identity)) == "PRODUCER_FENCED"
@@ -225,7 +225,7 @@ def kept(shell: Shell) -> tuple[int, int]:
 
 
 def test_keeping_moves_only_the_next_pair() -> None:
-    """reliability S14: however often, the ongoing identity stays."""
+    """However often, the ongoing identity stays."""
     shell = Shell()
     shell.put(S.ONGOING, timeout_ms=2147483647)
     before = shell.pay

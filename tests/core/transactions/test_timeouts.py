@@ -1,4 +1,4 @@
-"""Timeouts and expiry (kafka-facts 4.7)."""
+"""Timeouts and expiry (KIP-98, KIP-890; Kafka's `TransactionStateManager`)."""
 
 from __future__ import annotations
 

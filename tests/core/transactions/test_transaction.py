@@ -16,7 +16,7 @@ T = TransactionRecord("pay", 10, 5, 60000, S.ONGOING, frozenset({TopicPartition(
 FINISHED = {S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}
 
 
-def test_what_may_follow_is_reliability_s9() -> None:
+def test_which_state_may_follow_which() -> None:
     """Spelled out a second time, from the invariant; both must be changed together."""
     allowed = {
         *itertools.product(FINISHED, [S.EMPTY, S.ONGOING, S.PREPARE_ABORT]),

@@ -129,7 +129,7 @@ class Wanted:
     with_documentation: bool
 
     def has(self, key: str) -> bool:
-        """Whether a key is asked for; unknown ones are left out without a word (observed A5)."""
+        """Whether a key is asked for; unknown ones are left out silently (docs/kafka-notes.md A5)."""
         return self.keys is None or key in self.keys
 
 

@@ -1,4 +1,4 @@
-"""How long loads of coordinator partitions took: kafka-facts 7.2, partition-load-time-max and -avg."""
+"""How long loads of coordinator partitions took: Kafka's metrics partition-load-time-max and -avg."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class MarkerWriter:
 
     def _append(self, marker: Marker, name: TopicPartition, then: Callable[[ErrorCode], None]) -> ErrorCode:
         if name.topic == TRANSACTION_STATE_TOPIC:
-            # observed C25: Apache Kafka writes it, and its coordinator then fails to load what follows.
+            # docs/kafka-notes.md C25: Apache Kafka writes it, and its coordinator then fails to load what follows.
             return ErrorCode.INVALID_REQUEST
         try:
             partition = self._partitions.get(name)

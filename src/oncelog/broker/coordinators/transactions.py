@@ -1,8 +1,8 @@
 """The transaction coordinators of this node: one per partition of `__transaction_state`, loaded from it.
 
 Every request of a transactional id comes through `begin`, which performs the coordinator's decision and, where the refusal
-is only that the previous transaction is still being completed, holds the request until it is (README, "Held instead of
-CONCURRENT_TRANSACTIONS").
+is only that the previous transaction is still being completed, holds the request until it is (docs/kafka-notes.md C13;
+docs/differences-from-kafka.md).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         stored = (
             (each.key, each.value)
             for batch in partition.log.all_batches()
-            if not batch.is_control  # observed C25: an operator's marker in this topic must not stop the load
+            if not batch.is_control  # an operator's marker must not stop the load (docs/kafka-notes.md C25)
             for each in batch.records()
         )
         for record in newest_records(stored):

@@ -584,7 +584,7 @@ def log_config(chosen: TopicSettings, *, was_cleaned: bool = False) -> LogConfig
 
 
 def internal_topic_configs(name: str, config: BrokerConfig) -> dict[str, str]:
-    """The configuration that an internal topic is created with (facts 3.3, 3.4)."""
+    """The configuration that an internal topic is created with, as Kafka's coordinators choose it."""
     segment_bytes = {
         TRANSACTION_STATE_TOPIC: config.transaction_state_log_segment_bytes,
         CONSUMER_OFFSETS_TOPIC: config.offsets_topic_segment_bytes,

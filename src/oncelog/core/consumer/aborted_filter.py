@@ -1,4 +1,4 @@
-"""read_committed on the client's side: which fetched batches the application sees (seed 002, KIP-98).
+"""read_committed on the client's side: which fetched batches the application sees (KIP-98).
 
 The broker sends data below the last stable offset only, and names the aborted transactions that overlap it; every other
 transaction is committed. Two things to know: the list comes in the order of the markers, and a transaction may have

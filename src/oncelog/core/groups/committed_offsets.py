@@ -60,7 +60,7 @@ class CommittedOffsets:
             self._commit(PositionedOffset(record, self._position))
 
     def apply_marker(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
-        """The transaction's end: what it committed becomes visible unless the log has something newer (G4)."""
+        """The transaction's end: what it committed shows unless the log has something newer (docs/kafka-notes.md G4)."""
         for entry in self.pending.take(producer_id, producer_epoch):
             key = key_of(entry.record)
             existing = self._committed.get(key.group_id, {}).get(key.topic_partition)

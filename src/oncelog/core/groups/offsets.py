@@ -1,6 +1,6 @@
 """Offsets of groups: who may commit, fetch and delete them, and when they expire.
 
-Plain and transactional commits differ in one check (kafka-facts 5.8, kafka-observed G1-G3, G8): a transactional commit
+Plain and transactional commits differ in one check (docs/kafka-notes.md G1-G3, G8): a transactional commit
 that names no member is accepted in any state, and one during a rebalance is not sent away, because the transaction's
 own fencing protects it (KIP-447). Topic ids and unknown topics are the shell's: it fills in names, and takes out what
 it refuses.
@@ -199,7 +199,7 @@ class OffsetRequests:
         if check is not None:
             asked = [(self._topic_id(each.name), p.partition_index) for each in request.topics for p in each.partitions]
             error_code = _worst(check(topic_id, index) for topic_id, index in asked)
-        # What a transactional producer understands (kafka-facts 5.8).
+        # What a transactional producer understands (Kafka: `OffsetMetadataManager`).
         return ErrorCode.ILLEGAL_GENERATION if error_code == ErrorCode.STALE_MEMBER_EPOCH else error_code
 
     def _topic_id(self, name: str) -> bytes:
@@ -238,7 +238,7 @@ class OffsetRequests:
                 return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error_code)
         topics = wanted.topics
         if topics is None:
-            # "All topics" means those with a committed offset; one that is only pending is absent (G6).
+            # "All topics" means those with a committed offset; one that is only pending is absent (kafka-notes G6).
             by_topic: dict[str, list[int]] = {}
             for topic_partition in sorted(self._offsets.of_group(wanted.group_id)):
                 by_topic.setdefault(topic_partition.topic, []).append(topic_partition.partition)
@@ -311,7 +311,7 @@ class OffsetRequests:
         return Decision(records=tuple(records), reply=OffsetDeleteResponse(topics=topics))
 
     def deletions_of_group(self, group_id: str) -> list[OffsetDeleted]:
-        """Tombstones for all that the log holds of a group, pending offsets included (G5)."""
+        """Tombstones for all that the log holds of a group, pending offsets included (kafka-notes G5)."""
         return [
             OffsetDeleted(group_id, each.topic, each.partition)
             for each in sorted(self._offsets.all_partitions(group_id))

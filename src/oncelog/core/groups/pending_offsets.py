@@ -1,8 +1,8 @@
 """Transactional offsets between their append and their transaction's marker (KIP-98, KIP-447).
 
 They are kept per producer id with the position at which the log has them: when the marker commits them, the log's order
-decides against plain commits of the same partition (kafka-observed G4). Whoever reads with `requireStable` is told to
-wait while one is here.
+decides against plain commits of the same partition (docs/kafka-notes.md G4). Whoever reads with `requireStable` is told
+to wait while one is here.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PendingOffsets:
         return taken
 
     def drop(self, key: OffsetKey) -> None:
-        """The key was deleted: a later marker shows nothing of it (kafka-observed G5)."""
+        """The key was deleted: a later marker shows nothing of it (docs/kafka-notes.md G5)."""
         for producer_id in [each for each, entries in self._by_producer.items() if key in entries]:
             self._remove(producer_id, key)
 

@@ -102,7 +102,7 @@ class GroupQueries:
     # -- delete ----------------------------------------------------------------------------------------------------
 
     def delete(self, request: DeleteGroupsRequest) -> Decision:
-        """DeleteGroups v0-2: empty groups only; their offsets go with them, those of open transactions too (G5)."""
+        """DeleteGroups v0-2: empty groups only; their offsets go with them, open transactions' too (kafka-notes G5)."""
         records: list[ConsumerOffsetsRecord] = []
         results = []
         for group_id in dict.fromkeys(request.groups_names):

@@ -1,6 +1,6 @@
 """May a produced batch enter the log? What the leader checks before it looks at any producer's state.
 
-The rules are Apache Kafka's (kafka-facts 3.1, observed P14-P24). Stricter than Kafka 4.3, each named in
+The rules are Apache Kafka's (docs/kafka-notes.md P14-P24). Stricter than Kafka 4.3, each named in
 docs/differences-from-kafka.md: null records are answered, the records inside are checked whether compressed or not,
 unknown attribute bits and the log-append-time bit are refused, and what cannot be decompressed is INVALID_RECORD
 (its CRC is right, so sending it again would not help).
@@ -69,7 +69,7 @@ class Refused:
     """Why not. `record_errors` are (index in the batch, message), for Produce v8+.
 
     `found_in_log` tells where Kafka finds the fault: then the reply carries the real log start offset, else -1
-    (observed P3).
+    (docs/kafka-notes.md P3).
     """
 
     error_code: ErrorCode
@@ -139,7 +139,7 @@ def _single_batch_bytes(view: memoryview, api_version: int) -> int | Refused:
 
 
 def _whole_batch_bytes(view: memoryview) -> int | None:
-    # Kafka's own bounds, so that cut bytes after the batch are ignored where Kafka ignores them (observed P15, P16).
+    # Kafka's own bounds, so that cut bytes after the batch are ignored where Kafka ignores them (kafka-notes P15, P16).
     if len(view) < LOG_OVERHEAD_BYTES:
         return None
     (length,) = _LENGTH.unpack_from(view, 8)

@@ -1,4 +1,4 @@
-"""Which end-of-transaction markers a partition takes (facts 5.4, KIP-890, KIP-664)."""
+"""Which end-of-transaction markers a partition takes (KIP-98, KIP-890, KIP-664; Kafka's `ProducerAppendInfo`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListOffsets: what each timestamp means by version, and how far each isolation level may see (facts 5.7).
+"""ListOffsets: what each timestamp means by version, and how far each isolation level may see (docs/kafka-notes.md F6).
 
 The special timestamps are answered from the partition's offsets at once; a real one (and the largest) is looked up in
 the log, and the log's answer counts only below the reader's bound.

@@ -124,7 +124,8 @@ class Partition:
     ) -> Append | Duplicate | AskCoordinator | Refuse:
         """May a client's batch be appended now? `supports_implicit_add`: Produce v12 or later.
 
-        After AskCoordinator, and once the coordinator agreed, ask again with its guard (facts 5.2, in that order).
+        After AskCoordinator, and once the coordinator agreed, ask again with its guard. The order of the checks is that
+        of Kafka's `UnifiedLog.analyzeAndValidateProducerState`.
         """
         refusal = produce_rules.check_identity(batch, transactional_id)
         if refusal is not None:

@@ -1,6 +1,7 @@
 """What a client's batch must satisfy beside its sequence: identity, duplicates, an open and verified transaction.
 
-Pure functions of the producer's state; `Partition.check_produce` asks them in Kafka's order (facts 5.2).
+Pure functions of the producer's state; `Partition.check_produce` asks them in the order of Kafka's `UnifiedLog`
+and `ProducerAppendInfo`.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class AskCoordinator:
 class Refuse:
     """Append nothing and answer this error; `message` is for the reply's ErrorMessage and for logs.
 
-    `is_before_log`: Kafka finds it before it looks into the log, and its reply has no log start offset (observed P3).
+    `is_before_log`: Kafka finds it before it looks into the log, and its reply has no log start offset (kafka-notes P3).
     """
 
     error_code: ErrorCode

@@ -96,7 +96,7 @@ def update_features(
 ) -> FeatureUpdate:
     """Decide UpdateFeatures: all updates or none. `two_phase_transactions`: open ones, of all coordinators.
 
-    A refusal is one error for the whole request, also in v0 and v1, as Apache Kafka answers (observed C24).
+    A refusal is one error for the whole request, also in v0 and v1, as Apache Kafka answers (docs/kafka-notes.md C24).
     """
     changes: dict[str, int] = {}
     for update in request.feature_updates:

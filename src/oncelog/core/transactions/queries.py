@@ -1,7 +1,7 @@
 """DescribeTransactions and ListTransactions (KIP-664, filters of KIP-994 and KIP-1152): they look and change nothing.
 
-Apache Kafka's answers are kept in detail (observed C20, C21): an error carries zeroes, not -1; a duration filter
-looks at the start time whatever the state, so an id without a start (-1) passes every duration.
+Apache Kafka's answers are kept in detail (docs/kafka-notes.md C20, C21): an error carries zeroes, not -1; a duration
+filter looks at the start time whatever the state, so an id without a start (-1) passes every duration.
 """
 
 from __future__ import annotations

@@ -344,7 +344,7 @@ def test_a_static_member_needs_no_second_join():
 
 
 def test_a_static_follower_comes_back_without_a_rebalance():
-    """kafka-observed G8: same generation, new id, the old id is fenced."""
+    """kafka-notes G8: same generation, new id, the old id is fenced."""
     shell, leader, old_id = static_group()
     back = shell.join(instance_id="two")
     assert (back.error_code, back.generation_id, back.leader) == (E.NONE, 2, leader)

@@ -1,4 +1,4 @@
-"""ApiVersions: what is served, in which versions, and which features are on (facts 2.2)."""
+"""ApiVersions: what is served, in which versions, and which features are on (KIP-35, KIP-511, KIP-584)."""
 
 from __future__ import annotations
 

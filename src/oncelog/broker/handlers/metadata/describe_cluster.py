@@ -16,7 +16,7 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 def handle(node: Node, request: Request) -> DescribeClusterResponse:
-    """Endpoint type 2 (controllers) is for controllers' listeners; this one is a broker's (observed A6)."""
+    """Endpoint type 2 (controllers) is for controllers' listeners; this one is a broker's (docs/kafka-notes.md A6)."""
     message: DescribeClusterRequest = request.message
     if message.endpoint_type != _BROKERS:
         is_known = message.endpoint_type == _CONTROLLERS

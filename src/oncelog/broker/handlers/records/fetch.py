@@ -1,7 +1,7 @@
 """Fetch: what the session asks for, read below each partition's bound; parked while there is too little.
 
 Record bytes go from the log to the socket as they are. The request's total bound may be exceeded by one batch, the first
-that there is, so a reader is never stuck before a large one (observed F5).
+that there is, so a reader is never stuck before a large one (docs/kafka-notes.md F5).
 """
 
 from __future__ import annotations

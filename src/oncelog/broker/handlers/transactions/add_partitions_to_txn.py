@@ -24,7 +24,7 @@ BATCHED_SINCE_VERSION = 4
 
 
 def handle(node: Node, request: Request) -> Reply:
-    """One bad topic fails its whole transaction (facts 4.3)."""
+    """One bad topic fails its whole transaction (Kafka's `KafkaApis.handleAddPartitionsToTxnRequest`)."""
     if request.api_version < BATCHED_SINCE_VERSION:
         return _single(node, request)
     return _Batched(request).begin(node) if node.transactions.is_ready else _batched_when_ready(node, request)
@@ -123,7 +123,7 @@ def _bad_topics(
         for index in asked.partitions:
             code = ErrorCode.OPERATION_NOT_ATTEMPTED
             if from_client and asked.name in INTERNAL_TOPICS:
-                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # observed C18
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # docs/kafka-notes.md C18
             elif topic is None or not 0 <= index < topic.partition_count:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             is_bad = is_bad or code is not ErrorCode.OPERATION_NOT_ATTEMPTED
