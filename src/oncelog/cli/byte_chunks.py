@@ -15,7 +15,7 @@ CHUNKS_AHEAD = 4
 
 
 async def byte_chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
-    """What can be read, as it comes, until the end."""
+    """What can be read, as soon as it is there, until the end."""
     descriptor = _slow_descriptor(file)
     if descriptor is None:
         while chunk := file.read(CHUNK_BYTES):

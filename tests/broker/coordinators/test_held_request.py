@@ -1,4 +1,4 @@
-"""A refusal that is over as soon as a transition is: decided anew, answered at the latest at the deadline."""
+"""A request that may succeed after the current transition: decided anew, answered at the latest at the deadline."""
 
 from evidence.world.broker import broker_and_client
 from evidence.world.broker import run as world_run

@@ -87,7 +87,7 @@ def test_states(target, current, is_allowed):
 
 
 def test_an_illegal_state_that_an_answer_asks_for_is_fatal():
-    """KAFKA-14831: nothing is known any more, and nobody is there to be told."""
+    """KAFKA-14831: nothing is known any more, and there is no caller to report to."""
     driver = Driver()
     result = driver.manager.initialize()
     request = driver.expect(TxnApi.INIT_PRODUCER_ID)

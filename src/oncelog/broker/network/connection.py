@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
             self._advance()
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Drop what is held or parked for this client; effects under way are completed by the shells."""
+        """Drop what is held or waiting for this client; effects under way are completed by the shells."""
         self._transport = None
         self._held_bytes = 0
         self._forget_frames()
@@ -372,7 +372,7 @@ class Connection(asyncio.Protocol):
             self._answer(slot, outcome)
 
     def reply_given(self, slot: _Slot) -> None:
-        """Called by a slot, from whoever commits: answered in a step of the loop's own, with all that come until then."""
+        """Called by a slot, from whoever commits: queued, and sent on the next iteration of the loop with all that came."""
         if slot.keeps_turn:
             self.turn_released(slot)
         if not self._is_sending_soon and self._transport is not None:

@@ -232,11 +232,11 @@ class Partitions:
             return TopicPartition("", -1), None
         name = TopicPartition(topic_name, int(index))
         topic = self._metadata.topics.get(topic_name)
-        if topic is not None and name.partition < topic.partition_count and self._is_of(directory, topic):
+        if topic is not None and name.partition < topic.partition_count and self._belongs_to(directory, topic):
             return name, topic
         return name, None
 
-    def _is_of(self, directory: str, topic: Topic) -> bool:
+    def _belongs_to(self, directory: str, topic: Topic) -> bool:
         """False where it names another topic's id: one of the same name that was deleted."""
         try:
             data = self._files.files.read_whole(f"{self._directory}/{directory}/{PARTITION_METADATA}")
@@ -526,7 +526,7 @@ class Partitions:
         return self._cleaned.get(name)
 
     async def note_cleaned(self, partition: LocalPartition, end_offset: int) -> None:
-        """Durably note it. From the first time on the log may have gaps, whatever its policy becomes. Raises StorageError."""
+        """Store the cleaned offset. From now on the log may have gaps, whatever its policy becomes. Raises StorageError."""
         self._cleaned[partition.name] = end_offset
         partition.log.config = self._log_config(partition.name, partition.settings)
         async with self._writing_aside:

@@ -1,6 +1,6 @@
-"""Waiting fetches: parked until there is enough to read, or their time is over.
+"""Waiting fetches: each waits until there is enough to read, or its time is over.
 
-A parked fetch watches its partitions; high watermark, last stable offset and log start wake it, in the loop's step after
+A waiting fetch watches its partitions; high watermark, last stable offset and log start wake it, in the loop's step after
 the sync. It holds no records meanwhile: they are read when it is answered.
 """
 

@@ -1,4 +1,4 @@
-"""Having the last word on a reply that may not be there yet: a handler's outcome, with something done to its reply."""
+"""Post-process a reply, ready or pending: a handler's outcome, whose reply goes through one more function."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from oncelog.broker.requests.request import Later, Request, Then
+from oncelog.broker.requests.request import CallbackListener, Later, Request
 from oncelog.host.tasks import Tasks
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.schema import Struct
@@ -42,7 +42,7 @@ class LocalPeer:
             if outcome.is_given:
                 then(outcome.reply)
             else:
-                outcome.listen(Then(then))
+                outcome.listen(CallbackListener(then))
         elif isinstance(outcome, asyncio.Future) or asyncio.iscoroutine(outcome):
             self._tasks.start(_afterwards(outcome, then))
         else:

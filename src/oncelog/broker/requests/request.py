@@ -1,7 +1,7 @@
 """One request on its way through the broker, and what its handler may answer with.
 
 A handler is a function of (node, request). It returns the reply message, or `Later` (given by the shells' callbacks;
-where it keeps its turn, the connection's next request waits), or a future (its effects have been made, only the commit
+where it keeps its turn, the connection's next request waits for it), or a future (its effects have been made, only the commit
 is waited for: the connection goes on), or a coroutine (the next request waits until it ends). It must be safe to cancel
 at any await: effects are completed by the shells, not by the handler.
 """
@@ -87,7 +87,7 @@ class Later:
             self.on_drop()
 
 
-class Then:
+class CallbackListener:
     """A listener that is a function."""
 
     __slots__ = ("given",)
@@ -108,7 +108,7 @@ async def reply_of(outcome: Any) -> Reply:
     if outcome.is_given:
         return outcome.reply
     done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-    outcome.listen(Then(lambda reply: None if done.done() else done.set_result(reply)))
+    outcome.listen(CallbackListener(lambda reply: None if done.done() else done.set_result(reply)))
     return await done
 
 

@@ -585,7 +585,7 @@ async def _answered(sent: _Sent) -> tuple[FetchResponse, int]:
 
 
 def _seen(answer: asyncio.Future[FetchResponse]) -> None:
-    """Who waits for it may be cancelled before it begins to wait: an error is nobody's then."""
+    """Mark the exception retrieved: who waits for the answer may be cancelled before it begins to wait."""
     if not answer.cancelled():
         answer.exception()
 

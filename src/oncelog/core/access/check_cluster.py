@@ -57,7 +57,7 @@ _TEXTS = {
 
 
 def cluster_check(operation: Operation, refused: Callable[[Any], Any]) -> Check:
-    """The check of a request that needs one right to the cluster; `refused` makes the reply of who has it not."""
+    """The check of a request that needs one right to the cluster; `refused` makes the reply when the right is missing."""
 
     def check(caller: Caller, message: Any, _version: int) -> Passage | None:
         return None if caller.may_on_cluster(operation) else Passage(reply=refused(message))
@@ -155,7 +155,7 @@ def check_elect_leaders(caller: Caller, message: ElectLeadersRequest, version: i
 
 
 def check_describe_cluster(caller: Caller, message: DescribeClusterRequest, _version: int) -> Passage | None:
-    """Everybody may ask; what they may do is theirs."""
+    """Everybody may ask; only the operations field depends on the caller."""
     if not message.include_cluster_authorized_operations:
         return None
 

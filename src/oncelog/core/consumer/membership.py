@@ -1,10 +1,10 @@
 """A consumer's own side of the consumer group protocol (KIP-848): what its next heartbeat says, what an answer means.
 
 The member tells what changed since its last heartbeat that was answered; where one was not answered, or it joins, it
-tells everything, and now and then for no reason: the broker sends an assignment once, and a late heartbeat of a lost
-connection may have taken the answer along. It owns what the application has taken over (`owned`), not what it was
-assigned: the broker gives a partition to nobody else before the member has said that it does not own it any more. A
-member that was fenced owns nothing once the application has let go, and joins again with the same id.
+tells everything, and so does every tenth heartbeat, in case an assignment was lost: the broker sends it once, and a late
+heartbeat of a lost connection may have taken the answer along. It owns what the application has taken over (`owned`),
+not what it was assigned: the broker gives a partition to nobody else before the member has said that it does not own it
+any more. A member that was fenced owns nothing once the application has let go, and joins again with the same id.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ class TransactionManager:
         return result
 
     def prepare(self) -> PreparedTxnState:
-        """Everything is flushed: promise to decide nothing, give the identity that the outside decision names."""
+        """Everything is flushed: enter PREPARED, return the identity that the outside coordinator stores."""
         if not self.config.two_phase_commit_enable:
             raise InvalidTxnState("prepare_transaction needs transaction_two_phase_commit_enable=True")
         self.check_in_transaction("prepare_transaction")
@@ -564,7 +564,7 @@ class TransactionManager:
         self.state = target
 
     def _answered_into(self, target: TransactionState) -> bool:
-        """The state that an answer brings; where it may not follow, nobody is there to be told: over (KAFKA-14831)."""
+        """The state that an answer brings. An illegal transition has no caller to report to: fatal (KAFKA-14831)."""
         if may_follow(target, self.state):
             self.state = target
         else:

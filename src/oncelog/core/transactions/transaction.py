@@ -167,8 +167,8 @@ def prepared(
     value_version: int,
 ) -> TransactionRecord:
     """The outcome is decided: markers go out with the own id and `marker_epoch`, then `afterwards` goes on."""
-    goes_on_as_marked = afterwards == (transaction.producer_id, marker_epoch)
-    next_id, next_epoch = ProducerIdAndEpoch() if goes_on_as_marked else afterwards
+    identity_unchanged = afterwards == (transaction.producer_id, marker_epoch)
+    next_id, next_epoch = ProducerIdAndEpoch() if identity_unchanged else afterwards
     is_open = transaction.state is S.ONGOING
     start_ms = transaction.start_ms if is_open else now_ms
     return replace(

@@ -13,7 +13,7 @@ from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, 
 
 
 def handle(node: Node, request: Request) -> Coroutine[Any, Any, AlterClientQuotasResponse]:
-    """Write what is right, unless it is only to be checked."""
+    """Apply the valid entries; with validateOnly only check them."""
     return _handle(node, request.message)
 
 

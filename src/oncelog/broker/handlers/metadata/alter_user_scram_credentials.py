@@ -16,7 +16,7 @@ from oncelog.wire.messages.alter_user_scram_credentials import (
 
 
 def handle(node: Node, request: Request) -> Coroutine[Any, Any, AlterUserScramCredentialsResponse]:
-    """Write what is right."""
+    """Apply the valid entries."""
     return _handle(node, request.message)
 
 

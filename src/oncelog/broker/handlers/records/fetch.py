@@ -1,4 +1,4 @@
-"""Fetch: what the session asks for, read below each partition's bound; parked while there is too little.
+"""Fetch: what the session asks for, read below each partition's bound; it waits while there is too little.
 
 Record bytes go from the log to the socket as they are. The request's total bound may be exceeded by one batch, the first
 that there is, so a reader is never stuck before a large one (docs/kafka-notes.md F5).
@@ -165,7 +165,7 @@ class _Fetch:
 
 
 def handle(node: Node, request: Request) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
-    """Answer at once where there is enough, or nothing may be waited for; else park."""
+    """Answer at once where there is enough, or nothing may be waited for; else wait."""
     message: FetchRequest = request.message
     if message.isolation_level not in (0, 1):
         return FetchResponse(error_code=E.INVALID_REQUEST)
@@ -175,10 +175,10 @@ def handle(node: Node, request: Request) -> FetchResponse | Coroutine[Any, Any, 
     fetch = _Fetch(node, request, context)
     if message.max_wait_ms <= 0 or message.min_bytes <= 0 or not context.partitions or fetch.is_enough():
         return fetch.response()
-    return _parked(fetch, message.max_wait_ms / 1000)
+    return _answer_later(fetch, message.max_wait_ms / 1000)
 
 
-async def _parked(fetch: _Fetch, timeout_s: float) -> FetchResponse:
+async def _answer_later(fetch: _Fetch, timeout_s: float) -> FetchResponse:
     await ParkedFetch(fetch.partitions(), fetch.is_enough).wait(timeout_s)
     return fetch.response()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
 from oncelog.broker.node import Node
-from oncelog.broker.requests.request import Later, Reply, Request, Then, reply_of
+from oncelog.broker.requests.request import CallbackListener, Later, Reply, Request, reply_of
 from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.add_partitions_to_txn import (
@@ -65,7 +65,7 @@ class _Batched:
         for position, entry in enumerate(self._message.transactions):
             outcome = _entry(node, self._request, entry)
             if isinstance(outcome, Later) and not outcome.is_given:
-                outcome.listen(Then(partial(self._given, position)))
+                outcome.listen(CallbackListener(partial(self._given, position)))
             else:
                 self._results[position] = outcome.reply if isinstance(outcome, Later) else outcome
                 self._missing -= 1

@@ -2,7 +2,7 @@
 
 Methods change a group's soft state and put what follows into an `Outcome`: records to append, and answers to requests
 that wait. No answer in an `Outcome` depends on a record of the same `Outcome`: what has to wait for the log stays
-parked with the member and is answered in `written`, after `apply`.
+kept with the member and is answered in `written`, after `apply`.
 """
 
 from __future__ import annotations
