@@ -185,9 +185,9 @@ def render() -> str:
     served, not_served = served_rows(), not_served_rows()
     same = sum(row[2] == row[3] for row in served)
     return f"""# The protocol that oncelog speaks
-Written by `tools/protocol_page.py` from the broker's own tables; a test fails while it is old. Beside each range stands
+Written by `tools/protocol_page.py` from the broker's own tables; a test fails if this page is out of date. Beside each range is
 that of Apache Kafka 4.3 (one node, release 4.3.0, as it answers ApiVersions; `make conformance` asks it again). Which
-versions the clients of the world send: [compatibility](compatibility.md).
+versions widely used clients send: [compatibility](compatibility.md).
 Where an answer differs: [differences-from-kafka](differences-from-kafka.md).
 
 ## Served
