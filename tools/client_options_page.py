@@ -28,7 +28,7 @@ MEANINGS = {
     "retry_backoff_ms": "the first pause before a retry; it doubles, with jitter, up to `retry_backoff_max_ms`",
     "retry_backoff_max_ms": "upper limit of the retry back-off",
     "reconnect_backoff_ms": "the first pause before connecting again; it doubles up to `reconnect_backoff_max_ms`",
-    "reconnect_backoff_max_ms": "upper limit of the retry back-off",
+    "reconnect_backoff_max_ms": "upper limit of the reconnect back-off",
     "metadata_max_age_ms": "maximum age of cached metadata before it is refreshed",
     "socket_connection_setup_timeout_ms": "how long connecting may take",
     "default_api_timeout_ms": "how long a call may take in all, its retries included",
