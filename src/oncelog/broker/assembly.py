@@ -219,6 +219,6 @@ def _peer(
 def _gate(
     peer: Peer | LocalPeer, host: Host, in_force: InForce, metrics: Metrics, transactions: Transactions
 ) -> TransactionGate:
-    vouches_for = transactions.vouches_for if host.network.has_shortcut else None
+    is_verified = transactions.is_verified if host.network.has_shortcut else None
     node_id = in_force().node_id
-    return TransactionGate(peer, node_id, lambda: _gate_config(in_force()), metrics, vouches_for)
+    return TransactionGate(peer, node_id, lambda: _gate_config(in_force()), metrics, is_verified)

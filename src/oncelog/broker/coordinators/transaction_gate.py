@@ -33,7 +33,7 @@ from oncelog.wire.messages.add_partitions_to_txn import (
 )
 
 Refusals = Mapping[TopicPartition, Refuse]
-VouchesFor = Callable[[str, ProducerIdAndEpoch, frozenset[TopicPartition]], bool]
+IsVerified = Callable[[str, ProducerIdAndEpoch, frozenset[TopicPartition]], bool]
 NO_TOKEN = 0
 LANE_COUNT = 64  # of questions to this very broker: one request in flight for each, so that few wait for another's sync
 
@@ -55,7 +55,7 @@ class _Waiting:
 class TransactionGate:
     """Questions of this node's partition leaders; on one node the only coordinator is behind `peer`.
 
-    `vouches_for` answers at once where that coordinator is this very broker's and the answer is yes.
+    `is_verified` answers at once where that coordinator is this very broker's and the answer is yes.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class TransactionGate:
         node_id: int,
         config: Callable[[], GateConfig],
         metrics: Metrics,
-        vouches_for: VouchesFor | None = None,
+        is_verified: IsVerified | None = None,
     ) -> None:
         self._metrics = metrics
         self._time_ms = metrics.histogram("verification_ms")
@@ -73,7 +73,7 @@ class TransactionGate:
         self._config = config
         self._gate = Gate(config())
         self._next_token = 0
-        self._vouches_for = vouches_for
+        self._is_verified = is_verified
         self._waiting: dict[int, _Waiting] = {}
         self._wake = asyncio.Event()
         self._lanes_due: dict[int, None] = {}  # where something may be due, in the order of their turns
@@ -94,10 +94,10 @@ class TransactionGate:
         Gives a token for `drop`; `then` may have been called already.
         """
         first = next(iter(asked.values()))
-        if self._vouches_for is not None and not client.supports_implicit_add:
+        if self._is_verified is not None and not client.supports_implicit_add:
             # Only a question, and the usual answer: nothing has to be queued or held.
             identity = ProducerIdAndEpoch(first.producer_id, first.producer_epoch)
-            if self._vouches_for(first.transactional_id, identity, frozenset(asked)):
+            if self._is_verified(first.transactional_id, identity, frozenset(asked)):
                 self._time_ms.observe(0.0)
                 then({})
                 return NO_TOKEN

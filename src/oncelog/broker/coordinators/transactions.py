@@ -164,7 +164,7 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         may_still_come = not self._blocks.has_failed
         return None if self._blocks.ids.missed_count > missed_before and may_still_come else decision
 
-    def vouches_for(
+    def is_verified(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
     ) -> bool:
         """Whether the id's coordinator, here and now, knows that these belong to its open transaction."""
@@ -174,7 +174,7 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
             coordinator = self.coordinator(self._index_of(transactional_id))
         except CoordinatorFailed:
             return False
-        return coordinator.machine.vouches_for(transactional_id, identity, partitions)
+        return coordinator.machine.is_verified(transactional_id, identity, partitions)
 
     @property
     def is_ready(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a client is told when the transaction coordinator would not vouch for its partitions (KIP-890).
+"""What a client is told when the transaction coordinator does not verify or add its partitions (KIP-890).
 
 One table for every client version. Unlike Apache Kafka, whose mode of mapping is that of the first request queued for a
 node, each request is answered by its own version (KIP-890: older clients know neither 51 nor 120 on Produce).

@@ -87,7 +87,7 @@ def check_transaction(
     verification_enabled: bool,
     now_ms: int,
 ) -> AskCoordinator | Refuse | None:
-    """Does the batch belong to an open transaction, or to one that the coordinator vouches for? None: yes.
+    """Does the batch belong to an open transaction, or to one that the coordinator has verified? None: yes.
 
     Assumes that the epoch is not fenced.
     """

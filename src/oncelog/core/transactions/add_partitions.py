@@ -120,7 +120,7 @@ def _add(
     )
 
 
-def vouches_for(
+def is_verified(
     table: TransactionTable, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
 ) -> bool:
     """Whether `verify_only` would be answered NONE for all of these: what a leader on the same node may ask directly."""

@@ -57,11 +57,11 @@ class TransactionCoordinator:
         """One transaction of AddPartitionsToTxn v4+, to add or to verify; reply AddPartitionsToTxnResult."""
         return add_partitions.add_partitions(self.table, entry, version, now_ms)
 
-    def vouches_for(
+    def is_verified(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
     ) -> bool:
         """Whether AddPartitionsToTxn with `verify_only` would agree to all of these."""
-        return add_partitions.vouches_for(self.table, transactional_id, identity, partitions)
+        return add_partitions.is_verified(self.table, transactional_id, identity, partitions)
 
     def add_offsets_to_txn(
         self, request: AddOffsetsToTxnRequest, version: int, now_ms: int, offsets_partition: TopicPartition

@@ -1,6 +1,6 @@
 """Produce: per partition validate, ask the rules, append, wait for the commit, answer. It holds no rule.
 
-Partitions whose transaction the coordinator must vouch for first wait in the gate while the others are appended.
+Partitions that the transaction's coordinator must verify or add first wait in the gate while the others are appended.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """TxnOffsetCommit: offsets of a group that become visible with the transaction.
 
-First the coordinator of the transaction must vouch for the group's partition, then the group's own rules apply; the
+First the coordinator of the transaction verifies or adds the group's partition, then the group's own rules apply; the
 offsets are one transactional batch of the producer.
 """
 
