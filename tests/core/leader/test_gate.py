@@ -56,9 +56,9 @@ def test_one_request_is_in_flight_per_coordinator():
     gate.ask(question(2, transactional_id="u"), NODE, 0)
     gate.ask(question(3, transactional_id="v"), 2, 0)
     assert asked(gate) == []
-    assert gate.nodes_due(0) == [2]
+    assert gate.queues_due(0) == [2]
     gate.answered(NODE, {"t": {P0: OK}}, 1)
-    assert gate.nodes_due(1) == [NODE, 2]
+    assert gate.queues_due(1) == [NODE, 2]
     assert asked(gate) == [("u", 0, False, {P0})]
 
 

@@ -24,7 +24,7 @@ class Asked:
     """One question as the model knows it: in a list, with the moment from which it may be asked."""
 
     question: Question
-    node_id: int
+    queue_key: int
     asked_ms: int
     due_ms: int
     is_in_flight: bool = False
@@ -41,64 +41,64 @@ class World:
         self.gone: dict[int, Asked] = {}  # dropped while in flight
         self.next_token = 0
 
-    def in_flight(self, node_id: int) -> list[Asked]:
+    def in_flight(self, queue_key: int) -> list[Asked]:
         everything = (*self.asked.values(), *self.gone.values())
-        return [each for each in everything if each.node_id == node_id and each.is_in_flight]
+        return [each for each in everything if each.queue_key == queue_key and each.is_in_flight]
 
-    def waiting(self, node_id: int) -> list[Asked]:
-        return [each for each in self.asked.values() if each.node_id == node_id and not each.is_in_flight]
+    def waiting(self, queue_key: int) -> list[Asked]:
+        return [each for each in self.asked.values() if each.queue_key == queue_key and not each.is_in_flight]
 
-    def merge(self, node_id: int) -> None:
+    def merge(self, queue_key: int) -> None:
         """Equal questions that wait are one, due when the first of them is, and stay so when that one goes."""
         due: dict[tuple[str, int, ClientVersion], int] = {}
-        for each in self.waiting(node_id):
+        for each in self.waiting(queue_key):
             mine = each.question
             equal = (mine.transactional_id, mine.producer_epoch, mine.client)
             due[equal] = min(due.get(equal, each.due_ms), each.due_ms)
-        for each in self.waiting(node_id):
+        for each in self.waiting(queue_key):
             mine = each.question
             each.due_ms = due[mine.transactional_id, mine.producer_epoch, mine.client]
 
     # steps
 
-    def ask(self, name: str, node_id: int, producer_epoch: int, is_new: bool, partition: int) -> None:
+    def ask(self, name: str, queue_key: int, producer_epoch: int, is_new: bool, partition: int) -> None:
         self.next_token += 1
         client = ADD if is_new else VERIFY
         question = Question(self.next_token, client, name, 7, producer_epoch, frozenset({PARTITIONS[partition]}))
-        self.asked[self.next_token] = Asked(question, node_id, self.now_ms, self.now_ms)
-        self.gate.ask(question, node_id, self.now_ms)
-        self.merge(node_id)
+        self.asked[self.next_token] = Asked(question, queue_key, self.now_ms, self.now_ms)
+        self.gate.ask(question, queue_key, self.now_ms)
+        self.merge(queue_key)
 
-    def send(self, node_id: int) -> None:
-        was_busy = bool(self.in_flight(node_id))
-        due = {each.question.transactional_id for each in self.waiting(node_id) if each.due_ms <= self.now_ms}
-        entries = self.gate.next_request(node_id, self.now_ms)
+    def send(self, queue_key: int) -> None:
+        was_busy = bool(self.in_flight(queue_key))
+        due = {each.question.transactional_id for each in self.waiting(queue_key) if each.due_ms <= self.now_ms}
+        entries = self.gate.next_request(queue_key, self.now_ms)
         names = [entry.transactional_id for entry in entries]
         assert len(names) == len(set(names)), "an id once per request"
         assert not (was_busy and entries), "one request in flight"
         if not was_busy:
             assert set(names) == due, "everything due is given, an identity of each id"
         for entry in entries:
-            self._sent(entry, node_id)
+            self._sent(entry, queue_key)
 
-    def _sent(self, entry: TransactionToAsk, node_id: int) -> None:
+    def _sent(self, entry: TransactionToAsk, queue_key: int) -> None:
         questions = [self.asked[token] for token in entry.tokens]
         assert entry.partitions == frozenset().union(*(each.question.partitions for each in questions))
         assert any(each.due_ms <= self.now_ms for each in questions)
         for each in questions:
             assert not each.is_in_flight
-            assert each.node_id == node_id
+            assert each.queue_key == queue_key
             mine = each.question
             assert (mine.transactional_id, mine.producer_epoch) == (entry.transactional_id, entry.producer_epoch)
             assert mine.client.supports_implicit_add is not entry.verify_only
             each.is_in_flight = True
 
-    def answer(self, node_id: int, code: ErrorCode) -> None:
-        sent = self.in_flight(node_id)
+    def answer(self, queue_key: int, code: ErrorCode) -> None:
+        sent = self.in_flight(queue_key)
         if not sent:
             return
         results = {each.question.transactional_id: dict.fromkeys(PARTITIONS, code) for each in sent}
-        answers = {answer.token: answer for answer in self.gate.answered(node_id, results, self.now_ms)}
+        answers = {answer.token: answer for answer in self.gate.answered(queue_key, results, self.now_ms)}
         for each in sent:
             token = each.question.token
             each.is_in_flight = False
@@ -116,12 +116,12 @@ class World:
                 self._over(answers.pop(token), code)
             each.is_woken = False
         assert not answers, "nobody else is answered"
-        self.merge(node_id)
+        self.merge(queue_key)
 
-    def fail(self, node_id: int) -> None:
-        sent = self.in_flight(node_id)
+    def fail(self, queue_key: int) -> None:
+        sent = self.in_flight(queue_key)
         if sent:
-            answers = self.gate.failed(node_id, ErrorCode.NETWORK_EXCEPTION)
+            answers = self.gate.failed(queue_key, ErrorCode.NETWORK_EXCEPTION)
             assert sorted(answer.token for answer in answers) == sorted(each.question.token for each in sent)
             for answer in answers:
                 self._over(answer, ErrorCode.NETWORK_EXCEPTION)
@@ -131,10 +131,10 @@ class World:
         self.asked.pop(answer.token, None)
         self.gone.pop(answer.token, None)
 
-    def wake(self, name: str, node_id: int) -> None:
-        self.gate.wake(name, node_id)
+    def wake(self, name: str, queue_key: int) -> None:
+        self.gate.wake(name, queue_key)
         for each in self.asked.values():
-            if each.question.transactional_id == name and each.node_id == node_id:
+            if each.question.transactional_id == name and each.queue_key == queue_key:
                 if each.is_in_flight:
                     each.is_woken = True
                 else:
@@ -155,24 +155,24 @@ class World:
 
     def check(self) -> None:
         assert len(self.gate) == len(self.asked) + len(self.gone)
-        idle = [node_id for node_id in NODES if not self.in_flight(node_id)]
-        due = {node_id for node_id in idle if any(each.due_ms <= self.now_ms for each in self.waiting(node_id))}
-        assert set(self.gate.nodes_due(self.now_ms)) == due
-        timers = [each.due_ms for node_id in idle for each in self.waiting(node_id)]
+        idle = [queue_key for queue_key in NODES if not self.in_flight(queue_key)]
+        due = {queue_key for queue_key in idle if any(each.due_ms <= self.now_ms for each in self.waiting(queue_key))}
+        assert set(self.gate.queues_due(self.now_ms)) == due
+        timers = [each.due_ms for queue_key in idle for each in self.waiting(queue_key)]
         timer = self.gate.next_timer()
         assert (timer is None) == (not timers)
         if timer is not None and not due:
             assert timer == min(timers), "the timer rings when the first of them is due"
-        for node_id in NODES:
-            assert self.gate.has_waiting(node_id) == bool(self.waiting(node_id))
+        for queue_key in NODES:
+            assert self.gate.has_waiting(queue_key) == bool(self.waiting(queue_key))
 
     def finish(self) -> None:
-        """No more faults: whoever follows `nodes_due` and `next_timer` has everything answered, in bounded time."""
+        """No more faults: whoever follows `queues_due` and `next_timer` has everything answered, in bounded time."""
         for _ in range(1000):
-            for node_id in NODES:
-                self.answer(node_id, ErrorCode.CONCURRENT_TRANSACTIONS)
-                self.send(node_id)
-            if not any(self.in_flight(node_id) for node_id in NODES):
+            for queue_key in NODES:
+                self.answer(queue_key, ErrorCode.CONCURRENT_TRANSACTIONS)
+                self.send(queue_key)
+            if not any(self.in_flight(queue_key) for queue_key in NODES):
                 timer = self.gate.next_timer()
                 if timer is None:
                     break

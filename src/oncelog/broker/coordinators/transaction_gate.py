@@ -1,11 +1,12 @@
-"""The gate's shell: asks transaction coordinators for partitions that `core/gate` collected.
+"""The gate's shell: asks transaction coordinators for partitions that `core/leader/gate.py` collected.
 
 Questions go to the coordinator's node, over the wire, or to this very broker by a plain call. The way is the gate's own
 and never holds anything: a question that has to wait for the previous transaction waits here, and is asked again when
 this node's coordinator says it is complete (or when its back-off ends).
 
-A lane is a queue with one request in flight. Whoever arrives asks; whoever finds a request in flight leaves; and whoever
-ends one (an answer, a refusal, a lost connection) asks for what came meanwhile. What is due is never left to a timer.
+A *lane* is a queue with one request in flight (docs/glossary.md). Whoever arrives asks; whoever finds a request in
+flight leaves; and whoever ends one (an answer, a refusal, a lost connection) asks for what came meanwhile. What is due
+is never left to a timer.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ class TransactionGate:
         """For ever: ask what is due, one request at a time for each lane."""
         while True:
             now_ms = _now_ms()
-            lanes = self._gate.nodes_due(now_ms)
+            lanes = self._gate.queues_due(now_ms)
             for lane in lanes:
                 if isinstance(self._peer, LocalPeer):
                     self._due(lane)

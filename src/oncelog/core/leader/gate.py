@@ -95,7 +95,7 @@ class _Entry:
 
 
 @dataclass(slots=True)
-class _Coordinator:
+class _Queue:
     waiting: list[_Entry] = field(default_factory=list)
     in_flight: list[_Entry] = field(default_factory=list)
     woken: set[str] = field(default_factory=set)  # completed while their question was in flight
@@ -108,124 +108,117 @@ class _Coordinator:
 
 
 class Gate:
-    """The questions of one broker, by the node that coordinates their transactional id."""
+    """The questions of one broker, in queues: one for each coordinating node, or a lane of this one (docs/glossary.md)."""
 
     def __init__(self, config: GateConfig | None = None) -> None:
         self.config = config or GateConfig()
-        self._coordinators: dict[int, _Coordinator] = {}
+        self._queues: dict[int, _Queue] = {}
 
     def __len__(self) -> int:
         return sum(
-            len(entry.questions)
-            for coordinator in self._coordinators.values()
-            for entry in (*coordinator.waiting, *coordinator.in_flight)
+            len(entry.questions) for queue in self._queues.values() for entry in (*queue.waiting, *queue.in_flight)
         )
 
-    def ask(self, question: Question, node_id: int, now_ms: int) -> None:
-        """Queue a question for the node that coordinates its transactional id."""
-        self._queue(self._coordinators.setdefault(node_id, _Coordinator()), question, now_ms, due_ms=now_ms)
+    def ask(self, question: Question, queue_key: int, now_ms: int) -> None:
+        """Queue a question for its transactional id's coordinator."""
+        self._enqueue(self._queues.setdefault(queue_key, _Queue()), question, now_ms, due_ms=now_ms)
 
-    def next_request(self, node_id: int, now_ms: int) -> tuple[TransactionToAsk, ...]:
-        """What to send to that node now: everything due; nothing while a request is in flight. Answer it or fail it."""
-        coordinator = self._coordinators.get(node_id)
-        if coordinator is None or coordinator.in_flight:
+    def next_request(self, queue_key: int, now_ms: int) -> tuple[TransactionToAsk, ...]:
+        """What to send for that queue now: everything due; nothing while a request is in flight. Answer it or fail it."""
+        queue = self._queues.get(queue_key)
+        if queue is None or queue.in_flight:
             return ()
         asked: dict[str, _Entry] = {}
         later: list[_Entry] = []
-        for entry in coordinator.waiting:
+        for entry in queue.waiting:
             if entry.due_ms <= now_ms and entry.first.transactional_id not in asked:
                 asked[entry.first.transactional_id] = entry
             else:
                 later.append(entry)
-        coordinator.waiting, coordinator.in_flight = later, list(asked.values())
-        return tuple(entry.to_ask() for entry in coordinator.in_flight)
+        queue.waiting, queue.in_flight = later, list(asked.values())
+        return tuple(entry.to_ask() for entry in queue.in_flight)
 
     def answered(
-        self, node_id: int, results: Mapping[str, Mapping[TopicPartition, ErrorCode]], now_ms: int
+        self, queue_key: int, results: Mapping[str, Mapping[TopicPartition, ErrorCode]], now_ms: int
     ) -> list[Answer]:
-        """The node's answer, by transactional id and partition. What is not in it counts as UNKNOWN_SERVER_ERROR."""
-        coordinator = self._coordinators[node_id]
-        woken, coordinator.woken = coordinator.woken, set()
-        gone, coordinator.gone = coordinator.gone, set()
+        """The coordinator's answer, by transactional id and partition. What is not in it counts as UNKNOWN_SERVER_ERROR."""
+        queue = self._queues[queue_key]
+        woken, queue.woken = queue.woken, set()
+        gone, queue.gone = queue.gone, set()
         answers: list[Answer] = []
-        for entry in coordinator.end_request():
+        for entry in queue.end_request():
             codes = results.get(entry.first.transactional_id, {})
             backoff_ms = 0 if entry.first.transactional_id in woken else self.config.retry_backoff_ms
             for question, asked_ms in entry.questions:
                 if question.token not in gone and self._may_hold(question, codes, asked_ms, now_ms):
                     due_ms = min(now_ms + backoff_ms, asked_ms + self.config.retry_backoff_ms_max)
-                    self._queue(coordinator, question, asked_ms, due_ms=due_ms)
+                    self._enqueue(queue, question, asked_ms, due_ms=due_ms)
                 else:
                     answers.append(_answer(question, codes))
         return answers
 
-    def failed(self, node_id: int, error_code: ErrorCode) -> list[Answer]:
+    def failed(self, queue_key: int, error_code: ErrorCode) -> list[Answer]:
         """No answer, or an error for the whole request: NETWORK_EXCEPTION for a lost connection or a timeout."""
-        coordinator = self._coordinators[node_id]
-        coordinator.woken.clear()
-        coordinator.gone.clear()
-        entries = coordinator.end_request()
+        queue = self._queues[queue_key]
+        queue.woken.clear()
+        queue.gone.clear()
+        entries = queue.end_request()
         return [refused(question, error_code) for entry in entries for question, _ in entry.questions]
 
-    def wake(self, transactional_id: str, node_id: int | None = None) -> list[int]:
-        """Its transaction is complete: ask now what was held (where known, by that node); the nodes to send to."""
-        nodes = []
-        if node_id is None:
-            coordinators = self._coordinators
+    def wake(self, transactional_id: str, queue_key: int | None = None) -> list[int]:
+        """Its transaction is complete: ask now what was held (where known, in that queue); the queues to send for."""
+        found = []
+        if queue_key is None:
+            queues = self._queues
         else:
-            coordinators = {node_id: self._coordinators[node_id]} if node_id in self._coordinators else {}
-        for node_id, coordinator in coordinators.items():
-            held = [entry for entry in coordinator.waiting if entry.first.transactional_id == transactional_id]
+            queues = {queue_key: self._queues[queue_key]} if queue_key in self._queues else {}
+        for queue_key, queue in queues.items():
+            held = [entry for entry in queue.waiting if entry.first.transactional_id == transactional_id]
             for entry in held:
                 entry.due_ms = min(asked_ms for _, asked_ms in entry.questions)
             if held:
-                nodes.append(node_id)
-            if any(entry.first.transactional_id == transactional_id for entry in coordinator.in_flight):
-                coordinator.woken.add(transactional_id)  # should its answer still be "concurrent"
-        return nodes
+                found.append(queue_key)
+            if any(entry.first.transactional_id == transactional_id for entry in queue.in_flight):
+                queue.woken.add(transactional_id)  # should its answer still be "concurrent"
+        return found
 
     def drop(self, tokens: Iterable[int]) -> None:
         """A closed connection takes its waiting questions along; what is in flight is answered to nobody, held never."""
         gone = set(tokens)
-        for coordinator in self._coordinators.values():
-            in_flight = {question.token for entry in coordinator.in_flight for question, _ in entry.questions}
-            coordinator.gone |= gone & in_flight
-            for entry in coordinator.waiting:
+        for queue in self._queues.values():
+            in_flight = {question.token for entry in queue.in_flight for question, _ in entry.questions}
+            queue.gone |= gone & in_flight
+            for entry in queue.waiting:
                 entry.questions = [asked for asked in entry.questions if asked[0].token not in gone]
-            coordinator.waiting = [entry for entry in coordinator.waiting if entry.questions]
+            queue.waiting = [entry for entry in queue.waiting if entry.questions]
 
     def next_timer(self) -> int | None:
         """When a held question is due (ms), None where none waits or each waits for an answer first."""
         return min(
-            (
-                entry.due_ms
-                for coordinator in self._coordinators.values()
-                if not coordinator.in_flight
-                for entry in coordinator.waiting
-            ),
+            (entry.due_ms for queue in self._queues.values() if not queue.in_flight for entry in queue.waiting),
             default=None,
         )
 
-    def has_waiting(self, node_id: int) -> bool:
-        """Whether a question waits for that node's next request, now or later."""
-        coordinator = self._coordinators.get(node_id)
-        return coordinator is not None and bool(coordinator.waiting)
+    def has_waiting(self, queue_key: int) -> bool:
+        """Whether a question waits for that queue's next request, now or later."""
+        queue = self._queues.get(queue_key)
+        return queue is not None and bool(queue.waiting)
 
-    def nodes_due(self, now_ms: int) -> list[int]:
-        """The nodes for which `next_request` has something."""
+    def queues_due(self, now_ms: int) -> list[int]:
+        """The queues for which `next_request` has something."""
         return [
-            node_id
-            for node_id, coordinator in self._coordinators.items()
-            if not coordinator.in_flight and any(entry.due_ms <= now_ms for entry in coordinator.waiting)
+            queue_key
+            for queue_key, queue in self._queues.items()
+            if not queue.in_flight and any(entry.due_ms <= now_ms for entry in queue.waiting)
         ]
 
-    def _queue(self, coordinator: _Coordinator, question: Question, asked_ms: int, *, due_ms: int) -> None:
-        for entry in coordinator.waiting:
+    def _enqueue(self, queue: _Queue, question: Question, asked_ms: int, *, due_ms: int) -> None:
+        for entry in queue.waiting:
             if entry.takes(question):
                 entry.questions.append((question, asked_ms))
                 entry.due_ms = min(entry.due_ms, due_ms)
                 return
-        coordinator.waiting.append(_Entry([(question, asked_ms)], due_ms))
+        queue.waiting.append(_Entry([(question, asked_ms)], due_ms))
 
     def _may_hold(
         self, question: Question, codes: Mapping[TopicPartition, ErrorCode], asked_ms: int, now_ms: int
