@@ -149,14 +149,14 @@ def test_not_sending_markers_again_is_found(monkeypatch):
 
 def test_completing_before_the_markers_are_synced_is_found(monkeypatch):
     """A later sync of the coordinator's file outlives the unsynced marker: nobody sends it again."""
-    settled = write_txn_markers._Markers._settled
+    one_done = write_txn_markers._Markers._one_done
 
     def answer_at_once(self):
         if not self.later.is_given:
             self._uncommitted = 1
-        settled(self)
+        one_done(self)
 
-    monkeypatch.setattr(write_txn_markers._Markers, "_settled", answer_at_once)
+    monkeypatch.setattr(write_txn_markers._Markers, "_one_done", answer_at_once)
     failure = first_failure(1)
     assert failure is not None
 

@@ -179,7 +179,7 @@ class Broker:
         if parts.metrics_listener is not None:
             parts.metrics_listener.close()
         await parts.server.close()
-        await parts.node.store.settled()  # a change in the middle of its sync could not be closed over
+        await parts.node.store.last_change_over()  # a change in the middle of its sync could not be closed over
         await self.tasks.close()
         for peer in parts.peers:
             peer.close()

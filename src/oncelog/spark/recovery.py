@@ -44,11 +44,11 @@ def recover(options: SinkOptions, query_id: str | None = None, *, abandon: bool 
                 report.completed += [winner.transactional_id for winner in decision.winners]
             except LostTransaction as error:
                 report.lost.append(str(error))
-        _settle_undecided(options, committer, report, query_id, abandon=abandon)
+        _abandon_or_report(options, committer, report, query_id, abandon=abandon)
     return report
 
 
-def _settle_undecided(
+def _abandon_or_report(
     options: SinkOptions, committer: Committer, report: RecoveryReport, query_id: str | None, *, abandon: bool
 ) -> None:
     for transactional_id in committer.open_transactions(query_id):

@@ -87,7 +87,7 @@ def test_readers_see_what_the_log_says(entries):
 
 
 @given(logs)
-def test_appends_that_were_settled_leave_no_trace(entries):
+def test_appends_that_were_resolved_leave_no_trace(entries):
     live = fed(entries, appends=True)
     assert seen(live) == seen(fed(entries))
     assert live.has_any("g") == fed(entries).has_any("g")
@@ -102,6 +102,6 @@ def test_what_is_on_its_way_is_covered_by_a_deletion(records):
     assert offsets.all_partitions("g") == partitions
     assert all(offsets.is_on_its_way("g", each) for each in partitions)
     for record in records:
-        offsets.settled(record)
+        offsets.resolved(record)
     assert offsets.all_partitions("g") == set()
     assert not offsets.has_any("g")

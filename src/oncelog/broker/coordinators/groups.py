@@ -228,7 +228,7 @@ class Groups(CoordinatorTable[GroupCoordinator]):
         decision = decide(coordinator.machine, self.now_ms(coordinator))
         reply = await coordinator.perform(decision, producer=producer, guard=guard)
         if not decision.records:
-            await _settled(coordinator)  # what the answer rests on may still be on its way to the log
+            await _wait_for_log(coordinator)  # what the answer rests on may still be on its way to the log
         return reply
 
     async def ask_with_token(self, group_id: str, decide: Callable[[GroupCoordinator, int, int], Decision]) -> Any:
@@ -273,7 +273,7 @@ class Groups(CoordinatorTable[GroupCoordinator]):
                 await each
 
 
-async def _settled(coordinator: Coordinator[GroupCoordinator]) -> None:
+async def _wait_for_log(coordinator: Coordinator[GroupCoordinator]) -> None:
     """Wait until the log has all that the machine has taken over. Raises CoordinatorFailed."""
     if coordinator.machine.consumer_groups.is_ahead:
         partition = coordinator.partition

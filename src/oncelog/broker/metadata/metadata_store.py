@@ -105,10 +105,10 @@ class MetadataStore:
     async def changing(self) -> AsyncIterator[ClusterMetadata]:
         """Hold this from the decision to its `append`s: nobody else changes the metadata meanwhile."""
         async with self._lock:
-            await self.settled()
+            await self.last_change_over()
             yield self.metadata
 
-    async def settled(self) -> None:
+    async def last_change_over(self) -> None:
         """Until the last change is over: where its caller was cancelled, it goes on."""
         if self._appending is not None:
             await asyncio.wait((self._appending,))

@@ -17,7 +17,7 @@ from oncelog.cli.byte_chunks import byte_chunks
 from oncelog.cli.clients import open_admin, open_producer
 from oncelog.cli.command import Settings, command
 from oncelog.cli.output import Failed, columns, counted
-from oncelog.cli.transactions.settling import settle
+from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.client.producer.producer import Producer
 from oncelog.client.records import Delivery
 
@@ -87,7 +87,7 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
         await _send_all(producer, (read(line) async for line in lines), batching, report)
     if report.transaction_count:
         async with open_admin(settings) as admin:
-            await settle(admin, transactional_id)
+            await wait_until_visible(admin, transactional_id)
     row = {"topic": topic, "records": report.record_count, "transactions": report.transaction_count}
     row["result"] = report.result
     if settings.out.is_machine:

@@ -17,7 +17,7 @@ from oncelog.cli.durations import duration_text
 from oncelog.cli.output import Failed, columns
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.explain import ANY_AGE_MS
-from oncelog.cli.transactions.settling import settle
+from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription
 from oncelog.errors import (
@@ -154,7 +154,7 @@ async def force_terminate(settings: Settings, transactional_id: str) -> None:
         if not settings.confirm(f"{transactional_id} ({producer}): {what}", transactional_id):
             return
         await admin.force_terminate_transaction(transactional_id)
-        await settle(admin, transactional_id)
+        await wait_until_visible(admin, transactional_id)
     result = "aborted" if found.state == "Ongoing" else "fenced"
     _said(settings, {"transactional_id": transactional_id, "producer_id": found.producer_id, "result": result})
 
@@ -197,7 +197,7 @@ async def complete(settings: Settings, transactional_id: str, state_text: str, c
             raise Failed(f"{transactional_id} has no transaction {state}: {described}") from error
         except InvalidTxnState as error:
             raise Failed(f"transaction {state} of {transactional_id} is over, and not that way: {described}") from error
-        await settle(admin, transactional_id)
+        await wait_until_visible(admin, transactional_id)
     result = "committed" if commit else "aborted"
     _said(settings, {"transactional_id": transactional_id, "state": str(state), "result": result})
 

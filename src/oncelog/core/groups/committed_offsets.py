@@ -31,7 +31,7 @@ class CommittedOffsets:
             key = TopicPartition(record.topic, record.partition), record.is_transactional
             self._unapplied.setdefault(record.group_id, Counter())[key] += 1
 
-    def settled(self, record: OffsetCommit | OffsetDeleted) -> None:
+    def resolved(self, record: OffsetCommit | OffsetDeleted) -> None:
         """Undoes `appended`: the record has been applied, or is lost."""
         counts = self._unapplied.get(record.group_id)
         if counts is None or isinstance(record, OffsetDeleted):
@@ -45,7 +45,7 @@ class CommittedOffsets:
 
     def apply(self, record: OffsetCommit | OffsetDeleted) -> None:
         """One record of the log, in the log's order."""
-        self.settled(record)
+        self.resolved(record)
         self._position += 1
         if isinstance(record, OffsetDeleted):
             topic_partition = TopicPartition(record.topic, record.partition)

@@ -86,7 +86,7 @@ class GroupCoordinator:
         self._offset_requests = OffsetRequests(self.config, self.offsets, self.consumer_groups)
         self._queries = GroupQueries(self.config, self.groups, self.consumer_groups, self._offset_requests)
         self._alarms: list[tuple[int, str]] = []
-        self._settled: list[tuple[Group, MetadataWrite, bool]] = []  # (.., is_written): what handle_timer goes on with
+        self._ended: list[tuple[Group, MetadataWrite, bool]] = []  # (.., is_written): what handle_timer goes on with
         self._expiry_ms: int | None = None
         self._to_sweep: list[str] = []  # groups that the retention sweep has still to look at
 
@@ -322,13 +322,13 @@ class GroupCoordinator:
         for record in records:
             match record:
                 case OffsetCommit() | OffsetDeleted():
-                    self.offsets.settled(record)
+                    self.offsets.resolved(record)
                 case GroupDeleted():
                     group = self.groups.get(record.group_id)
                     if group is not None and group.state is GroupState.DEAD:
                         group.state = GroupState.EMPTY
                 case GroupMetadata():
-                    self._settle(record, is_written=False)
+                    self._end_write(record, is_written=False)
                 case _:
                     self.consumer_groups.failed(record)
 
@@ -342,7 +342,7 @@ class GroupCoordinator:
                 # Where a consumer group has taken its place since, the record is about nothing any more.
                 if record.group_id not in self.consumer_groups.by_id:
                     self._group(record.group_id).metadata = record
-                    self._settle(record, is_written=True)
+                    self._end_write(record, is_written=True)
             case GroupDeleted():
                 self._delete(record.group_id)
             case _:
@@ -392,10 +392,10 @@ class GroupCoordinator:
     def _is_bare(self, group: Group) -> bool:
         return group.metadata is None and not self.offsets.has_any(group.group_id)
 
-    def _settle(self, record: GroupMetadata, *, is_written: bool) -> None:
+    def _end_write(self, record: GroupMetadata, *, is_written: bool) -> None:
         group = self.groups.get(record.group_id)
         if group is not None and group.writes and group.writes[0].record is record:
-            self._settled.append((group, group.writes.popleft(), is_written))
+            self._ended.append((group, group.writes.popleft(), is_written))
 
     def _delete(self, group_id: str) -> None:
         group = self.groups.get(group_id)
@@ -410,7 +410,7 @@ class GroupCoordinator:
     def next_timer(self) -> int | None:
         """When `handle_timer` is wanted, in ms; a time in the past means at once, None never."""
         consumer_groups = self.consumer_groups
-        if self._settled or self._to_sweep or consumer_groups.to_rebalance or consumer_groups.waiting_for_regexes():
+        if self._ended or self._to_sweep or consumer_groups.to_rebalance or consumer_groups.waiting_for_regexes():
             return AT_ONCE
         alarm_ms = self._alarms[0][0] if self._alarms else None
         if alarm_ms is None or self._expiry_ms is None:
@@ -418,10 +418,10 @@ class GroupCoordinator:
         return min(alarm_ms, self._expiry_ms)
 
     def handle_timer(self, now_ms: int) -> Decision:
-        """Goes on with what the log has settled, then with all that is due."""
+        """Goes on with what the log has written or lost, then with all that is due."""
         outcome = Outcome()
-        settled, self._settled = self._settled, []
-        for group, write, is_written in settled:
+        ended, self._ended = self._ended, []
+        for group, write, is_written in ended:
             if is_written:
                 self._rebalance.written(group, write, now_ms, outcome)
             else:

@@ -224,14 +224,14 @@ class _Produce:
             if part.end_offset >= 0 and part.partition is not None:
                 self._uncommitted += 1
                 part.partition.when_committed(part.end_offset, partial(self._committed, part))
-        self._settled()
+        self._one_done()
 
     def _committed(self, part: _Part, code: ErrorCode) -> None:
         if code is not ErrorCode.NONE:
             _refuse(part, code, "the records could not be made durable")
-        self._settled()
+        self._one_done()
 
-    def _settled(self) -> None:
+    def _one_done(self) -> None:
         self._uncommitted -= 1
         if self._uncommitted:
             return

@@ -69,14 +69,14 @@ class _Batched:
             else:
                 self._results[position] = outcome.reply if isinstance(outcome, Later) else outcome
                 self._missing -= 1
-        self._settled()
+        self._one_done()
         return self._later
 
     def _given(self, position: int, reply: Reply) -> None:
         self._results[position] = reply
-        self._settled()
+        self._one_done()
 
-    def _settled(self) -> None:
+    def _one_done(self) -> None:
         self._missing -= 1
         if not self._missing:
             self._later.give(AddPartitionsToTxnResponse(results_by_transaction=self._results))

@@ -39,7 +39,7 @@ class _Markers:
         message: WriteTxnMarkersRequest = request.message
         for marker in message.markers:
             self._write(marker)
-        self._settled()
+        self._one_done()
 
     def _write(self, marker: WritableTxnMarker) -> None:
         results: dict[TopicPartition, WritableTxnMarkerPartitionResult] = {}
@@ -66,9 +66,9 @@ class _Markers:
 
     def _committed(self, result: WritableTxnMarkerPartitionResult, code: ErrorCode) -> None:
         result.error_code = code
-        self._settled()
+        self._one_done()
 
-    def _settled(self) -> None:
+    def _one_done(self) -> None:
         self._uncommitted -= 1
         if self._uncommitted == 0:
             self.later.give(self._response())

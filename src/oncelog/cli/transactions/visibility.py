@@ -14,7 +14,7 @@ LOOK_AGAIN_SECONDS = 0.005
 WAIT_SECONDS_MAX = 5
 
 
-async def settle(admin: Admin, transactional_id: str) -> None:
+async def wait_until_visible(admin: Admin, transactional_id: str) -> None:
     """Return when its coordinator is done with the last transaction, or after 5 seconds: it is decided either way."""
     try:
         async with asyncio.timeout(WAIT_SECONDS_MAX):
