@@ -49,8 +49,11 @@ TOPIC_ID = bytes(range(16))
 BOOTSTRAP = "broker:9092"
 
 
+FULL_BYTES = 64 * 1024  # what a real transport keeps before it asks its protocol to pause
+
+
 class Pipe(asyncio.Transport):
-    """One end of a connection; bytes arrive at the other end a moment later."""
+    """One end of a connection; bytes arrive at the other end a moment later, or wait here while it does not read."""
 
     def __init__(self, protocol: asyncio.BaseProtocol) -> None:
         super().__init__()
@@ -58,11 +61,40 @@ class Pipe(asyncio.Transport):
         self.peer: Pipe
         self.closed = False
         self.on_its_way: deque[bytes] = deque()
+        self.unsent: deque[bytes] = deque()
+        self.reads = True
+        self.is_paused = self.is_ending = False
 
     def write(self, data: Any) -> None:
-        if not self.closed:
-            self.peer.on_its_way.append(bytes(data))  # the loop shuffles what is due at once; a stream stays in order
+        if self.closed or self.is_ending:
+            return
+        self.unsent.append(bytes(data))
+        self.deliver()
+        if not self.is_paused and self.get_write_buffer_size() > FULL_BYTES:
+            self.is_paused = True
+            self.protocol.pause_writing()
+
+    def deliver(self) -> None:
+        while self.unsent and self.peer.reads:
+            self.peer.on_its_way.append(
+                self.unsent.popleft()
+            )  # the loop shuffles what is due at once, a stream does not
             asyncio.get_running_loop().call_later(0.001, self.peer.arrive)
+        if self.is_paused and not self.unsent:
+            self.is_paused = False
+            self.protocol.resume_writing()
+        if self.is_ending and not self.unsent:
+            self.abort()
+
+    def get_write_buffer_size(self) -> int:
+        return sum(map(len, self.unsent))
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+        self.peer.deliver()
 
     def writelines(self, parts: Any) -> None:
         self.write(b"".join(bytes(part) for part in parts))
@@ -73,7 +105,14 @@ class Pipe(asyncio.Transport):
             feed(self.protocol, data)
 
     def close(self) -> None:
+        """As a real one: what is unsent is sent first, however long that takes."""
+        self.is_ending = True
+        if not self.unsent:
+            self.abort()
+
+    def abort(self) -> None:
         if not self.closed:
+            self.unsent.clear()
             self.lose()
             self.peer.lose()
 
@@ -83,7 +122,7 @@ class Pipe(asyncio.Transport):
             asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
 
     def is_closing(self) -> bool:
-        return self.closed
+        return self.closed or self.is_ending
 
 
 class ScriptedBroker:
@@ -101,6 +140,7 @@ class ScriptedBroker:
         self.end_offsets: dict[tuple[str, int], int] = defaultdict(int)
         self.delay_s: dict[int, float] = {}
         self.connection_count = 0
+        self.pipes: list[Pipe] = []  # the broker's ends, oldest first
 
     # -- for tests
 
@@ -136,6 +176,7 @@ class ScriptedBroker:
         protocol = factory()
         here, there = Pipe(protocol), Pipe(_Served(self))
         here.peer, there.peer = there, here
+        self.pipes.append(there)
         there.protocol.connection_made(there)
         protocol.connection_made(here)
         return here, protocol
@@ -209,7 +250,7 @@ class ScriptedBroker:
                 offset = -1 if code else self.append(topic.name or "t", data.index, data.records)
                 results.append(PartitionProduceResponse(index=data.index, error_code=code, base_offset=offset))
             topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results))
-        return ProduceResponse(responses=topics)
+        return ProduceResponse(responses=topics) if message.acks else NO_ANSWER
 
     def append(self, topic: str, partition: int, data: Any) -> int:
         where = (topic, partition)

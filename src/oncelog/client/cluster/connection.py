@@ -75,6 +75,9 @@ class Connection(asyncio.BufferedProtocol):
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._is_full = False  # the transport's buffer
+        self._unsent: list[
+            tuple[asyncio.Future[None], asyncio.TimerHandle]
+        ] = []  # what gets no answer, and did not leave
         self._throttled_until = 0.0  # the loop's time
         self._when_free: dict[Callable[[], None], None] = {}
 
@@ -180,10 +183,21 @@ class Connection(asyncio.BufferedProtocol):
         for each in waiting:
             each()
 
-    def send_only(self, message: Struct, *, version_max: int = 32767) -> None:
-        """Send a request that gets no answer (Produce with acks=0)."""
+    def send_only(self, message: Struct, *, version_max: int = 32767, timeout_ms: int) -> asyncio.Future[None] | None:
+        """Send a request that gets no answer (Produce with acks=0).
+
+        Gives what ends when the transport has room again, None where it has: no answer says that the broker reads, and
+        who did not wait would fill the memory. Raises Network, UnsupportedVersion.
+        """
         api_key = type(message).KEY
         self._write(message, api_key, self.versions.choose(api_key, 0, version_max))
+        if not self._is_full:
+            return None
+        loop = asyncio.get_running_loop()
+        left: asyncio.Future[None] = loop.create_future()
+        what = f"{APIS[api_key].name} to {self.name} was not read within {timeout_ms} ms"
+        self._unsent.append((left, loop.call_later(timeout_ms / 1000, self._timed_out, left, what)))
+        return left
 
     def _write(self, message: Struct, api_key: int, version: int) -> int:
         if self.is_closed or self._transport is None:
@@ -201,30 +215,38 @@ class Connection(asyncio.BufferedProtocol):
         answer: asyncio.Future[Any] = loop.create_future()
         correlation_id = self._write(message, api_key, version)
         # The timer outlives a caller that stops waiting: a connection that is silent must be given up all the same.
-        timer = loop.call_later(timeout_ms / 1000, self._timed_out, answer, api_key, timeout_ms)
+        what = f"{APIS[api_key].name} to {self.name} got no answer within {timeout_ms} ms"
+        timer = loop.call_later(timeout_ms / 1000, self._timed_out, answer, what)
         self._waiting[correlation_id] = (api_key, version, answer, timer, loop.time())
         return answer
 
-    def _timed_out(self, answer: asyncio.Future[Any], api_key: int, timeout_ms: int) -> None:
-        name = APIS[api_key].name
-        if not answer.done():
-            answer.set_exception(RequestTimedOut(f"{name} to {self.name} got no answer within {timeout_ms} ms"))
-        self.close(Network(f"the connection to {self.name} was given up: {name} got no answer in {timeout_ms} ms"))
+    def _timed_out(self, waiting: asyncio.Future[Any], what: str) -> None:
+        if not waiting.done():
+            waiting.set_exception(RequestTimedOut(what))
+        self.close(Network(f"the connection was given up: {what}"))
 
     def close(self, reason: KafkaError | None = None) -> None:
-        """Close; whoever waits gets Network (or `reason`)."""
+        """Close; whoever waits gets Network (or `reason`). What is written still leaves, unless something is wrong."""
         if self.is_closed:
             return
         self.is_closed = True
         self._may_write.set()
         if self._transport is not None:
-            self._transport.close()
+            if reason is not None or self._is_full:  # it would be kept for as long as the broker does not read
+                self._transport.abort()
+            else:
+                self._transport.close()
         waiting, self._waiting = self._waiting, {}
+        unsent, self._unsent = self._unsent, []
         self._traffic.unanswered_count += len(waiting)
-        for _, _, answer, timer, _ in waiting.values():
+        ends: list[tuple[asyncio.Future[Any], asyncio.TimerHandle]] = [
+            *((answer, timer) for _, _, answer, timer, _ in waiting.values()),
+            *unsent,
+        ]
+        for end, timer in ends:
             timer.cancel()
-            if not answer.done():
-                answer.set_exception(reason or Network(f"the connection to {self.name} was closed"))
+            if not end.done():
+                end.set_exception(reason or Network(f"the connection to {self.name} was closed"))
 
     # -- asyncio.Protocol
 
@@ -247,6 +269,11 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The transport's buffer has room again."""
         self._is_full = False
+        unsent, self._unsent = self._unsent, []
+        for left, timer in unsent:
+            timer.cancel()
+            if not left.done():
+                left.set_result(None)
         self._unthrottle(self._throttled_until)
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -222,7 +222,7 @@ class Sender:
         error: KafkaError | None = None
         try:
             if request.acks == 0:
-                connection.send_only(request, version_max=version_max)
+                answer = connection.send_only(request, version_max=version_max, timeout_ms=timeout_ms)
             else:
                 answer, _ = connection.start_request(request, version_max=version_max, timeout_ms=timeout_ms)
         except KafkaError as failed:
@@ -285,7 +285,7 @@ class Sender:
         self._in_flight.answered(node_id, batches)
         self._unanswered.difference_update(batches)
         batches = [batch for batch in batches if batch.outcome is None]  # the others were purged
-        if response is not None:
+        if response is not None:  # acks=0 has none
             self._on_response(batches, response, names)
         else:
             for batch in batches:
