@@ -8,14 +8,18 @@ import pytest
 from evidence.world.broker import Client, ConnectionClosed, broker_and_client, fetch_request, run
 
 from oncelog.broker.admission.handling_time import HandlingTime
+from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
+from oncelog.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from oncelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog.wire.messages.fetch import FetchRequest
 from oncelog.wire.messages.heartbeat import HeartbeatRequest
 from oncelog.wire.messages.metadata import MetadataRequest
+from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.wire.record_batch import build_batch
 
 E = ErrorCode
 
@@ -295,5 +299,43 @@ def test_what_is_refused_counts_as_what_is_done(tmp_path):
             told = [await client.call(fetch_request("nosuch" * 20, 0, False), 11) for _ in range(6)]
             assert [len(each.responses) for each in told] == [1] * 5 + [0], "the sixth would be over the bound"
             assert [each.throttle_time_ms > 0 for each in told] == [False] * 5 + [True]
+
+    run(work())
+
+
+@pytest.mark.parametrize("authorizes", [False, True])
+def test_a_produce_refused_for_its_transactional_id_does_not_count(tmp_path, authorizes):
+    """Apache Kafka 4.3 looks at the transactional id before it looks at quotas: a stranger's bytes are not the client's."""
+    rules = {"authorizer_class_name": STANDARD_AUTHORIZER, "allow_everyone_if_no_acl_found": True}
+
+    async def work():
+        async with broker_and_client(tmp_path, **(rules if authorizes else {})) as (broker, client):
+            stop_clock(broker)
+            await client.create("t")
+            if authorizes:
+                denied = AclCreation(
+                    resource_type=5,
+                    resource_name="x",
+                    principal="User:ANONYMOUS",
+                    host="*",
+                    operation=4,
+                    permission_type=2,
+                )
+                await client.call(CreateAclsRequest(creations=[denied]))
+            await quota(client, "producer_byte_rate", 10_000.0)
+            batch = build_batch(
+                [(1, None, b"x" * 101_000, ())], producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True
+            )
+            data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)])
+            request = ProduceRequest(
+                transactional_id="x" if authorizes else None, acks=-1, timeout_ms=30_000, topic_data=[data]
+            )
+            for _ in range(2):
+                reply = await client.call(request, 9)
+                part = reply.responses[0].partition_responses[0]
+                assert part.error_code == E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                assert reply.throttle_time_ms == 0
+            reply = await client.call(client.produce_request("t", "x" * 101_000), 9)
+            assert 100 <= reply.throttle_time_ms < 200, "what is stored counts, and only that"
 
     run(work())

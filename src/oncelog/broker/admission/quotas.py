@@ -16,7 +16,7 @@ from oncelog.broker.admission.mutation_quota import MUTATIONS, MutationQuota
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.requests.completion import finished
-from oncelog.broker.requests.request import CloseConnection, NoReply, Reply, Request
+from oncelog.broker.requests.request import CloseConnection, Later, NoReply, Reply, Request
 from oncelog.core.access.authorizer import ANONYMOUS
 from oncelog.core.metadata.cluster import REQUEST_PERCENTAGE, ClusterMetadata
 from oncelog.core.metadata.quota_rates import Bound, QuotaRates, bound_for, connection_bound
@@ -31,6 +31,7 @@ from oncelog.host.clock import Clock
 from oncelog.wire.api import ApiKey
 from oncelog.wire.frame import encode_request, encode_response
 from oncelog.wire.messages.fetch import FetchResponse
+from oncelog.wire.messages.produce import ProduceResponse
 
 _KEYS = {ApiKey.PRODUCE: PRODUCER_BYTE_RATE, ApiKey.FETCH: CONSUMER_BYTE_RATE} | dict.fromkeys(
     MUTATIONS, CONTROLLER_MUTATION_RATE
@@ -98,12 +99,16 @@ class Quotas:
             ).handle(answer)
         if request.api_key == ApiKey.FETCH:
             return finished(answer(request), partial(self._fetched, request, bound))
-        # Counted before it is done, so that what was sent behind it already waits.
-        throttle_ms = self._rates.record(PRODUCER_BYTE_RATE, bound, _request_size_bytes(request), self._now_ms())
+        # Counted in the step in which it begins, so that what was sent behind it already waits.
+        size_bytes = _request_size_bytes(request)
+        outcome = answer(request)
+        if _is_refused_for_its_id(outcome):
+            return outcome
+        throttle_ms = self._rates.record(PRODUCER_BYTE_RATE, bound, size_bytes, self._now_ms())
         if not throttle_ms:
-            return answer(request)
+            return outcome
         request.connection.mute(throttle_ms / 1000)
-        return finished(answer(request), partial(_produced, throttle_ms))
+        return finished(outcome, partial(_produced, throttle_ms))
 
     def _fetched(self, request: Request, bound: Bound, reply: Reply) -> Reply:
         if isinstance(reply, CloseConnection):
@@ -121,6 +126,15 @@ class Quotas:
 
     def _now_ms(self) -> int:
         return self._clock.now_ms()
+
+
+def _is_refused_for_its_id(outcome: Any) -> bool:
+    """Whether a Produce had no right to its transactional id, which Apache Kafka finds before it counts."""
+    reply = outcome.reply if isinstance(outcome, Later) and outcome.is_given else outcome
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return isinstance(reply, ProduceResponse) and any(
+        part.error_code == code for topic in reply.responses for part in topic.partition_responses
+    )
 
 
 def _produced(throttle_ms: int, reply: Reply) -> Reply:
