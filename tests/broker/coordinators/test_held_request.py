@@ -35,7 +35,8 @@ class World:
         if not self.held.later.is_given:
             self.held.later.listen(self)
 
-    def hold(self):
+    def hold(self, transactional_id):
+        assert transactional_id == "id"
         self.held_count += 1
 
     def decide(self):

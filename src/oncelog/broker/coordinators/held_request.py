@@ -51,7 +51,7 @@ class HeldRequest:
     def _perform(self, decision: Decision) -> None:
         self._decision = decision
         if self._waits():
-            self._request.hold()
+            self._request.hold(self._transactional_id)
         self._coordinator.begin(decision, self._performed)
 
     def _waits(self) -> bool:

@@ -241,7 +241,7 @@ class TransactionGate:
         for token in sorted(tokens):
             waiting = self._waiting.get(token)
             if waiting is not None:
-                waiting.request.hold()
+                waiting.request.hold(waiting.transactional_id)
 
     def _ended(self, lane: int, answers: list[Answer]) -> None:
         """A lane's request is over: tell who asked, then ask what came meanwhile."""

@@ -30,6 +30,7 @@ _log = logging.getLogger("oncelog.connection")
 
 JOINED_SIZE_BYTES_MAX = 4096  # below it one buffer costs the loop less than a list of them
 _API_KEYS = {int(key): key for key in ApiKey}
+_END_TXN = ApiKey.END_TXN.to_bytes(2, "big")
 PARKED_APIS = frozenset((ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))  # nothing is lost when they end early
 
 
@@ -286,8 +287,8 @@ class Connection(asyncio.Protocol):
     # requests in order
 
     def hold(self, request: Request) -> None:
-        """Called by a request that waits for a previous transaction: let an EndTxn behind it overtake it."""
-        assert request.is_held
+        """Called by a request that waits for a previous transaction: let another id's EndTxn behind it overtake it."""
+        assert request.held_for is not None
         asyncio.get_running_loop().call_soon(self._advance)
 
     def _advance(self) -> None:
@@ -313,8 +314,26 @@ class Connection(asyncio.Protocol):
             return False
         if not self._running:
             return True
-        next_is_end_txn = bytes(self._frames[0][:2]) == ApiKey.END_TXN.to_bytes(2, "big")
-        return next_is_end_txn and all(request.is_held for request in self._running)
+        return all(request.held_for is not None for request in self._running) and self._next_overtakes()
+
+    def _next_overtakes(self) -> bool:
+        """Whether the next request is an EndTxn whose own transactional id has nothing held.
+
+        Of its own id it would overtake what it is to end, and be told of the transaction before.
+        """
+        frame = self._frames[0]
+        if bytes(frame[:2]) != _END_TXN:
+            return False
+        try:
+            header, position = decode_request_header(frame)
+            if not self._server.serves(header.api_key, header.api_version):
+                return True  # it ends the connection
+            message = decode_message(
+                APIS[ApiKey.END_TXN].request, header.api_version, frame[position:], trailing="ignore"
+            )
+        except MalformedMessage:
+            return True  # so does this
+        return all(request.held_for != message.transactional_id for request in self._running)
 
     def _begin(self, frame: memoryview) -> None:
         try:

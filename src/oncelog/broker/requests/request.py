@@ -124,7 +124,7 @@ class RequestOwner(Protocol):
         ...
 
     def hold(self, request: Request) -> None:
-        """Let this connection's EndTxn requests overtake `request`, which waits for a transaction to complete."""
+        """Let EndTxn requests of other transactional ids overtake `request`, which waits for a transaction to complete."""
         ...
 
     def mute(self, delay_s: float) -> None:
@@ -142,12 +142,12 @@ class Request:
     client_id: str
     message: Any
     connection: RequestOwner
-    is_held: bool = False
+    held_for: str | None = None  # the transactional id
 
-    def hold(self) -> None:
-        """Say that this request waits for the end of a previous transaction; its EndTxn must be able to come through."""
-        if not self.is_held:
-            self.is_held = True
+    def hold(self, transactional_id: str) -> None:
+        """Say that this request waits for the end of a previous transaction: those of others must be able to end."""
+        if self.held_for is None:
+            self.held_for = transactional_id
             self.connection.hold(self)
 
 
