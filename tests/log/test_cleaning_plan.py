@@ -103,3 +103,18 @@ def test_offsets_of_a_group_fit_into_its_indexes():
 
 def test_a_group_of_very_many_tiny_segments_is_cut():
     assert grouped(sources(*[0] * (GROUP_SEGMENTS_MAX + 1))) == [GROUP_SEGMENTS_MAX, 1]
+
+
+@pytest.mark.parametrize(("ratio", "is_due"), [(0.49, True), (0.5, False), (0.51, False)])
+def test_a_share_as_large_as_the_bound_is_not_due_yet(ratio, is_due):
+    """LogCleanerManager of Apache Kafka compares `cleanableRatio > minCleanableRatio`."""
+    half = CleaningPlan(10, 20, 100, 100, False)
+    assert half.dirty_ratio == 0.5
+    assert half.is_due(CompactionRules(min_cleanable_dirty_ratio=ratio)) is is_due
+    assert CleaningPlan(10, 20, 100, 100, True).is_due(CompactionRules(min_cleanable_dirty_ratio=ratio))
+
+
+def test_where_all_of_a_log_must_be_dirty_only_its_lag_makes_it_due():
+    assert not CleaningPlan(0, 30, 0, 300, False).is_due(CompactionRules(min_cleanable_dirty_ratio=1.0))
+    assert CleaningPlan(0, 30, 0, 300, True).is_due(CompactionRules(min_cleanable_dirty_ratio=1.0))
+    assert not CleaningPlan(0, 0, 0, 0, True).is_due(CompactionRules(min_cleanable_dirty_ratio=0.0))

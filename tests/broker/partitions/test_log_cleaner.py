@@ -462,3 +462,32 @@ def test_the_cleaner_comes_to_rest_and_stays_so_over_a_restart(tmp_path):
             assert await table(client) == expected | more
 
     run(work())
+
+
+def test_nothing_above_the_stored_recovery_point_is_cleaned(tmp_path, monkeypatch):
+    """What is dirty is looked at again once the recovery point is stored: a start would cut what was cleaned above it."""
+
+    async def work():
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            await client.create("t", **EAGER)
+            small_segments(broker, T0)
+            expected, _ = await fill(client)
+            log = broker.partitions.get(T0).log
+            names = [segment.base_offset for segment in log.segments]
+            assert log.recovery_point > log.stored_recovery_point
+            stores = []
+
+            async def stores_nothing() -> None:
+                stores.append(log.stored_recovery_point)
+
+            monkeypatch.setattr(broker.partitions, "checkpoint_aside", stores_nothing)
+            assert not await broker.log_cleaner.clean_dirtiest()
+            assert len(stores) == 1
+            assert broker.metrics.count("log_cleanings") == 0
+            assert [segment.base_offset for segment in log.segments] == names
+            monkeypatch.undo()
+            assert await broker.log_cleaner.clean_dirtiest()
+            assert broker.partitions.cleaned_offset(T0) <= log.stored_recovery_point
+            assert await table(client) == expected
+
+    run(work())
