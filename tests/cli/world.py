@@ -59,6 +59,16 @@ class Cli:
         await producer.stop()
         return str(state)
 
+    def keep(self, transactional_id: str) -> str:
+        """A newer instance comes, keeps the prepared transaction (KIP-939) and goes; what it kept."""
+        return asyncio.run(self._keep(transactional_id))
+
+    async def _keep(self, transactional_id: str) -> str:
+        more: dict[str, Any] = {"transaction_two_phase_commit_enable": True, "keep_prepared_txn": True}
+        servers = self.bootstrap_servers
+        async with Producer(bootstrap_servers=servers, transactional_id=transactional_id, **more) as producer:
+            return str(producer.prepared_state)
+
     def leave_hanging(self, topic: str, transactional_id: str) -> int:
         """A transaction on the partition that its coordinator knows nothing of (KAFKA-9144); its producer id."""
         return asyncio.run(self._leave_hanging(topic, transactional_id))

@@ -78,6 +78,26 @@ def test_it_shows_what_the_database_says_and_resolves(cli: Cli, in_doubt: str) -
     assert committed_values(cli.bootstrap_servers, "doubt")[-1] == b"doubt-decided"
 
 
+def test_what_a_newer_instance_kept_is_shown_and_resolved_as_what_it_is(cli: Cli, in_doubt: str) -> None:
+    """A keeping InitProducerId changes who may end the transaction, and neither its identity nor its verdict."""
+    before = {row["transactional_id"]: row for row in cli.json("transactions", "in-doubt", "--database", in_doubt)}
+    for name in ("doubt-decided", "doubt-undecided"):
+        assert cli.keep(name) == before[name]["open_state"]
+    rows = {row["transactional_id"]: row for row in cli.json("transactions", "in-doubt", "--database", in_doubt)}
+    for name, verdict in (("doubt-decided", "commit"), ("doubt-undecided", "abort"), ("doubt-elsewhere", "not-here")):
+        assert (rows[name]["open_state"], rows[name]["verdict"]) == (before[name]["open_state"], verdict)
+        assert rows[name]["duration_ms"] >= before[name]["duration_ms"], "it is as old as it is"
+    results = cli.json("transactions", "in-doubt", "--database", in_doubt, "--resolve", "-y")
+    assert {row["transactional_id"]: row["result"] for row in results} == {
+        "doubt-decided": "committed",
+        "doubt-undecided": "aborted",
+        "doubt-elsewhere": None,
+    }
+    described = cli.json("transactions", "describe", "doubt-decided", "doubt-undecided", "doubt-elsewhere")
+    assert [row["state"] == "Ongoing" for row in described] == [False, False, True]
+    cli("transactions", "force-terminate", "--transactional-id", "doubt-elsewhere", "-y")
+
+
 @pytest.mark.parametrize(
     ("url", "status", "says"),
     [
