@@ -328,12 +328,12 @@ class Connection(asyncio.Protocol):
             header, position = decode_request_header(frame)
             if not self._server.serves(header.api_key, header.api_version):
                 return True  # it ends the connection
-            message = decode_message(
+            ends: Any = decode_message(
                 APIS[ApiKey.END_TXN].request, header.api_version, frame[position:], trailing="ignore"
             )
         except MalformedMessage:
             return True  # so does this
-        return all(request.held_for != message.transactional_id for request in self._running)
+        return all(request.held_for != ends.transactional_id for request in self._running)
 
     def _begin(self, frame: memoryview) -> None:
         try:
