@@ -33,6 +33,7 @@ test: $(STAMP)
 lint: $(STAMP)
 	@$(BIN)/ruff check -q src tests evidence bench examples tools setup.py conftest.py
 	@$(BIN)/ruff format -q --check src tests evidence bench examples tools setup.py conftest.py
+	@$(BIN)/python tools/sync_recipes.py --check
 	@$(BIN)/mypy
 	@$(BIN)/mypy --strict examples/order_service.py examples/consume_to_database.py examples/event_sourcing.py tests/recipes/user_side.py tests/client/user_side.py
 	@$(BIN)/pyright

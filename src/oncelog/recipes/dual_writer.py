@@ -1,12 +1,11 @@
 """Rows in a database and records in topics, together or not at all (KIP-939), for asyncio.
 
-The steps and their order are decided in `core/two_phase/dual_write.py`; here they are carried out. `recipes/sync.py` is the same
-without async.
+The steps and their order are decided in `core/two_phase/dual_write.py`; here they are carried out.
+`tools/sync_recipes.py` writes `recipes/sync.py`, the same without async, from this file: run it after each change.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -19,7 +18,7 @@ from oncelog.core.two_phase import dual_write as core
 from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase, StoredState
 from oncelog.errors import IllegalState, OutcomeUnknown
 from oncelog.host.host import Host
-from oncelog.host.tasks import Tasks
+from oncelog.recipes.async_runtime import LEFT, AsyncRuntime, Completion
 from oncelog.recipes.database import AsyncDatabase, AsyncDatabaseTransaction, NotCommitted
 from oncelog.recipes.endings import (
     BACKOFF_MAX_MS,
@@ -96,8 +95,8 @@ class Transaction(Generic[H]):
 class DualWriter(Generic[H]):
     """Writes rows and records together. `async with DualWriter(...) as writer:` or `start` and `stop`.
 
-    One transaction at a time; others wait. An exception from `transaction()` means that nothing was written on either
-    side (OutcomeUnknown: that nobody knows yet); no exception, that both are, or that the topic follows.
+    One transaction at a time; other tasks wait. An exception from `transaction()` means that nothing was written on
+    either side (OutcomeUnknown: that nobody knows yet); no exception, that both are, or that the topic follows.
 
     Args:
         database: an adapter of `oncelog.recipes`; it stays yours to close.
@@ -122,21 +121,18 @@ class DualWriter(Generic[H]):
         host: Host | None = None,
         **config: Any,
     ) -> None:
-        self._database, self._host = database, host
+        self._database = database
+        self._runtime = AsyncRuntime(host)
         self._config = producer_config(transactional_id, config)
         self.transactional_id = transactional_id
         self._recovery_timeout_ms = recovery_timeout_ms
         self._waits = wait_for_completion
         self._machine = DualWrite()
-        self._producer: Producer | None = Producer(host=host, **self._config)
+        self._producer: Producer | None = self._runtime.new_producer(self._config)
         self._is_new = True
         self._open: AsyncDatabaseTransaction[H] | None = None
         self._current: Transaction[H] | None = None
-        self._sends_soon = False
-        self._lock = asyncio.Lock()
-        self._owner: asyncio.Task[Any] | None = None
-        self._tasks = Tasks()
-        self._completion: asyncio.Task[None] | None = None  # of a transaction whose block has ended
+        self._completion: Completion | None = None  # of a transaction whose block has ended
         self._expected = (*EXPECTED, *database.errors)
 
     @classmethod
@@ -159,19 +155,20 @@ class DualWriter(Generic[H]):
 
     async def stop(self) -> None:
         """Give up an open transaction, leave an undecided one to the next start, close the producer."""
-        await self._settle_or_leave()
-        self._machine.abandon()
-        await self._carry_out()
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            await producer.stop(timeout_ms=STOP_TIMEOUT_MS)
+        async with self._runtime.stopping():
+            await self._settle_or_leave()
+            self._machine.abandon()
+            await self._carry_out()
+            producer, self._producer = self._producer, None
+            if producer is not None:
+                await producer.stop(timeout_ms=STOP_TIMEOUT_MS)
 
     async def recover(self) -> Outcome | None:
         """Make database and topic agree; the outcome of this object's last transaction (None: there was none).
 
         `start` and, where it is needed, every `transaction` do this. Raises as `start`.
         """
-        async with self._one_at_a_time():
+        async with self._runtime.one_at_a_time():
             await self._settle()
             await self._recover()
             return self._machine.outcome
@@ -193,7 +190,7 @@ class DualWriter(Generic[H]):
             OutcomeUnknown: the database cannot say whether it committed; `recover` will.
             KafkaError, the database's errors: nothing was written.
         """
-        async with self._one_at_a_time():
+        async with self._runtime.one_at_a_time():
             await self._settle()
             if self._machine.phase is not Phase.READY:
                 await self._recover()
@@ -208,18 +205,6 @@ class DualWriter(Generic[H]):
                 await self._commit(self._waits if wait_for_completion is None else wait_for_completion)
             finally:
                 self._current = None
-
-    @asynccontextmanager
-    async def _one_at_a_time(self) -> AsyncIterator[None]:
-        me = asyncio.current_task()
-        if self._owner is not None and self._owner is me:
-            raise IllegalState("a transaction of this writer is open in this task")
-        async with self._lock:
-            self._owner = me
-            try:
-                yield
-            finally:
-                self._owner = None
 
     async def _begin(self) -> Transaction[H]:
         self._machine.begin()
@@ -238,14 +223,11 @@ class DualWriter(Generic[H]):
         self._machine.check_may_send()
 
     def _send_soon(self) -> None:
-        """Records travel while rows are written: those that were sent without a pause in between leave together."""
-        if "linger_ms" not in self._config and not self._sends_soon:
-            self._sends_soon = True
-            loop = asyncio.get_running_loop()
-            loop.call_soon(loop.call_soon, self._send_now)
+        """Records travel while rows are written."""
+        if "linger_ms" not in self._config:
+            self._runtime.soon(self._send_now)
 
     def _send_now(self) -> None:
-        self._sends_soon = False
         if self._producer is not None:
             self._producer.send_soon()
 
@@ -265,20 +247,18 @@ class DualWriter(Generic[H]):
 
     async def _find_out(self) -> None:
         """Ask again and again what became of the commit, until the time is up."""
-        loop = asyncio.get_running_loop()
-        ends, backoff_ms = loop.time() + self._recovery_timeout_ms / 1000, BACKOFF_MS
-        while self._machine.phase is Phase.IN_DOUBT and loop.time() < ends:
-            await asyncio.sleep(backoff_ms / 1000)
+        ends, backoff_ms = self._runtime.now_s() + self._recovery_timeout_ms / 1000, BACKOFF_MS
+        while self._machine.phase is Phase.IN_DOUBT and self._runtime.now_s() < ends:
+            await self._runtime.pause(backoff_ms)
             backoff_ms = min(2 * backoff_ms, BACKOFF_MAX_MS)
             self._machine.recover()
             await self._carry_out()
 
     async def _recover(self) -> None:
+        error = None
         if self._machine.phase is not Phase.FENCED:
             self._machine.recover()
             error = await self._carry_out()
-        else:
-            error = None
         if self._machine.phase is Phase.IN_DOUBT and self._machine.outcome is Outcome.UNKNOWN:
             raise OutcomeUnknown(f"{self.transactional_id!r}: the database cannot be asked: {error}") from error
         raise_unrecovered(self.transactional_id, self._machine, error)
@@ -287,25 +267,28 @@ class DualWriter(Generic[H]):
 
     def _begin_completing(self, producer: Producer) -> None:
         assert self._completion is None
-        work = producer.complete_transaction(self._machine.prepared_state)
-        self._completion = self._tasks.start(work, name="oncelog-completion")
-        self._completion.add_done_callback(self._note_completion)
+        state = self._machine.prepared_state
 
-    def _note_completion(self, completion: asyncio.Task[None]) -> None:
-        error = asyncio.CancelledError() if completion.cancelled() else completion.exception()
-        if error is not None:
-            log_not_completed(self.transactional_id, self._machine.prepared_state, error)
+        def note(error: BaseException | None) -> None:
+            if error is not None:
+                log_not_completed(self.transactional_id, state, error)
 
-    async def _settle(self) -> None:
-        """Wait for it, and let the machine know. What it failed of is mended by the recovery that follows."""
+        self._completion = self._runtime.begin_completing(producer, state, note)
+
+    async def _settle(self, timeout_ms: int | None = None) -> None:
+        """Wait for it, and let the machine know. What it failed of is mended by the recovery that follows.
+
+        Raises TimeoutError when it takes longer than `timeout_ms`.
+        """
         completion = self._completion
         if completion is None:
             return
-        await asyncio.wait((completion,))
+        if not await completion.wait(timeout_ms):
+            raise TimeoutError(f"the completion takes longer than {timeout_ms} ms")
         if self._completion is not completion:
-            return  # somebody else who waited (`stop`) was first
+            return  # somebody else who waited was first
         self._completion = None
-        error = asyncio.CancelledError() if completion.cancelled() else completion.exception()
+        error = completion.error()
         if error is None:
             self._machine.succeeded()
         elif isinstance(error, self._expected):
@@ -313,19 +296,18 @@ class DualWriter(Generic[H]):
             await self._carry_out()
         else:
             self._machine.interrupted()
-            if not completion.cancelled():
+            if not isinstance(error, LEFT):
                 raise error
 
     async def _settle_or_leave(self) -> None:
         """As `_settle`, for a while; then it is left to the next start."""
         try:
-            async with asyncio.timeout(STOP_SETTLE_TIMEOUT_MS / 1000):
-                await self._settle()
+            async with self._runtime.at_most(STOP_SETTLE_TIMEOUT_MS) as timeout_ms:
+                await self._settle(timeout_ms)
         except TimeoutError as error:
             log_not_completed(self.transactional_id, self._machine.prepared_state, error)
         finally:
-            self._tasks.cancel()
-            await self._tasks.finished()
+            await self._runtime.leave_completion()
             if self._completion is not None:
                 self._completion = None
                 self._machine.interrupted()
@@ -404,7 +386,7 @@ class DualWriter(Generic[H]):
         if producer is None or not self._is_new:
             if producer is not None:
                 await producer.stop(timeout_ms=STOP_TIMEOUT_MS)
-            producer = Producer(host=self._host, **self._config)
+            producer = self._runtime.new_producer(self._config)
         self._is_new = False
         await producer.start()
         self._producer = producer

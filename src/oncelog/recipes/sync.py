@@ -1,14 +1,13 @@
+# Generated from dual_writer.py by tools/sync_recipes.py. Change that file, then run `python tools/sync_recipes.py`.
 """Rows in a database and records in topics, together or not at all (KIP-939), without async.
 
-The steps and their order are decided in `core/two_phase/dual_write.py`; here they are carried out. A writer may
-be used from several threads: one transaction at a time, the others wait.
+The steps and their order are decided in `core/two_phase/dual_write.py`; here they are carried out.
+A writer may be used from several threads: one transaction at a time, the others wait.
 """
 
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -33,7 +32,8 @@ from oncelog.recipes.endings import (
     raise_ending,
     raise_unrecovered,
 )
-from oncelog.sync import Begun, Producer, SentRecord
+from oncelog.recipes.sync_runtime import LEFT, Completion, SyncRuntime
+from oncelog.sync import Producer, SentRecord
 from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 
 if TYPE_CHECKING:
@@ -120,17 +120,17 @@ class DualWriter(Generic[H]):
         **config: Any,
     ) -> None:
         self._database = database
+        self._runtime = SyncRuntime()
         self._config = producer_config(transactional_id, config)
         self.transactional_id = transactional_id
         self._recovery_timeout_ms = recovery_timeout_ms
         self._waits = wait_for_completion
         self._machine = DualWrite()
-        self._producer: Producer | None = Producer(**self._config)
+        self._producer: Producer | None = self._runtime.new_producer(self._config)
         self._is_new = True
         self._open: DatabaseTransaction[H] | None = None
         self._current: Transaction[H] | None = None
-        self._completion: Begun | None = None  # of a transaction whose block has ended
-        self._lock = threading.RLock()  # within one thread the machine refuses a second transaction
+        self._completion: Completion | None = None  # of a transaction whose block has ended
         self._expected = (*EXPECTED, *database.errors)
 
     @classmethod
@@ -153,20 +153,20 @@ class DualWriter(Generic[H]):
 
     def stop(self) -> None:
         """Give up an open transaction, leave an undecided one to the next start, close the producer."""
-        with self._lock:
+        with self._runtime.stopping():
             self._settle_or_leave()
             self._machine.abandon()
             self._carry_out()
             producer, self._producer = self._producer, None
             if producer is not None:
-                producer.stop(STOP_TIMEOUT_MS)
+                producer.stop(timeout_ms=STOP_TIMEOUT_MS)
 
     def recover(self) -> Outcome | None:
         """Make database and topic agree; the outcome of this object's last transaction (None: there was none).
 
         `start` and, where it is needed, every `transaction` do this. Raises as `start`.
         """
-        with self._lock:
+        with self._runtime.one_at_a_time():
             self._settle()
             self._recover()
             return self._machine.outcome
@@ -188,7 +188,7 @@ class DualWriter(Generic[H]):
             OutcomeUnknown: the database cannot say whether it committed; `recover` will.
             KafkaError, the database's errors: nothing was written.
         """
-        with self._lock:
+        with self._runtime.one_at_a_time():
             self._settle()
             if self._machine.phase is not Phase.READY:
                 self._recover()
@@ -222,7 +222,11 @@ class DualWriter(Generic[H]):
 
     def _send_soon(self) -> None:
         """Records travel while rows are written."""
-        if self._producer is not None and "linger_ms" not in self._config:
+        if "linger_ms" not in self._config:
+            self._runtime.soon(self._send_now)
+
+    def _send_now(self) -> None:
+        if self._producer is not None:
             self._producer.send_soon()
 
     def _prepare(self) -> PreparedTxnState:
@@ -241,10 +245,9 @@ class DualWriter(Generic[H]):
 
     def _find_out(self) -> None:
         """Ask again and again what became of the commit, until the time is up."""
-        ends, backoff_ms = time.monotonic() + self._recovery_timeout_ms / 1000, BACKOFF_MS
-        pause = threading.Event()
-        while self._machine.phase is Phase.IN_DOUBT and time.monotonic() < ends:
-            pause.wait(backoff_ms / 1000)
+        ends, backoff_ms = self._runtime.now_s() + self._recovery_timeout_ms / 1000, BACKOFF_MS
+        while self._machine.phase is Phase.IN_DOUBT and self._runtime.now_s() < ends:
+            self._runtime.pause(backoff_ms)
             backoff_ms = min(2 * backoff_ms, BACKOFF_MAX_MS)
             self._machine.recover()
             self._carry_out()
@@ -268,7 +271,7 @@ class DualWriter(Generic[H]):
             if error is not None:
                 log_not_completed(self.transactional_id, state, error)
 
-        self._completion = producer.begin_completing(state, note)
+        self._completion = self._runtime.begin_completing(producer, state, note)
 
     def _settle(self, timeout_ms: int | None = None) -> None:
         """Wait for it, and let the machine know. What it failed of is mended by the recovery that follows.
@@ -280,6 +283,8 @@ class DualWriter(Generic[H]):
             return
         if not completion.wait(timeout_ms):
             raise TimeoutError(f"the completion takes longer than {timeout_ms} ms")
+        if self._completion is not completion:
+            return  # somebody else who waited was first
         self._completion = None
         error = completion.error()
         if error is None:
@@ -289,17 +294,18 @@ class DualWriter(Generic[H]):
             self._carry_out()
         else:
             self._machine.interrupted()
-            raise error
+            if not isinstance(error, LEFT):
+                raise error
 
     def _settle_or_leave(self) -> None:
-        """As `_settle`, for a while; then it is left to the next start. In a forked child it is the parent's."""
+        """As `_settle`, for a while; then it is left to the next start."""
         try:
-            self._settle(STOP_SETTLE_TIMEOUT_MS)
-        except IllegalState:
-            pass
+            with self._runtime.at_most(STOP_SETTLE_TIMEOUT_MS) as timeout_ms:
+                self._settle(timeout_ms)
         except TimeoutError as error:
             log_not_completed(self.transactional_id, self._machine.prepared_state, error)
         finally:
+            self._runtime.leave_completion()
             if self._completion is not None:
                 self._completion = None
                 self._machine.interrupted()
@@ -377,8 +383,8 @@ class DualWriter(Generic[H]):
         producer, self._producer = self._producer, None
         if producer is None or not self._is_new:
             if producer is not None:
-                producer.stop(STOP_TIMEOUT_MS)
-            producer = Producer(**self._config)
+                producer.stop(timeout_ms=STOP_TIMEOUT_MS)
+            producer = self._runtime.new_producer(self._config)
         self._is_new = False
         producer.start()
         self._producer = producer

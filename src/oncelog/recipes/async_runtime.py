@@ -1,0 +1,108 @@
+"""What the asyncio writer needs of its event loop: turns, pauses, and a completion that runs behind its caller.
+
+`sync_runtime.py` is its twin for threads. All that differs between the two writers is in these two files and in the table
+of `tools/sync_recipes.py`, which writes `sync.py` from `dual_writer.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Any
+
+from oncelog.client.producer.producer import Producer
+from oncelog.errors import IllegalState
+from oncelog.host.host import Host
+from oncelog.host.tasks import Tasks
+from oncelog.types import PreparedTxnState
+
+# A completion that `stop` leaves to the next start is cancelled; another task that waits for it goes on with its recovery.
+LEFT: tuple[type[BaseException], ...] = (asyncio.CancelledError,)
+
+
+class Completion:
+    """The topic's completion of a transaction whose block has ended."""
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self._task = task
+
+    async def wait(self, timeout_ms: int | None = None) -> bool:
+        """Whether it ends within `timeout_ms`. An interrupt ends the waiting only."""
+        done, _ = await asyncio.wait((self._task,), timeout=None if timeout_ms is None else timeout_ms / 1000)
+        return bool(done)
+
+    def error(self) -> BaseException | None:
+        """What it raised; to be asked when it has ended."""
+        return asyncio.CancelledError() if self._task.cancelled() else self._task.exception()
+
+
+class AsyncRuntime:
+    """Of one writer. `host`: the doors to the outside (tests)."""
+
+    def __init__(self, host: Host | None = None) -> None:
+        self._host = host
+        self._lock = asyncio.Lock()
+        self._owner: asyncio.Task[Any] | None = None
+        self._tasks = Tasks()
+        self._is_soon = False
+
+    def new_producer(self, config: Mapping[str, Any]) -> Producer:
+        """Not started yet."""
+        return Producer(host=self._host, **config)
+
+    @asynccontextmanager
+    async def one_at_a_time(self) -> AsyncIterator[None]:
+        """A recovery, or a transaction with its block. Raises IllegalState inside another one of this task."""
+        me = asyncio.current_task()
+        if self._owner is not None and self._owner is me:
+            raise IllegalState("a transaction of this writer is open in this task")
+        async with self._lock:
+            self._owner = me
+            try:
+                yield
+            finally:
+                self._owner = None
+
+    def stopping(self) -> AbstractAsyncContextManager[None]:
+        """`stop` waits for nobody: it gives up an open transaction, which may be its own task's."""
+        return nullcontext()
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """Call it once the caller pauses: records that were sent without a pause in between leave together."""
+        if not self._is_soon:
+            self._is_soon = True
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._now, work)
+
+    def _now(self, work: Callable[[], None]) -> None:
+        self._is_soon = False
+        work()
+
+    def now_s(self) -> float:
+        """Of the event loop's clock."""
+        return asyncio.get_running_loop().time()
+
+    async def pause(self, pause_ms: int) -> None:
+        """Let time pass."""
+        await asyncio.sleep(pause_ms / 1000)
+
+    def begin_completing(
+        self, producer: Producer, state: PreparedTxnState, when_ended: Callable[[BaseException | None], None]
+    ) -> Completion:
+        """Complete without waiting for it; `when_ended` is called with what it raised."""
+        task = self._tasks.start(producer.complete_transaction(state), name="oncelog-completion")
+        completion = Completion(task)
+        task.add_done_callback(lambda _: when_ended(completion.error()))
+        return completion
+
+    @asynccontextmanager
+    async def at_most(self, timeout_ms: int) -> AsyncIterator[int | None]:
+        """Raises TimeoutError when the block takes longer; gives the timeout for what it waits for (None: needs none)."""
+        async with asyncio.timeout(timeout_ms / 1000):
+            yield None
+
+    async def leave_completion(self) -> None:
+        """Nobody waits for it any longer: it is cancelled, and has ended."""
+        self._tasks.cancel()
+        await self._tasks.finished()

@@ -1,0 +1,65 @@
+"""What the blocking writer needs of its threads: turns, pauses, and a completion that runs behind its caller.
+
+The twin of `async_runtime.py`, call for call; `sync.py`, which uses it, is generated.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+
+from oncelog.errors import IllegalState
+from oncelog.sync import Begun, Producer
+from oncelog.types import PreparedTxnState
+
+LEFT: tuple[type[BaseException], ...] = ()  # nobody stops while another waits: a cancelled completion is an error
+Completion = Begun
+
+
+class SyncRuntime:
+    """Of one writer."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # within one thread the machine refuses a second transaction
+
+    def new_producer(self, config: Mapping[str, Any]) -> Producer:
+        """Not started yet."""
+        return Producer(**config)
+
+    def one_at_a_time(self) -> AbstractContextManager[object]:
+        """A recovery, or a transaction with its block."""
+        return self._lock
+
+    def stopping(self) -> AbstractContextManager[object]:
+        """`stop` waits for the transaction of another thread, and gives up one of its own."""
+        return self._lock
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """Call it; the clients' thread does not make its caller wait."""
+        work()
+
+    def now_s(self) -> float:
+        """Of a clock that never goes back."""
+        return time.monotonic()
+
+    def pause(self, pause_ms: int) -> None:
+        """Let time pass."""
+        threading.Event().wait(pause_ms / 1000)
+
+    def begin_completing(
+        self, producer: Producer, state: PreparedTxnState, when_ended: Callable[[BaseException | None], None]
+    ) -> Completion:
+        """Complete without waiting for it; `when_ended` is called with what it raised, in the clients' thread."""
+        return producer.begin_completing(state, when_ended)
+
+    @contextmanager
+    def at_most(self, timeout_ms: int) -> Iterator[int | None]:
+        """Gives the timeout for what the block waits for. In a forked child a completion is the parent's: not waited for."""
+        with suppress(IllegalState):
+            yield timeout_ms
+
+    def leave_completion(self) -> None:
+        """Nobody waits for it any longer; it ends in the clients' thread, with the producer."""
