@@ -15,8 +15,10 @@ from evidence.world.stores import INSERT, ROWS, written
 from evidence.world.topics import values_of
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from oncelog import Producer
 from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced
 from oncelog.recipes import AsyncDatabase, AsyncPsycopgDatabase, AsyncSqlAlchemyDatabase, DualWriter, Outcome
+from oncelog.types import PreparedTxnState
 
 
 @asynccontextmanager
@@ -108,6 +110,47 @@ def test_a_cancelled_commit_is_found_out_by_the_next_call(
 
     asyncio.run(main())
     assert values_of(broker, name) == rows(postgres, name) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("then", ["nothing", "stop"])
+def test_a_cancelled_transaction_leaves_nothing_open_in_the_database(
+    kind: str, then: str, postgres: PostgreSql, broker: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled inside an effect, not inside the block: its session was idle in transaction, behind `stop` for ever."""
+    hangs = asyncio.Event()
+
+    async def hanging(_: Producer) -> PreparedTxnState:
+        hangs.set()
+        return await asyncio.Future()
+
+    async def main() -> None:
+        async with opened(kind, postgres) as database:
+            async with DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+                with monkeypatch.context() as patch:
+                    patch.setattr(Producer, "prepare_transaction", hanging)
+                    task = asyncio.ensure_future(put(writer, name, 1))
+                    await hangs.wait()
+                    assert open_sessions(postgres) == ["idle in transaction"]
+                    task.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await task
+                if then == "stop":
+                    await writer.stop()
+                assert open_sessions(postgres) == []
+                if then == "nothing":
+                    await put(writer, name, 2)
+            assert open_sessions(postgres) == []
+
+    asyncio.run(main())
+    assert values_of(broker, name) == rows(postgres, name) == ([2] if then == "nothing" else [])
+
+
+def open_sessions(server: PostgreSql) -> list[str]:
+    """The states of sessions, other than the one that asks, that have a transaction open."""
+    mine = "pid <> pg_backend_pid() AND backend_type = 'client backend'"
+    with psycopg.connect(server.conninfo, autocommit=True) as connection:
+        found = connection.execute(f"SELECT state FROM pg_stat_activity WHERE {mine} AND xact_start IS NOT NULL")
+        return [state for (state,) in found]
 
 
 def test_a_session_that_stalls_just_before_its_commit_is_ended(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 from evidence.world.committed import committed_values
 
 from oncelog import errors, sync
@@ -297,3 +299,30 @@ def test_rows_go_to_the_topic_of_their_column_unless_the_option_names_one(broker
     nowhere = pa.RecordBatch.from_pydict({"topic": ["by-a", None], "value": pa.array([b"1", b"2"])})
     with pytest.raises(errors.ConfigurationError, match="its column 'topic' is null"):
         write_attempt(sink_options(given), Backend("resumed", 60_000), "by-topic-none", iter([nowhere]))
+
+
+def test_a_result_that_somebody_keeps_locks_nobody_out(tmp_path: pathlib.Path) -> None:
+    """A tracer or a traceback keeps cursors; one with rows left would keep SQLite's shared lock, which stops every commit."""
+    url = f"sqlite:///{tmp_path / 'd.db'}"
+    with (
+        contextlib.closing(DatabaseDecisionStore(url)) as traced,
+        contextlib.closing(DatabaseDecisionStore(url)) as other,
+    ):
+        kept: list[object] = []
+        sa.event.listen(traced.engine, "after_cursor_execute", lambda _connection, cursor, *_: kept.append(cursor))
+        with other.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+        calls: list[Callable[[], object]] = [
+            lambda: traced.decide(sink.BatchDecision("q", "0", "run-1", ())),
+            lambda: traced.decide(sink.BatchDecision("q", "1", "run-1", ())),
+            lambda: traced.known("q", "0"),
+            lambda: traced.known("q", "2"),
+            lambda: traced.veto("q", "3", "run-1"),
+            lambda: traced.veto("q", "0", "run-2"),
+            lambda: traced.decided(),
+            lambda: traced.done(sink.BatchDecision("q", "1", "run-1", ())),
+        ]
+        for number, call in enumerate(calls):
+            call()
+            other.veto("other", f"{number}", "run-1")
+        assert len(kept) > len(calls)

@@ -79,13 +79,15 @@ class DatabaseDecisionStore:
     def _known(self, connection: sa.Connection, query_id: str, batch_id: str) -> sink.KnownRecords:
         where = (decisions.c.query_id == query_id) & (decisions.c.batch_id == batch_id)
         row = connection.execute(sa.select(decisions).where(where)).first()
-        vetoed = connection.execute(
-            sa.select(vetoes.c.run_start).where((vetoes.c.query_id == query_id) & (vetoes.c.batch_id == batch_id))
-        ).scalars()
-        decision = None if row is None else sink.decision_from_value(query_id, batch_id, row.decision.encode())
-        others = connection.execute(sa.select(decisions.c.batch_id).where(decisions.c.query_id == query_id)).scalars()
-        is_superseded = row is None and any(sink.precedes(batch_id, other) for other in others)
-        return sink.KnownRecords(decision, frozenset(vetoed), row is not None and bool(row.is_done), is_superseded)
+        those = (vetoes.c.query_id == query_id) & (vetoes.c.batch_id == batch_id)
+        vetoed = frozenset(connection.execute(sa.select(vetoes.c.run_start).where(those)).scalars())
+        # All rows are read: a result with rows left holds SQLite's shared lock beyond the commit, and no other can commit.
+        others = sa.select(decisions.c.batch_id).where(decisions.c.query_id == query_id)
+        if row is None:
+            batch_ids = connection.execute(others).scalars().all()
+            return sink.KnownRecords(None, vetoed, False, any(sink.precedes(batch_id, other) for other in batch_ids))
+        decision = sink.decision_from_value(query_id, batch_id, row.decision.encode())
+        return sink.KnownRecords(decision, vetoed, bool(row.is_done), False)
 
     def decide(
         self, decision: sink.BatchDecision, business: Callable[[sa.Connection], Any] | None = None
