@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 from evidence.world.files import Keep, SimFiles
 from evidence.world.naive_log import NOW_MS, NaiveProducers, data_batch
-from evidence.world.partition_log import DATA, DIRECTORY, SMALL, World
+from evidence.world.partition_log import DATA, DIRECTORY, PARTITION, SMALL, World
 
 from oncelog.errors import DamagedLog
 from oncelog.log import producer_snapshot
-from oncelog.log.checkpoint_files import RECOVERY_POINTS, write_offsets
+from oncelog.log.checkpoint_files import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from oncelog.log.config import LogConfig
 from oncelog.log.recovery import recover
 from oncelog.log.torn_tail import valid_batches
@@ -350,3 +350,39 @@ def test_valid_batches_are_found_between_garbage() -> None:
     assert valid_batches(data, 0) == [(7, 8), (9, 9)]
     assert valid_batches(data, 9) == [(9, 9)]
     assert valid_batches(b"", 0) == []
+
+
+def test_a_snapshot_that_a_kill_left_is_durable_before_it_stands_for_removed_segments() -> None:
+    """Written at a roll, found by a start, never synced: the segments below it go with the log start that lies at it."""
+    world = World()
+    for _ in range(6):
+        world.append(value_bytes=700, producer_id=7)  # two in a segment
+    world.append(value_bytes=700, producer_id=8)
+    start = world.log.segments[2].base_offset
+    assert start == 4
+    world.files.kill()
+    world.open()
+    write_offsets(world.files, DATA, LOG_START_OFFSETS, {PARTITION: start})
+    world.log.delete_records_before(start)
+    world.log.sync_now()
+    assert world.log.segments[0].base_offset == start
+    world.files.crash(Keep.NONE)  # before the recovery point was stored
+    report = world.open()
+    assert report.replayed_from_offset == start
+    assert not report.notes
+    assert world.producers.entries[7].current_txn_first_offset == 0
+
+
+def test_segments_that_are_kept_aside_are_durable_with_their_new_names() -> None:
+    world = World()
+    for _ in range(7):
+        world.append(value_bytes=700)
+    last = log_path(world, -1)
+    whole = world.files.read_whole(last)
+    world.files.kill()
+    world.files.remove(log_path(world, 1))
+    report = world.open()
+    assert report.cut is not None
+    assert len(report.cut.side_files) == 2
+    world.files.crash(Keep.NONE)
+    assert world.files.read_whole(f"{last}.torn") == whole

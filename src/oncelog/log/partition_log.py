@@ -87,7 +87,6 @@ class PartitionLog:
         self._active = segments[-1]
         self._unsynced: dict[str, None] = {}  # paths with bytes that no sync has covered, in order
         self._syncing: tuple[list[str], int] | None = None  # handed out: paths, the recovery point once they are synced
-        self._active_is_unsynced = False
         self._names_are_unsynced = False
         self._leader_epochs_changed = False
         self._bytes_since_recovery_point = 0
@@ -100,7 +99,6 @@ class PartitionLog:
         """What recovery has written, or found written but perhaps not synced; only recovery calls this."""
         for path in unsynced:
             self._mark_unsynced(path)
-        self._active_is_unsynced = self._active.log_path in self._unsynced
         self._names_are_unsynced = names_are_unsynced
         self._leader_epochs_changed = leader_epochs_changed
 
@@ -161,9 +159,8 @@ class PartitionLog:
                 self.roll()
                 active = self._active
                 active.created_ms = now_ms
-            if not self._active_is_unsynced:
+            if active.log_path not in self._unsynced:
                 self._mark_unsynced(active.log_path, is_new=active.size_bytes == 0)
-                self._active_is_unsynced = True
             active.append(batch, last_offset, max_timestamp)
         except StorageError as error:
             self.fail(error)
@@ -202,7 +199,6 @@ class PartitionLog:
             raise
         self.segments.append(successor)
         self._active = successor
-        self._active_is_unsynced = False
         self._names_are_unsynced = True
 
     def fail(self, error: StorageError) -> None:
@@ -271,7 +267,7 @@ class PartitionLog:
             syncables.append(DirectoryNames(self._files, self.directory))
         self._syncing = (list(self._unsynced), recovery_point)
         self._unsynced = {}
-        self._active_is_unsynced = self._names_are_unsynced = False
+        self._names_are_unsynced = False
         return syncables
 
     def _write_checkpoint(self) -> None:
@@ -467,7 +463,7 @@ class PartitionLog:
             self.recovery_point = min(self.recovery_point, end_offset)
             for path in self._active.paths[:3]:
                 self._mark_unsynced(path)
-            self._active_is_unsynced = self._names_are_unsynced = True
+            self._names_are_unsynced = True
             self._bytes_since_recovery_point = 0  # no checkpoint now: the producers still know what was cut
             sync_all(self.files_to_sync())
             self.mark_synced(end_offset)

@@ -140,6 +140,7 @@ class _Opening:
         self.config = config
         self.observer = observer
         self.log_start_offset = log_start_offset
+        self.recovery_point = INT64_MAX if is_clean else recovery_point
         # What is bad below it is damage. A log start never lies above what was synced.
         self.known_synced_offset = max(recovery_point, log_start_offset)
         self.synced_offset = INT64_MAX if is_clean else self.known_synced_offset
@@ -162,9 +163,6 @@ class _Opening:
         leader_epochs, epochs_on_disk = self._leader_epochs(segments, names, from_offset)
         self.observer.load_snapshot(entries)
         segments = self._replay(segments, from_offset, leader_epochs)
-        # What wrote these batches may have been killed before it synced the names of their files; once the recovery point
-        # is behind them nobody makes those files again.
-        self.names_are_unsynced |= self.batch_count > 0
         end_offset = segments[-1].end_offset
         known_end_offset = max(self.known_synced_offset, from_offset)
         if end_offset < known_end_offset:
@@ -173,6 +171,8 @@ class _Opening:
             )
         for offset in [offset for offset in snapshot_offsets if offset > end_offset]:
             self._remove_snapshot(offset, snapshot_offsets)
+        # Written at a roll, perhaps by a process that was killed before its sync: segments are removed in reliance on them.
+        self.unsynced += [self._snapshot_path(offset) for offset in snapshot_offsets if offset > self.recovery_point]
         log = PartitionLog(
             self.open_files,
             self.directory,
@@ -224,7 +224,7 @@ class _Opening:
         ]
         for offset in sorted(offsets, reverse=True):
             if offset <= limit:
-                path = f"{self.directory}/{producer_snapshot.file_name(offset)}"
+                path = self._snapshot_path(offset)
                 try:
                     entries = producer_snapshot.snapshot_from_bytes(self.files.read_whole(path))
                     entries = completed(entries, self.windows.get(offset, {}))
@@ -234,8 +234,11 @@ class _Opening:
                     self._remove_snapshot(offset, offsets)
         return segments[0].base_offset, [], offsets
 
+    def _snapshot_path(self, offset: int) -> str:
+        return f"{self.directory}/{producer_snapshot.file_name(offset)}"
+
     def _remove_snapshot(self, offset: int, offsets: list[int]) -> None:
-        self.files.remove(f"{self.directory}/{producer_snapshot.file_name(offset)}")
+        self.files.remove(self._snapshot_path(offset))
         offsets.remove(offset)
         self.names_are_unsynced = True
 
@@ -341,6 +344,8 @@ class _Opening:
             segment.set_aborted(aborted)
             segment.flush_indexes()
             self.unsynced += [*segment.paths[:3], *([segment.transaction_index_path] if aborted else [])]
+            # What wrote these batches may have been killed before it synced the names of their files; once the recovery
+            # point is behind them nobody makes those files again.
             self.names_are_unsynced = True
         return scan
 
@@ -393,6 +398,9 @@ class _Opening:
         segment.release()
         names = []
         if segment.size_bytes:
+            file = self.files.open(segment.log_path, False)
+            file.sync()
+            file.close()
             names = [f"{segment.base_offset:020d}.log{TORN_SUFFIX}"]
             self.files.rename(segment.log_path, f"{self.directory}/{names[0]}")
         segment.remove()
