@@ -386,3 +386,140 @@ def test_segments_that_are_kept_aside_are_durable_with_their_new_names() -> None
     assert len(report.cut.side_files) == 2
     world.files.crash(Keep.NONE)
     assert world.files.read_whole(f"{last}.torn") == whole
+
+
+def snapshots(world: World) -> list[str]:
+    return [f"{DIRECTORY}/{name}" for name in world.files.list(DIRECTORY) if name.endswith(".snapshot")]
+
+
+@pytest.mark.parametrize("gone", ["newest", "all", "newest damaged"])
+@pytest.mark.parametrize("lost_batches", [1, 3])
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_log_shorter_than_its_recovery_point_is_damage_without_its_newest_snapshot_too(
+    gone: str, lost_batches: int, is_clean: bool
+) -> None:
+    """It ends with a whole batch, so nothing but the recovery point tells."""
+    world = filled()
+    end_offset = world.log.log_end_offset
+    while lost_batches:
+        batch = world.model.pop()
+        path = next(each.log_path for each in reversed(world.log.segments) if each.base_offset <= batch.base_offset)
+        data = world.files.read_whole(path)
+        assert data.endswith(batch.data)
+        overwrite(world.files, path, data[: -len(batch.data)])
+        lost_batches -= 1
+    for path in snapshots(world)[0 if gone == "all" else -1 :]:
+        if gone == "newest damaged":
+            overwrite(world.files, path, world.files.read_whole(path)[:-1])
+        else:
+            world.files.remove(path)
+    before = {path: data for path, data in world.files.snapshot(DIRECTORY).items() if path.endswith(".log")}
+    with pytest.raises(DamagedLog, match=f"synced up to {end_offset}|everything below .* was synced"):
+        world.open(is_clean=is_clean)
+    after = {path: data for path, data in world.files.snapshot(DIRECTORY).items() if path.endswith(".log")}
+    assert after == before
+
+
+def test_a_snapshot_ahead_of_the_log_goes_and_its_producers_are_not_believed() -> None:
+    """A power cut kept it and lost the batches that it knows; other batches get their offsets later."""
+    world = World()
+    world.append(value_bytes=100, producer_id=1)
+    world.sync(checkpoint=True)
+    world.store_recovery_point()
+    world.append(value_bytes=100, producer_id=2)
+    world.log._write_snapshot()
+    ahead = f"{DIRECTORY}/{producer_snapshot.file_name(2)}"
+    data = world.files.read_whole(ahead)
+    world.files.crash(Keep.NONE)
+    world.files.replace_whole(ahead, data)
+    world._after(world.open())
+    assert world.log.log_end_offset == 1
+    assert set(world.producers.entries) == {1}
+    assert not world.files.exists(ahead)
+    world.files.crash(Keep.NONE)
+    assert not world.files.exists(ahead), "else it would be taken for the state behind other batches"
+
+
+def test_a_snapshot_ahead_of_a_log_that_was_closed_cleanly_is_damage() -> None:
+    world = filled()
+    newest = snapshots(world)[-1]
+    world.files.replace_whole(f"{DIRECTORY}/{producer_snapshot.file_name(10**6)}", world.files.read_whole(newest))
+    with pytest.raises(DamagedLog, match="synced up to 1000000"):
+        world.open(is_clean=True)
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_with_every_snapshot_damaged_the_whole_log_is_replayed(is_clean: bool) -> None:
+    world = filled()
+    for path in snapshots(world):
+        overwrite(world.files, path, world.files.read_whole(path)[::-1])
+    report = world._after(world.open(is_clean=is_clean))
+    assert (report.replayed_from_offset, report.replayed_batch_count) == (0, len(world.model))
+    world.check_recovery_is_idempotent()
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_index_files_newer_than_the_log_are_cut_with_it(is_clean: bool) -> None:
+    """The disk kept the indexes of batches whose bytes it lost: no entry may lead behind the end of the log."""
+    world = World(config=replace(SMALL, segment_bytes=100_000))
+    for _ in range(4):
+        world.append(value_bytes=300)
+    world.sync(checkpoint=True)
+    world.store_recovery_point()
+    end_position = len(world.files.read_whole(log_path(world, 0)))
+    for index in range(6):
+        world.append(value_bytes=300, producer_id=1)
+        world.mark(1, commit=index % 2 == 0)
+    world.log._active.flush_indexes()
+    newer = world.files.snapshot(DIRECTORY)
+    world.files.crash(Keep.NONE)
+    for path in newer:
+        if path.endswith("index"):
+            overwrite(world.files, path, newer[path])
+    world.producers = NaiveProducers()
+    report = world._after(world.open(is_clean=is_clean))
+    assert world.log.log_end_offset == 4
+    assert report.cut is None
+    assert world.log._active.size_bytes == end_position
+    for _ in range(8):
+        world.append(value_bytes=290, producer_id=2)
+        world.mark(2, commit=True)
+    world.check()
+    assert [entry.producer_id for entry in world.log.aborted_between(0, world.log.log_end_offset)] == []
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_recovery_point_ahead_of_the_log_is_damage(is_clean: bool) -> None:
+    world = filled()
+    end_offset = world.log.log_end_offset
+    before = world.files.snapshot(DIRECTORY)
+    write_offsets(world.files, DATA, RECOVERY_POINTS, {PARTITION: end_offset + 1})
+    with pytest.raises(DamagedLog, match=rf"ends at offset {end_offset}, but it was synced up to {end_offset + 1}"):
+        world.open(is_clean=is_clean)
+    assert world.files.snapshot(DIRECTORY) == before
+
+
+def test_batches_behind_the_last_checkpoint_are_read_where_a_clean_end_is_claimed() -> None:
+    world = filled()
+    for index in range(5):
+        world.append(value_bytes=400, producer_id=3)
+        world.mark(3, commit=index % 2 == 1)
+    world.files.kill()
+    report = world._after(world.open(is_clean=True))
+    assert report.replayed_batch_count > 0
+    assert report.cut is None
+
+
+@pytest.mark.parametrize("what", ["torn", "zeros", "flipped"])
+def test_a_torn_log_with_the_mark_of_a_clean_end_is_damage_and_not_cut(what: str) -> None:
+    world = filled()
+    world.append(value_bytes=400)
+    path = log_path(world, -1)
+    good = world.files.read_whole(path)
+    world.files.kill()
+    bad = {"torn": good[:-9], "zeros": good + bytes(100), "flipped": good[:-1] + bytes([good[-1] ^ 1])}[what]
+    overwrite(world.files, path, bad)
+    with pytest.raises(DamagedLog, match="everything below the end was synced, nothing is cut"):
+        world.open(is_clean=True)
+    assert world.files.read_whole(path) == bad
+    assert not [name for name in world.files.list(DIRECTORY) if name.endswith(".torn")]
