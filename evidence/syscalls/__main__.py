@@ -9,6 +9,7 @@ import sys
 import tempfile
 import traceback
 
+from evidence.syscalls import direct
 from evidence.syscalls.life import Life
 from evidence.syscalls.observed import NotSo, Observed
 
@@ -20,7 +21,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="A real broker's life, its system calls judged.")
     parser.add_argument("--source", default="", help="where oncelog is imported from")
     parser.add_argument("--quiet", action="store_true", help="only the first problem")
+    parser.add_argument("--steps", action="store_true", help="the steps of the log alone, without the life")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        promises = direct.run(pathlib.Path(folder), options.source)
+    if not options.quiet:
+        for rule, count in sorted(promises.judged.items()):
+            print(f"  {count:6d}  {rule}")
+    for problem in promises.problems[:PROBLEMS_SHOWN]:
+        print(f"  NOT SO: {problem}"[:400])
+    print(f"syscalls: {promises.judged.total()} judgements of the log's steps, {len(promises.problems)} not so")
+    if promises.problems or options.steps:
+        return int(bool(promises.problems))
     with tempfile.TemporaryDirectory() as folder:
         observed = Observed(pathlib.Path(folder), options.source, stops_early=options.quiet)
 

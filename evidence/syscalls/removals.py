@@ -1,7 +1,8 @@
 """`python -m evidence.syscalls.removals`: each sync, rename and sync of names taken out, or done in another order, one by one.
 
 The places are found in the source: statements that call one, marks of what is to be synced, lists that are handed to a
-sync. Each is changed in a copy, and the life runs on it: it must fail. One line for each, then one for all.
+sync. Each is changed in a copy, and the steps and the life run on it: one of them must fail. One line for each, then one
+for all. `equivalent.toml` names those that change nothing, each with its reason; they are not tried.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,7 +39,9 @@ FLAGS = {"_names_are_unsynced", "names_are_unsynced", "_leader_epochs_changed", 
 SYNCABLES = {"DirectoryNames", "_Unsynced", "_new_names", "created", "files_to_sync"}
 # (what lies in broker/ and has no part in the order of the disk)
 LEFT_OUT = ("broker/handlers", "broker/config", "broker/metrics", "broker/partitions/measured_syncer.py")
-SECONDS_MAX = 120
+SECONDS_MAX = 240
+EQUIVALENT = pathlib.Path(__file__).with_name("equivalent.toml")
+NOTES = {"_mark_unsynced", "names_changed"}  # they matter to a later sync only: not to what stands beside them
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,12 @@ class Removal:
     kind: str  # removed, swapped
     what: str
     text: str  # the whole file with it
+    function: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What it is called in `equivalent.toml`: no line number, which would move."""
+        return self.file, self.function, self.kind, self.what
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} {self.kind}: {self.what}"
@@ -103,8 +113,10 @@ class _Source:
         for index, node in enumerate(block):
             if is_effect(node) or is_flag(node):
                 yield self._changed(node, node, "removed", [self._indent(node) + "pass\n"])
-            if index and is_effect(node) and isinstance(block[index - 1], ast.Expr) and called(block[index - 1]):
-                before = block[index - 1]
+            before = block[index - 1]
+            is_call = index > 0 and isinstance(before, ast.Expr) and called(before) != ""
+            is_note = called(node) in NOTES and not is_effect(before)
+            if is_call and is_effect(node) and not is_note:
                 yield self._changed(before, node, "swapped", [*self._text(node), *self._text(before)])
 
     def _of_list(self, node: ast.List) -> Iterator[Removal]:
@@ -132,7 +144,17 @@ class _Source:
     def _removal(self, node: ast.AST, kind: str, head: list[str], resumes: int) -> Removal:
         text = "".join([*head, *self.lines[resumes:]])
         ast.parse(text)
-        return Removal(self.file, node.lineno, kind, " ".join(ast.unparse(node).split())[:90], text)  # type: ignore[attr-defined]
+        line, what = node.lineno, " ".join(ast.unparse(node).split())[:90]  # type: ignore[attr-defined]
+        return Removal(self.file, line, kind, what, text, self._function_of(line))
+
+    def _function_of(self, line: int) -> str:
+        around = [
+            each
+            for each in ast.walk(self.tree)
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+            and each.lineno <= line <= (each.end_lineno or 0)
+        ]
+        return max(around, key=lambda each: each.lineno).name if around else ""
 
 
 def found() -> list[Removal]:
@@ -151,7 +173,13 @@ def found() -> list[Removal]:
     return removals
 
 
-def try_one(removal: Removal) -> str:
+def equivalent() -> dict[tuple[str, str, str, str], str]:
+    """Why a change changes nothing, by its key."""
+    found = tomllib.loads(EQUIVALENT.read_text())["place"]
+    return {(each["file"], each["function"], each["kind"], each["what"]): each["why"] for each in found}
+
+
+def try_one(removal: Removal, *arguments: str) -> str:
     """What notices it: "" for nothing."""
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / "src"
@@ -159,7 +187,7 @@ def try_one(removal: Removal) -> str:
         (source / "oncelog" / removal.file).write_text(removal.text)
         if removal.file.endswith(".c"):
             _compile(source / "oncelog" / "host")
-        return _noticed(["-m", "evidence.syscalls", "--quiet", "--source", str(source)], folder)
+        return _noticed(["-m", "evidence.syscalls", "--quiet", "--source", str(source), *arguments], folder)
 
 
 def _noticed(command: list[str], folder: str) -> str:
@@ -200,25 +228,31 @@ def _compile(folder: pathlib.Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Take out each sync and rename, and see whether the life notices.")
-    parser.add_argument("--only", default="", help="places whose line contains this")
+    parser = argparse.ArgumentParser(description="Take out each sync and rename, and see whether it is noticed.")
+    parser.add_argument("--only", default="", help="places whose line contains one of these, separated by commas")
     parser.add_argument("--list", action="store_true", help="only say which there are")
-    parser.add_argument("--jobs", type=int, default=1, help="lives side by side")
+    parser.add_argument("--steps", action="store_true", help="the steps of the log alone, without a broker's life")
+    parser.add_argument("--jobs", type=int, default=1, help="side by side")
     options = parser.parse_args()
-    chosen = [each for each in found() if options.only in str(each)]
+    chosen = [each for each in found() if any(part in str(each) for part in options.only.split(","))]
     if options.list:
         print("\n".join(map(str, chosen)))
         return 0
+    reasons = equivalent()
+    tried = [each for each in chosen if each.key not in reasons]
+    for each in chosen:
+        if each.key in reasons:
+            print(f"changes nothing  {each}  [{reasons[each.key]}]")
     left = []
+    arguments = ["--steps"] if options.steps else []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for removal, noticed in zip(chosen, pool.map(try_one, chosen), strict=True):
-            print(
-                f"{'caught' if noticed else 'NOT caught'}  {removal}" + (f"  [{noticed}]" if noticed else ""),
-                flush=True,
-            )
+        for removal, noticed in zip(tried, pool.map(lambda each: try_one(each, *arguments), tried), strict=True):
+            said = f"caught  {removal}  [{noticed}]" if noticed else f"NOT caught  {removal}"
+            print(said, flush=True)
             if not noticed:
                 left.append(removal)
-    print(f"removals: {len(chosen) - len(left)} of {len(chosen)} caught")
+    same = len(chosen) - len(tried)
+    print(f"removals: {len(tried) - len(left)} of {len(tried)} caught, {same} change nothing")
     return int(bool(left))
 
 

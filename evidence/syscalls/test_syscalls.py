@@ -7,10 +7,11 @@ import pathlib
 
 import pytest
 
+from evidence.syscalls import direct
 from evidence.syscalls.life import Life
 from evidence.syscalls.observed import Observed
 from evidence.syscalls.recorder import BEGIN, END, Call, compiler
-from evidence.syscalls.removals import found
+from evidence.syscalls.removals import equivalent, found
 from evidence.syscalls.world import World
 
 HANG_S = 240
@@ -18,6 +19,7 @@ HANG_S = 240
 needs_compiler = pytest.mark.skipif(
     compiler() is None, reason="NOT CHECKED: what is durable when, by real system calls; that needs a C compiler (cc)"
 )
+STEPS_MIN = 30  # steps that say less have lost some
 RULES_MIN = 45  # a life that asks fewer has lost a part of itself
 
 
@@ -36,6 +38,13 @@ def test_nothing_is_promised_before_it_is_durable(tmp_path: pathlib.Path) -> Non
         observed.end()
     assert not observed.problems, "\n".join(observed.problems[:10])
     assert len(observed.judged) >= RULES_MIN, sorted(observed.judged)
+
+
+@needs_compiler
+def test_each_step_of_the_log_leaves_durable_what_it_promises(tmp_path: pathlib.Path) -> None:
+    promises = direct.run(tmp_path)
+    assert not promises.problems, "\n".join(promises.problems[:10])
+    assert promises.judged.total() >= STEPS_MIN, promises.judged
 
 
 def call(number: int, name: str, phase: int = END, **fields: object) -> Call:
@@ -95,6 +104,25 @@ def test_a_call_that_was_not_seen_is_found_on_the_disk(world: World, tmp_path: p
     (tmp_path / "f").write_bytes(b"two")
     (tmp_path / "unseen").touch()
     assert world.differences() == ["f", "unseen"]
+
+
+def test_names_that_a_failed_sync_forgot_come_back_only_by_another_change(world: World, tmp_path: pathlib.Path) -> None:
+    synced(world, 3)
+    synced(world, 4)
+    world.apply(call(6, "rename", path=f"{tmp_path}/f", path2=f"{tmp_path}/g"))
+    synced(world, 4, result=-5)
+    synced(world, 4)
+    assert (world.durable_bytes("f"), world.durable_bytes("g")) == (b"one", None)
+    world.apply(call(7, "rename", path=f"{tmp_path}/g", path2=f"{tmp_path}/f"))
+    world.apply(call(8, "rename", path=f"{tmp_path}/f", path2=f"{tmp_path}/g"))
+    synced(world, 4)
+    assert (world.durable_bytes("f"), world.durable_bytes("g")) == (None, b"one")
+
+
+def test_what_is_said_to_change_nothing_is_still_there() -> None:
+    """A reason whose place is gone would excuse nothing, or something else."""
+    assert set(equivalent()) <= {each.key for each in found()}
+    assert all(len(why) > 40 for why in equivalent().values())
 
 
 def test_every_place_that_makes_durable_is_found_in_the_source() -> None:

@@ -1,7 +1,8 @@
 """What lies on the disk, twice: as every process sees it, and as a power cut would leave it at the least.
 
 A file's bytes are durable after a sync of it that began behind their write and went well; a name after such a sync of its
-directory. After a failed sync a file's bytes never become durable: the pages count as saved and are not.
+directory. After a failed sync a file's bytes never become durable: the pages count as saved and are not. A directory's
+names that had changed are forgotten until they change again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Node:
         self.names: dict[str, Node] = {}
         self.durable_names: dict[str, Node] = {}
         self.version = self.durable_version = 0
-        self.is_lost = False  # a sync failed
+        self.is_lost = False  # a sync failed: no later one brings its bytes back
+        self.lost_names: set[str] = set()  # what a failed sync has forgotten of a directory, until each changes again
 
     @property
     def is_durable(self) -> bool:
@@ -37,12 +39,24 @@ class Node:
             return self.names == self.durable_names
         return bytes(self.data) == self.durable_data
 
-    def changed(self) -> None:
+    def changed(self, *names: str) -> None:
+        """Other bytes; or in a directory, other names."""
         self.version += 1
+        self.lost_names.difference_update(names)
 
     def state(self) -> tuple[int, bytes | dict[str, Node]]:
         """For `made_durable`."""
         return self.version, dict(self.names) if self.is_directory else bytes(self.data)
+
+    def lose(self) -> None:
+        """A sync failed: what waited for it counts as saved and is not."""
+        if self.is_directory:
+            names, durable = self.names, self.durable_names
+            self.lost_names |= {
+                name for name in names.keys() | durable.keys() if names.get(name) is not durable.get(name)
+            }
+        else:
+            self.is_lost = True
 
     def made_durable(self, state: tuple[int, bytes | dict[str, Node]]) -> None:
         version, content = state
@@ -50,7 +64,12 @@ class Node:
             return
         self.durable_version = version
         if isinstance(content, dict):
-            self.durable_names = content
+            before, now = self.durable_names, dict(content)
+            for name in self.lost_names:
+                now.pop(name, None)
+                if name in before:
+                    now[name] = before[name]
+            self.durable_names = now
         else:
             self.durable_data = content
 
@@ -139,7 +158,7 @@ class World:
             assert call.offset & os.O_CREAT, f"{call}: opened, and never seen to be made"
             parent, name = self._parent(path)
             node = parent.names[name] = Node(is_directory=False)
-            parent.changed()
+            parent.changed(name)
         elif call.offset & os.O_TRUNC:
             node.data.clear()
             node.changed()
@@ -169,8 +188,8 @@ class World:
         """A file or directory gets another name."""
         (parent, name), (new_parent, new_name) = self._parent(old), self._parent(new)
         new_parent.names[new_name] = parent.names.pop(name)
-        parent.changed()
-        new_parent.changed()
+        parent.changed(name)
+        new_parent.changed(new_name)
         for key, (path, node) in self._descriptors.items():
             if path == old or path.startswith(f"{old}/"):
                 self._descriptors[key] = new + path.removeprefix(old), node
@@ -178,12 +197,12 @@ class World:
     def _unlink(self, call: Call) -> None:
         parent, name = self._parent(self.paths(call)[0])
         parent.names.pop(name)
-        parent.changed()
+        parent.changed(name)
 
     def _mkdir(self, call: Call) -> None:
         parent, name = self._parent(self.paths(call)[0])
         parent.names[name] = Node(is_directory=True)
-        parent.changed()
+        parent.changed(name)
 
     def _link(self, call: Call) -> None:
         raise AssertionError(f"{call}: nobody here makes links")
@@ -195,7 +214,7 @@ class World:
         if call.result == 0:
             node.made_durable(state)
         elif call.result == -errno.EIO:
-            node.is_lost = True
+            node.lose()
 
     # the disk itself
 

@@ -398,10 +398,9 @@ class _Opening:
         segment.release()
         names = []
         if segment.size_bytes:
-            file = self.files.open(segment.log_path, False)
-            file.sync()
-            file.close()
             names = [f"{segment.base_offset:020d}.log{TORN_SUFFIX}"]
-            self.files.rename(segment.log_path, f"{self.directory}/{names[0]}")
+            kept_path = f"{self.directory}/{names[0]}"
+            self.files.rename(segment.log_path, kept_path)
+            self.unsynced.append(kept_path)
         segment.remove()
         return names
