@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from oncelog.broker.admission.admission import RequestAdmission, authorization_of
 from oncelog.broker.config.addresses import Address, advertised_address, listen_addresses
@@ -29,7 +28,7 @@ from oncelog.broker.partitions.log_cleaner import LogCleaner
 from oncelog.broker.partitions.measured_syncer import MeasuredSyncer
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.broker.requests.local_peer import LocalPeer
-from oncelog.broker.requests.request import Request
+from oncelog.broker.requests.request import Outcome, Request
 from oncelog.core.leader.fetch_session import FetchSessions
 from oncelog.core.leader.gate import GateConfig
 from oncelog.core.metadata.cluster import ClusterMetadata
@@ -91,7 +90,7 @@ def assemble(
     )
     groups = Groups(metadata, partitions, topics, clock, in_force, metrics)
 
-    def handle_here(request: Request) -> Any:
+    def handle_here(request: Request) -> Outcome:
         return answer(node, request)  # the broker asks itself past the access rules
 
     gate_peer, marker_peer = (
@@ -201,7 +200,7 @@ def _peer(
     config: BrokerConfig,
     tasks: Tasks,
     purpose: str,
-    handle: Callable[[Request], Any],
+    handle: Callable[[Request], Outcome],
     address: Callable[[], Address],
 ) -> Peer | LocalPeer:
     """How this broker asks itself: by plain calls, or over a network that has no shortcut."""

@@ -11,36 +11,40 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+OnEnd = Callable[[asyncio.Task[Any]], None]
 
 
 class Tasks:
     """A set of running tasks with one owner; `on_failure` hears of each unhandled error (once, on the loop)."""
 
     def __init__(self, on_failure: Callable[[BaseException], None] | None = None) -> None:
-        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order of their start: a run can be repeated
+        # In the order of their start: a run can be repeated. With each, who hears that it ended.
+        self._tasks: dict[asyncio.Task[Any], OnEnd | None] = {}
         self._on_failure = on_failure
         self.is_closed = False
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def start(self, work: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
-        """Run `work` until it ends or the owner closes."""
+    def start(
+        self, work: Coroutine[Any, Any, T], *, name: str | None = None, on_end: OnEnd | None = None
+    ) -> asyncio.Task[T]:
+        """Run `work` until it ends or the owner closes; then `on_end` is called, after an error has been reported."""
         if self.is_closed:
             work.close()
             raise RuntimeError("this owner's tasks are closed")
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks[task] = None
+        self._tasks[task] = on_end
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.pop(task, None)
-        if task.cancelled():
-            return
-        error = task.exception()
+        on_end = self._tasks.pop(task, None)
+        error = None if task.cancelled() else task.exception()
         if error is not None and self._on_failure is not None and not self.is_closed:
             self._on_failure(error)
+        if on_end is not None:
+            on_end(task)
 
     def cancel(self) -> None:
         """Cancel all that runs now; does not wait."""

@@ -8,8 +8,10 @@ import pytest
 from evidence.world.broker import Client, ConnectionClosed, broker_and_client, fetch_request, run
 
 from oncelog.broker.admission.handling_time import HandlingTime
+from oncelog.broker.requests.request import NO_REPLY, Request
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.errors import ErrorCode
+from oncelog.wire.api import ApiKey
 from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
 from oncelog.wire.messages.create_acls import AclCreation, CreateAclsRequest
@@ -267,14 +269,20 @@ def test_a_handlers_steps_are_measured_and_not_what_it_waits_for():
 
     async def work():
         nonlocal now
+
+        def begun(spent):
+            request = Request(ApiKey.HEARTBEAT, 0, 0, "", None, None)
+            assert spent.measured(request, lambda _: NO_REPLY) is NO_REPLY
+            return asyncio.ensure_future(request.measured(handler()))
+
         spent = HandlingTime(lambda: now)
-        task = asyncio.ensure_future(spent.measured(None, lambda _: handler()))
+        task = begun(spent)
         await asyncio.sleep(0)
         now += 100.0
         assert await task == "done"
         assert spent.used_s == 3.0
         cancelled = HandlingTime(lambda: now)
-        task = asyncio.ensure_future(cancelled.measured(None, lambda _: handler()))
+        task = begun(cancelled)
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

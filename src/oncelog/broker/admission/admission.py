@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.metrics import Metrics
-from oncelog.broker.requests.request import Request
+from oncelog.broker.requests.request import Outcome, Request
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.host.clock import Clock
 from oncelog.wire.api import ApiKey
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oncelog.broker.admission.authorization import Authorization
     from oncelog.broker.admission.quotas import Quotas
 
-Answer = Callable[[Request], Any]
+Answer = Callable[[Request], Outcome]
 THROTTLED = frozenset(
     (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS)
 )
@@ -53,7 +53,7 @@ class RequestAdmission:
         self._answer = answer
         self._quotas: Quotas | None = None
 
-    def handle(self, request: Request) -> Any:
+    def handle(self, request: Request) -> Outcome:
         """The handler's outcome, or what quotas and access rules make of it."""
         metadata = self._metadata
         if metadata.client_quotas and (request.api_key in THROTTLED or metadata.has_request_quotas):
@@ -64,7 +64,7 @@ class RequestAdmission:
         """For how long a new connection of an address must wait, by its quota."""
         return self._quotas_in_use().connection_wait_ms(host) if self._metadata.client_quotas else 0
 
-    def _authorized(self, request: Request) -> Any:
+    def _authorized(self, request: Request) -> Outcome:
         if self._authorization is not None:
             return self._authorization.handle(request, self._answer)
         return self._answer(request)

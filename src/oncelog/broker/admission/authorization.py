@@ -12,7 +12,7 @@ from typing import Any
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.requests.completion import finished
-from oncelog.broker.requests.request import NO_REPLY, CloseConnection, NoReply, Reply, Request
+from oncelog.broker.requests.request import NO_REPLY, CloseConnection, NoReply, Outcome, Reply, Request
 from oncelog.core.access.authorizer import Authorizer, Identity, super_users_of
 from oncelog.core.access.checks import CHECKS
 from oncelog.core.access.passage import Caller, Passage
@@ -42,7 +42,7 @@ class Authorization:
         who = Identity(host=request.connection.client_host)
         return Caller(self._authorizer, who, self._metadata, may_create=self._config().auto_create_topics_enable)
 
-    def handle(self, request: Request, answer: Callable[[Request], Any]) -> Any:
+    def handle(self, request: Request, answer: Callable[[Request], Outcome]) -> Outcome:
         """`answer`'s outcome for what of the request may pass, with the refusals put in."""
         caller = self.caller_of(request)
         check = CHECKS.get(request.api_key)
@@ -67,7 +67,7 @@ def _without_acks(api_key: ApiKey, asked: Any, reply: Reply) -> Reply:
     return reply
 
 
-def _completed(api_key: ApiKey, asked: Any, outcome: Any, passage: Passage) -> Any:
+def _completed(api_key: ApiKey, asked: Any, outcome: Outcome, passage: Passage) -> Outcome:
     assert passage.complete is not None
     complete = passage.complete
 

@@ -6,11 +6,10 @@ a group commit does for many at once.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
-from oncelog.broker.requests.request import Request
+from oncelog.broker.requests.request import Outcome, Request
 
 
 class HandlingTime:
@@ -20,10 +19,10 @@ class HandlingTime:
         self.used_s = 0.0
         self._now_s = now_s
 
-    def measured(self, request: Request, answer: Callable[[Request], Any]) -> Any:
-        """`answer`'s outcome, a coroutine's steps included."""
-        outcome = self.step(lambda: answer(request))
-        return self._awaited(outcome) if inspect.iscoroutine(outcome) else outcome
+    def measured(self, request: Request, answer: Callable[[Request], Outcome]) -> Outcome:
+        """`answer`'s outcome; the steps of a handler's task count too."""
+        request.measured = self._steps
+        return self.step(lambda: answer(request))
 
     def step(self, act: Callable[[], Any]) -> Any:
         """Do `act`; its time counts."""
@@ -33,8 +32,11 @@ class HandlingTime:
         finally:
             self.used_s += self._now_s() - begun_s
 
-    async def _awaited(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return await _Awaitable(work, self)
+    async def _steps(self, work: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await _Awaitable(work, self)
+        finally:
+            work.close()
 
 
 class _Awaitable:

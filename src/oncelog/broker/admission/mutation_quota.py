@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from oncelog.broker.requests.completion import finished
-from oncelog.broker.requests.request import CloseConnection, Reply, Request
+from oncelog.broker.requests.request import CloseConnection, Outcome, Reply, Request
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.quota_rates import Bound, QuotaRates
 from oncelog.errors import ErrorCode
@@ -49,7 +49,7 @@ class MutationQuota:
         self._refused: list[Any] = []
         self._throttle_ms = 0
 
-    def handle(self, answer: Callable[[Request], Any]) -> Any:
+    def handle(self, answer: Callable[[Request], Outcome]) -> Outcome:
         """`answer`'s outcome for the topics that may be touched, with the others put in."""
         request = self._request
         is_strict = request.api_version >= _STRICT_SINCE[request.api_key]

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from oncelog.broker.admission.handling_time import HandlingTime
 from oncelog.broker.admission.mutation_quota import MUTATIONS, MutationQuota
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.requests.completion import finished
-from oncelog.broker.requests.request import CloseConnection, Later, NoReply, Reply, Request
+from oncelog.broker.requests.request import CloseConnection, Later, NoReply, Outcome, Reply, Request
 from oncelog.core.access.authorizer import ANONYMOUS
 from oncelog.core.metadata.cluster import REQUEST_PERCENTAGE, ClusterMetadata
 from oncelog.core.metadata.quota_rates import Bound, QuotaRates, bound_for, connection_bound
@@ -56,7 +55,7 @@ class Quotas:
             on_forgotten=lambda: metrics.limit_hit("oncelog.max.clients.under.quota"),
         )
 
-    def handle(self, request: Request, answer: Callable[[Request], Any]) -> Any:
+    def handle(self, request: Request, answer: Callable[[Request], Outcome]) -> Outcome:
         """`answer`'s outcome, throttled where a quota says so."""
         if request.connection.is_of_broker:
             return answer(request)
@@ -86,7 +85,7 @@ class Quotas:
         told_ms = getattr(reply, "throttle_time_ms", None)
         return reply if told_ms is None else reply.replace(throttle_time_ms=max(told_ms, throttle_ms))
 
-    def _under_rates(self, request: Request, answer: Callable[[Request], Any]) -> Any:
+    def _under_rates(self, request: Request, answer: Callable[[Request], Outcome]) -> Outcome:
         key = _KEYS.get(request.api_key)
         if key is None:
             return answer(request)
@@ -128,7 +127,7 @@ class Quotas:
         return self._clock.now_ms()
 
 
-def _is_refused_for_its_id(outcome: Any) -> bool:
+def _is_refused_for_its_id(outcome: Outcome) -> bool:
     """Whether a Produce had no right to its transactional id, which Apache Kafka finds before it counts."""
     reply = outcome.reply if isinstance(outcome, Later) and outcome.is_given else outcome
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

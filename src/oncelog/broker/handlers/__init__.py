@@ -7,16 +7,18 @@ so a broker that never sees a group never loads one.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from types import CoroutineType
 from typing import Any
 
 from oncelog.broker.node import Node
-from oncelog.broker.requests.request import Outcome, Request
+from oncelog.broker.requests.handler_task import begin_in_task
+from oncelog.broker.requests.request import Outcome, Reply, Request
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.features import api_version_max
 from oncelog.wire.api import APIS, ApiKey
 
-Handler = Callable[[Node, Request], Outcome]
+Handler = Callable[[Node, Request], Outcome | Coroutine[Any, Any, Reply]]
 
 MODULES: dict[ApiKey, str] = {
     ApiKey.PRODUCE: "records.produce",
@@ -94,9 +96,10 @@ def handler_for(api_key: ApiKey) -> Handler:
     return handler
 
 
-def answer(node: Node, request: Request) -> Any:
-    """What the request's handler answers."""
-    return handler_for(request.api_key)(node, request)
+def answer(node: Node, request: Request) -> Outcome:
+    """What the request's handler answers, now or later."""
+    outcome = handler_for(request.api_key)(node, request)
+    return begin_in_task(request, outcome) if isinstance(outcome, CoroutineType) else outcome
 
 
 def version_max(metadata: ClusterMetadata, api_key: int) -> int:

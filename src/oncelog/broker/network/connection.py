@@ -8,7 +8,6 @@ malformed frame ends this connection with one line in the log, and nothing else.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import Any, Protocol, cast
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.connection_limits import Admission, ConnectionLimits
 from oncelog.broker.network.peer import client_host_of
-from oncelog.broker.requests.request import CloseConnection, Later, NoReply, Reply, Request
+from oncelog.broker.requests.request import CloseConnection, Later, NoReply, Outcome, Reply, Request
 from oncelog.broker.requests.unsupported import unsupported_api_versions
 from oncelog.errors import MalformedFrame, MalformedMessage
 from oncelog.host.tasks import Tasks
@@ -40,7 +39,7 @@ class ConnectionOwner(Protocol):
     metrics: Metrics
     tasks: Tasks
     serves: Callable[[int, int], bool]
-    handle: Callable[[Request], Any]
+    handle: Callable[[Request], Outcome]
     stalled: dict[Connection, None]  # their clients do not read
     unsent: dict[Connection, None]  # were written to since somebody looked, or have something left
     queued_count: int  # requests that have come and are not begun
@@ -76,7 +75,7 @@ class _Slot:
         self.is_done = False
         self.held_bytes = 0  # of a reply that is known before the one in front of it
         self.keeps_turn = False
-        self.begun: asyncio.Future[Any] | Later | None = None
+        self.begun: Later | None = None
 
     def given(self, reply: Reply) -> None:
         """The `Later` has its reply."""
@@ -88,6 +87,10 @@ class _Slot:
         """The `Later` only waits for its commit."""
         self.connection.turn_released(self)
 
+    def failed(self) -> None:
+        """The `Later` will have no reply: the client learns it by losing its connection."""
+        self.connection.abort()
+
 
 class Connection(asyncio.Protocol):
     """The server's end of a connection."""
@@ -96,6 +99,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._limits = limits
         self.connection_id = connection_id
+        self.tasks = server.tasks
         self.client_host = ""
         self._peer_name: object = None
         self.last_active = 0.0
@@ -186,12 +190,8 @@ class Connection(asyncio.Protocol):
         self._held_bytes = 0
         self._forget_frames()
         for slot in self._slots:
-            if slot.begun is None or slot.is_done:
-                continue
-            if isinstance(slot.begun, Later):
+            if slot.begun is not None and not slot.is_done:
                 slot.begun.drop()
-            else:
-                slot.begun.cancel()
         self._slots.clear()
         self._server.lost(self)
 
@@ -368,35 +368,30 @@ class Connection(asyncio.Protocol):
         self._slots.append(slot)
         self._follow(request, slot, self._server.handle(request))
 
-    def _follow(self, request: Request, slot: _Slot, outcome: Any) -> None:
-        if isinstance(outcome, Later):
-            if outcome.is_given:
-                self._answer(slot, outcome.reply)
-                return
+    def _follow(self, request: Request, slot: _Slot, outcome: Outcome) -> None:
+        if not isinstance(outcome, Later):
+            self._answer(slot, outcome)
+        elif outcome.is_given:
+            self._answer(slot, outcome.reply)
+        else:
             slot.begun = outcome
             if outcome.keeps_turn:
                 slot.keeps_turn = True
                 slot.request = request
                 self._running.append(request)
             outcome.listen(slot)
-        elif isinstance(outcome, asyncio.Future):
-            slot.begun = outcome
-            outcome.add_done_callback(lambda done: self._ended(slot, done))
-        elif inspect.iscoroutine(outcome):
-            task = self._server.tasks.start(outcome)
-            slot.begun = task
-            self._running.append(request)
-            task.add_done_callback(lambda done: self._turn_over(request, slot, done))
-        else:
-            self._answer(slot, outcome)
 
     def reply_given(self, slot: _Slot) -> None:
         """Called by a slot, from whoever commits: queued, and sent on the next iteration of the loop with all that came."""
         if slot.keeps_turn:
-            self.turn_released(slot)
-        if not self._is_sending_soon and self._transport is not None:
+            self._end_turn(slot)
+        if self._transport is None:
+            return
+        if isinstance(slot.reply, FetchResponse):
+            self._hold_back(slot, slot.reply)
+        if not self._is_sending_soon:
             self._is_sending_soon = True
-            self._loop.call_soon(self._send_soon)
+            self._loop.call_soon(self._send_soon)  # which also begins what may begin now
 
     def _send_soon(self) -> None:
         self._is_sending_soon = False
@@ -412,40 +407,26 @@ class Connection(asyncio.Protocol):
 
     def turn_released(self, slot: _Slot) -> None:
         """Called by a slot whose effects are made: the next request may begin."""
-        assert slot.request is not None
-        slot.keeps_turn = False
-        self._running.remove(slot.request)
+        self._end_turn(slot)
         if self._frames:
             self._loop.call_soon(self._advance)
 
-    def _turn_over(self, request: Request, slot: _Slot, done: asyncio.Future[Any]) -> None:
-        self._running.remove(request)
-        reply = None if done.cancelled() or done.exception() else done.result()
-        if isinstance(reply, asyncio.Future):
-            self._follow(request, slot, reply)
-        else:
-            self._ended(slot, done)
-        self._advance()
-
-    def _ended(self, slot: _Slot, done: asyncio.Future[Any]) -> None:
-        if self._transport is None:
-            return
-        if done.cancelled() or done.exception() is not None:
-            self._transport.abort()
-            return
-        self._answer(slot, done.result())
-        if self._frames:
-            self._advance()
+    def _end_turn(self, slot: _Slot) -> None:
+        assert slot.request is not None
+        slot.keeps_turn = False
+        self._running.remove(slot.request)
 
     def _answer(self, slot: _Slot, reply: Reply) -> None:
         slot.reply = reply
         slot.is_done = True
-        if self._slots and self._slots[0] is not slot and isinstance(reply, FetchResponse):
+        if isinstance(reply, FetchResponse):
             self._hold_back(slot, reply)
         self._send()
 
     def _hold_back(self, slot: _Slot, reply: FetchResponse) -> None:
         """Records that wait for the reply before them are unsent too; `_may_begin` bounds them."""
+        if not self._slots or self._slots[0] is slot:
+            return
         found = (part.records for topic in reply.responses for part in topic.partitions)
         slot.held_bytes = sum(len(records) for records in found if records)
         self._held_bytes += slot.held_bytes

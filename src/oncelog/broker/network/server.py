@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.metrics import Metrics
@@ -14,7 +13,7 @@ from oncelog.broker.network.connection_limits import Admission, ConnectionCounts
 from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer, socket_address
 from oncelog.broker.requests.local_peer import LocalPeer
-from oncelog.broker.requests.request import Request
+from oncelog.broker.requests.request import Outcome, Request
 from oncelog.core.metadata.quotas import CONNECTION_CREATION_RATE
 from oncelog.host.network import Listener, Network
 from oncelog.host.tasks import Tasks
@@ -36,7 +35,7 @@ class Server:
         metrics: Metrics,
         *,
         serves: Callable[[int, int], bool],
-        handle: Callable[[Request], Any],
+        handle: Callable[[Request], Outcome],
         wait_ms_of: Callable[[str], int] = lambda _host: 0,
         own_peers: tuple[Peer | LocalPeer, ...] = (),
     ) -> None:

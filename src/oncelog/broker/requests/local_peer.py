@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from oncelog.broker.requests.request import CallbackListener, Later, Request
+from oncelog.broker.requests.request import CallbackListener, Later, Outcome, Request
 from oncelog.host.tasks import Tasks
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.schema import Struct
@@ -23,9 +23,9 @@ class LocalPeer:
     connection_id = 0
     is_of_broker = True
 
-    def __init__(self, handle: Callable[[Request], Any], tasks: Tasks, *, client_id: str) -> None:
+    def __init__(self, handle: Callable[[Request], Outcome], tasks: Tasks, *, client_id: str) -> None:
         self._handle = handle
-        self._tasks = tasks
+        self.tasks = tasks
         self._client_id = client_id
 
     def hold(self, request: Request) -> None:
@@ -43,8 +43,6 @@ class LocalPeer:
                 then(outcome.reply)
             else:
                 outcome.listen(CallbackListener(then))
-        elif isinstance(outcome, asyncio.Future) or asyncio.iscoroutine(outcome):
-            self._tasks.start(_afterwards(outcome, then))
         else:
             then(outcome)
 
@@ -56,7 +54,3 @@ class LocalPeer:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-async def _afterwards(outcome: Any, then: Callable[[Any], None]) -> None:
-    then(await outcome)

@@ -1,9 +1,8 @@
 """One request on its way through the broker, and what its handler may answer with.
 
-A handler is a function of (node, request). It returns the reply message, or `Later` (given by the shells' callbacks;
-where it keeps its turn, the connection's next request waits for it), or a future (its effects have been made, only the commit
-is waited for: the connection goes on), or a coroutine (the next request waits until it ends). It must be safe to cancel
-at any await: effects are completed by the shells, not by the handler.
+A handler is a function of (node, request). Its outcome is the reply message, or a `Later`, given by callbacks; while that
+keeps its turn, the connection's next request waits. A handler may be a coroutine: `handler_task` makes a `Later` of it. It
+must be safe to cancel at any await: effects are completed by the shells, not by the handler.
 """
 
 from __future__ import annotations
@@ -13,9 +12,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from oncelog.host.tasks import Tasks
 from oncelog.wire.api import ApiKey
 
 Reply = Any  # a response Struct, NoReply or CloseConnection
+Measured = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
 
 
 class NoReply:
@@ -43,6 +44,10 @@ class ReplyListener(Protocol):
         """Its effects are made: what follows may begin."""
         ...
 
+    def failed(self) -> None:
+        """There will be no reply: an error, which has been reported, or the broker ends."""
+        ...
+
 
 class Later:
     """A reply that is given later, to one listener, by a plain call.
@@ -57,7 +62,7 @@ class Later:
         self.reply: Reply = None
         self.is_given = False
         self.keeps_turn = keeps_turn
-        self.on_drop: Callable[[], None] | None = None
+        self.on_drop: Callable[[], object] | None = None
         self._listener: ReplyListener | None = None
 
     def listen(self, listener: ReplyListener) -> None:
@@ -80,6 +85,11 @@ class Later:
         if self._listener is not None:
             self._listener.turn_released()
 
+    def fail(self) -> None:
+        """There will be no reply."""
+        if self._listener is not None:
+            self._listener.failed()
+
     def drop(self) -> None:
         """Nobody waits any more; effects that were begun are completed all the same."""
         self._listener = None
@@ -88,7 +98,7 @@ class Later:
 
 
 class CallbackListener:
-    """A listener that is a function."""
+    """A listener that is a function. It hears replies only: what it listens to does not fail, or fails the broker."""
 
     __slots__ = ("given",)
 
@@ -98,9 +108,12 @@ class CallbackListener:
     def turn_released(self) -> None:
         """Nothing follows."""
 
+    def failed(self) -> None:
+        """Nothing can be told."""
+
 
 async def reply_of(outcome: Any) -> Reply:
-    """The reply of what a handler returned, waited for."""
+    """The reply of what a shell answered, waited for in a handler."""
     if isinstance(outcome, Awaitable):
         return await outcome
     if not isinstance(outcome, Later):
@@ -117,6 +130,7 @@ class RequestOwner(Protocol):
 
     client_host: str
     connection_id: int
+    tasks: Tasks  # of handlers that have to wait
 
     @property
     def is_of_broker(self) -> bool:
@@ -143,6 +157,7 @@ class Request:
     message: Any
     connection: RequestOwner
     held_for: str | None = None  # the transactional id
+    measured: Measured | None = None  # makes the steps of a handler's task count
 
     def hold(self, transactional_id: str) -> None:
         """Say that this request waits for the end of a previous transaction: those of others must be able to end."""
@@ -151,4 +166,4 @@ class Request:
             self.connection.hold(self)
 
 
-Outcome = Reply | Later | asyncio.Future[Reply] | Coroutine[Any, Any, Reply]  # of a handler
+Outcome = Reply | Later  # of a request
