@@ -10,7 +10,7 @@ from oncelog.broker.config.unhonoured_keys import DYNAMIC_KINDS
 from oncelog.core.metadata.cluster import CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, Topic
 from oncelog.core.metadata.config_documentation import documentation_of
 from oncelog.core.metadata.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
-from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, TopicConfig
+from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, ConfigKey
 from oncelog.wire.messages.create_topics import CreatableTopicConfigs
 from oncelog.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
@@ -80,7 +80,7 @@ class BrokerValues:
         if key not in _CHAINS:
             yield Source(key, text_of(getattr(BrokerConfig(), name)), DEFAULT)
 
-    def for_topics(self, entry: TopicConfig) -> list[Source]:
+    def for_topics(self, entry: ConfigKey) -> list[Source]:
         """Where a topic's value comes from when it has none itself; times in other units are Kafka's to convert."""
         if not entry.synonym:
             return []
@@ -96,12 +96,12 @@ def _in_ms(source: Source) -> str | None:
     return source.value
 
 
-def _topic_sources(entry: TopicConfig, overrides: Mapping[str, str], broker: BrokerValues, own: int) -> list[Source]:
+def _topic_sources(entry: ConfigKey, overrides: Mapping[str, str], broker: BrokerValues, own: int) -> list[Source]:
     mine = [Source(entry.name, overrides[entry.name], own)] if entry.name in overrides else []
     return mine + broker.for_topics(entry)
 
 
-def _in_force(entry: TopicConfig, sources: list[Source]) -> tuple[str | None, int]:
+def _in_force(entry: ConfigKey, sources: list[Source]) -> tuple[str | None, int]:
     value, source = (_in_ms(sources[0]), sources[0].source) if sources else (entry.default, DEFAULT)
     return (_without_repetition(value) if value and entry.kind == "list" else value), source
 
@@ -156,7 +156,7 @@ def resource_results(
 
 
 def _result(
-    name: str, kind: str, sources: list[Source], entry: TopicConfig, wanted: Wanted
+    name: str, kind: str, sources: list[Source], entry: ConfigKey, wanted: Wanted
 ) -> DescribeConfigsResourceResult:
     value, source = _in_force(entry, sources)
     return DescribeConfigsResourceResult(

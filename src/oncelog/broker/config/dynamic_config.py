@@ -11,7 +11,7 @@ from oncelog.broker.config.unhonoured_keys import (
     is_known_to_kafka,
     is_of_one_broker,
 )
-from oncelog.core.metadata.topic_configs import TopicConfig, value_fault
+from oncelog.core.metadata.topic_configs import ConfigKey, value_fault
 
 
 def dynamic_fault(name: str, value: str, is_default: bool) -> str | None:
@@ -31,11 +31,11 @@ def dynamic_fault(name: str, value: str, is_default: bool) -> str | None:
     kind = broker_key_kind(name)
     if known is None:
         bounds = DYNAMIC_BOUNDS.get(name, (0, 2**63 - 1))
-        entry = TopicConfig(name, kind, "", least=bounds[0], most=bounds[1], choices=DYNAMIC_CHOICES.get(name, ()))
+        entry = ConfigKey(name, kind, "", least=bounds[0], most=bounds[1], choices=DYNAMIC_CHOICES.get(name, ()))
         return value_fault(entry, value.strip())
     rule = known[1]
     fault = value_fault(
-        TopicConfig(
+        ConfigKey(
             name, "string" if kind == "list" else kind, "", least=rule.least, most=rule.most, choices=rule.choices
         ),
         value.strip(),

@@ -18,7 +18,7 @@ from oncelog.core.metadata.resource_configs import (
     client_metrics_refusal,
     group_refusal,
 )
-from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, TopicConfig, config_fault, topic_name_fault
+from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, ConfigKey, config_fault, topic_name_fault
 from oncelog.core.metadata.topics import Refusal, limit_refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import ConfigRecord
@@ -26,7 +26,7 @@ from oncelog.wire.log_records.cluster_metadata import ConfigRecord
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _OPERATIONS = frozenset((SET, DELETE, APPEND, SUBTRACT))
 OF_THE_CONTROLLER = frozenset((TOPIC_RESOURCE, GROUP_RESOURCE, CLIENT_METRICS_RESOURCE))
-_TABLES: dict[int, dict[str, TopicConfig]] = {
+_TABLES: dict[int, dict[str, ConfigKey]] = {
     TOPIC_RESOURCE: TOPIC_CONFIGS,
     GROUP_RESOURCE: GROUP_CONFIGS,
     CLIENT_METRICS_RESOURCE: CLIENT_METRICS_CONFIGS,

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oncelog.core.metadata.topic_configs import TopicConfig, value_fault
+from oncelog.core.metadata.topic_configs import ConfigKey, value_fault
 from oncelog.core.metadata.topics import Refusal
 from oncelog.errors import ErrorCode
 
 _INT_MAX = 2**31 - 1
 
 
-def _int(name: str, default: int, synonym: str = "", least: int = 0) -> TopicConfig:
-    return TopicConfig(name, "int", str(default), synonym or name, least, _INT_MAX)
+def _int(name: str, default: int, synonym: str = "", least: int = 0) -> ConfigKey:
+    return ConfigKey(name, "int", str(default), synonym or name, least, _INT_MAX)
 
 
 _GROUP = (
@@ -28,29 +28,29 @@ _GROUP = (
     _int("share.record.lock.duration.ms", 30_000, "group.share.record.lock.duration.ms", 1000),
     _int("share.delivery.count.limit", 5, "group.share.delivery.count.limit", 2),
     _int("share.partition.max.record.locks", 2_000, "group.share.partition.max.record.locks", 100),
-    TopicConfig("share.auto.offset.reset", "string", "latest", "share.auto.offset.reset"),
-    TopicConfig(
+    ConfigKey("share.auto.offset.reset", "string", "latest", "share.auto.offset.reset"),
+    ConfigKey(
         "share.isolation.level",
         "string",
         "read_uncommitted",
         "share.isolation.level",
         choices=("read_committed", "read_uncommitted"),
     ),
-    TopicConfig("share.renew.acknowledge.enable", "boolean", "true", "share.renew.acknowledge.enable"),
+    ConfigKey("share.renew.acknowledge.enable", "boolean", "true", "share.renew.acknowledge.enable"),
     _int("streams.session.timeout.ms", 45_000, "group.streams.session.timeout.ms", 1),
     _int("streams.heartbeat.interval.ms", 5_000, "group.streams.heartbeat.interval.ms", 1),
     _int("streams.assignment.interval.ms", 1_000, "group.streams.assignment.interval.ms"),
     _int("streams.initial.rebalance.delay.ms", 3_000, "group.streams.initial.rebalance.delay.ms"),
     _int("streams.num.standby.replicas", 0, "group.streams.num.standby.replicas"),
 )
-GROUP_CONFIGS: dict[str, TopicConfig] = {config.name: config for config in _GROUP}
+GROUP_CONFIGS: dict[str, ConfigKey] = {config.name: config for config in _GROUP}
 
 _METRICS = (
-    TopicConfig("interval.ms", "int", "300000", least=-_INT_MAX, most=_INT_MAX),
-    TopicConfig("match", "list", ""),
-    TopicConfig("metrics", "list", ""),
+    ConfigKey("interval.ms", "int", "300000", least=-_INT_MAX, most=_INT_MAX),
+    ConfigKey("match", "list", ""),
+    ConfigKey("metrics", "list", ""),
 )
-CLIENT_METRICS_CONFIGS: dict[str, TopicConfig] = {config.name: config for config in _METRICS}
+CLIENT_METRICS_CONFIGS: dict[str, ConfigKey] = {config.name: config for config in _METRICS}
 _INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 100, 3_600_000
 _MATCHABLE = frozenset(
     (

@@ -31,7 +31,7 @@ INTERNAL_TOPICS = frozenset((TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC))
 
 
 @dataclass(frozen=True, slots=True)
-class TopicConfig:
+class ConfigKey:
     """One key a topic may set. `kind` is Kafka's name of the type; `synonym` is the broker's key for its default."""
 
     name: str
@@ -44,30 +44,30 @@ class TopicConfig:
     is_honoured: bool = True
 
 
-def _long(name: str, default: int, synonym: str = "", least: int = 0, *, is_honoured: bool = True) -> TopicConfig:
-    return TopicConfig(name, "long", str(default), synonym, least, is_honoured=is_honoured)
+def _long(name: str, default: int, synonym: str = "", least: int = 0, *, is_honoured: bool = True) -> ConfigKey:
+    return ConfigKey(name, "long", str(default), synonym, least, is_honoured=is_honoured)
 
 
-def _int(name: str, default: int, synonym: str = "", least: int = 0) -> TopicConfig:
-    return TopicConfig(name, "int", str(default), synonym, least, _INT_MAX)
+def _int(name: str, default: int, synonym: str = "", least: int = 0) -> ConfigKey:
+    return ConfigKey(name, "int", str(default), synonym, least, _INT_MAX)
 
 
-def _ignored(name: str, kind: str, default: str, synonym: str = "") -> TopicConfig:
-    return TopicConfig(name, kind, default, synonym, is_honoured=False)
+def _ignored(name: str, kind: str, default: str, synonym: str = "") -> ConfigKey:
+    return ConfigKey(name, kind, default, synonym, is_honoured=False)
 
 
 _ALL = (
-    TopicConfig("cleanup.policy", "list", "delete", "log.cleanup.policy", choices=("compact", "delete")),
-    TopicConfig(
+    ConfigKey("cleanup.policy", "list", "delete", "log.cleanup.policy", choices=("compact", "delete")),
+    ConfigKey(
         "compression.type",
         "string",
         "producer",
         "compression.type",
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
-    TopicConfig("compression.gzip.level", "int", "-1", "compression.gzip.level", -1, 9, choices=GZIP_LEVELS),
-    TopicConfig("compression.lz4.level", "int", "9", "compression.lz4.level", 1, 17),
-    TopicConfig("compression.zstd.level", "int", "3", "compression.zstd.level", -131_072, 22),
+    ConfigKey("compression.gzip.level", "int", "-1", "compression.gzip.level", -1, 9, choices=GZIP_LEVELS),
+    ConfigKey("compression.lz4.level", "int", "9", "compression.lz4.level", 1, 17),
+    ConfigKey("compression.zstd.level", "int", "3", "compression.zstd.level", -131_072, 22),
     _long("delete.retention.ms", 86_400_000, "log.cleaner.delete.retention.ms"),
     _long("file.delete.delay.ms", 60_000, "log.segment.delete.delay.ms"),
     _long("flush.messages", _LONG_MAX, "log.flush.interval.messages", 1, is_honoured=False),
@@ -81,31 +81,31 @@ _ALL = (
     _int("max.message.bytes", 1_048_588, "message.max.bytes"),
     _long("message.timestamp.after.max.ms", 3_600_000, "log.message.timestamp.after.max.ms"),
     _long("message.timestamp.before.max.ms", _LONG_MAX, "log.message.timestamp.before.max.ms"),
-    TopicConfig(
+    ConfigKey(
         "message.timestamp.type",
         "string",
         "CreateTime",
         "log.message.timestamp.type",
         choices=("CreateTime", "LogAppendTime"),
     ),
-    TopicConfig("min.cleanable.dirty.ratio", "double", "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
+    ConfigKey("min.cleanable.dirty.ratio", "double", "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
     _long("min.compaction.lag.ms", 0, "log.cleaner.min.compaction.lag.ms"),
     _int("min.insync.replicas", 1, "min.insync.replicas", 1),
-    TopicConfig("preallocate", "boolean", "false", "log.preallocate", is_honoured=False),
-    TopicConfig("remote.log.copy.disable", "boolean", "false", is_honoured=False),
-    TopicConfig("remote.log.delete.on.disable", "boolean", "false", is_honoured=False),
-    TopicConfig("remote.storage.enable", "boolean", "false", is_honoured=False),
+    ConfigKey("preallocate", "boolean", "false", "log.preallocate", is_honoured=False),
+    ConfigKey("remote.log.copy.disable", "boolean", "false", is_honoured=False),
+    ConfigKey("remote.log.delete.on.disable", "boolean", "false", is_honoured=False),
+    ConfigKey("remote.storage.enable", "boolean", "false", is_honoured=False),
     _long("retention.bytes", -1, "log.retention.bytes", -1),
     _long("retention.ms", 604_800_000, "log.retention.ms", -1),
     _int("segment.bytes", 1_073_741_824, "log.segment.bytes", 1_048_576),
     _int("segment.index.bytes", 10_485_760, "log.index.size.max.bytes", 4),
     _long("segment.jitter.ms", 0, "log.roll.jitter.ms"),
     _long("segment.ms", 604_800_000, "log.roll.ms", 1),
-    TopicConfig(
+    ConfigKey(
         "unclean.leader.election.enable", "boolean", "false", "unclean.leader.election.enable", is_honoured=False
     ),
 )
-TOPIC_CONFIGS: dict[str, TopicConfig] = {config.name: config for config in _ALL}
+TOPIC_CONFIGS: dict[str, ConfigKey] = {config.name: config for config in _ALL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def config_fault(name: str, value: str | None) -> str | None:
     return value_fault(config, value.strip())
 
 
-def value_fault(config: TopicConfig, value: str) -> str | None:
+def value_fault(config: ConfigKey, value: str) -> str | None:
     """Why `value` is refused for a key, or None."""
     wrong = f"Invalid value {value} for configuration {config.name}"
     if config.kind in ("int", "short", "long", "double"):
