@@ -56,7 +56,8 @@ from evidence.world.loop import PROCESS, Process, SimLoop, run_simulated
 from oncelog.broker.broker import Broker
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.core.decision import Decision
-from oncelog.core.metadata.topics import Refusal, create_topic
+from oncelog.core.metadata.refusal import Refusal
+from oncelog.core.metadata.topics import create_topic
 from oncelog.core.placement import coordinator_partition
 from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition

@@ -25,7 +25,8 @@ from evidence.simulator.strangers.wrong import (
 from evidence.world.files import SimFiles
 from evidence.world.loop import Process
 from oncelog.broker.broker import Broker
-from oncelog.core.metadata.topics import Refusal, create_topic
+from oncelog.core.metadata.refusal import Refusal
+from oncelog.core.metadata.topics import create_topic
 from oncelog.errors import KafkaError
 from oncelog.wire.log_records.cluster_metadata import ClientQuotaRecord, QuotaEntity
 from oncelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig

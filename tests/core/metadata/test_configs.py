@@ -21,7 +21,7 @@ from oncelog.core.metadata.configs import (
     incremental_changes,
     whole_change,
 )
-from oncelog.core.metadata.topics import Refusal
+from oncelog.core.metadata.refusal import Refusal
 from oncelog.errors import ErrorCode as E
 from oncelog.wire.log_records.cluster_metadata import TopicRecord
 

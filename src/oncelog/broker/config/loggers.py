@@ -19,7 +19,7 @@ from oncelog.core.metadata.configs import (
     malformed_changes,
     unknown_operation,
 )
-from oncelog.core.metadata.topics import Refusal
+from oncelog.core.metadata.refusal import Refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.describe_configs import DescribeConfigsResourceResult
 

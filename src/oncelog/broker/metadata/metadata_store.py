@@ -18,7 +18,7 @@ from itertools import takewhile
 
 from oncelog.core.leader.partition import Partition
 from oncelog.core.metadata.cluster import ClusterMetadata, snapshot_records
-from oncelog.core.metadata.topics import Refusal
+from oncelog.core.metadata.refusal import Refusal
 from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.syncer import Syncer

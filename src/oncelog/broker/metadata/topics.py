@@ -10,8 +10,9 @@ from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.partitions import Partitions, internal_topic_configs
 from oncelog.core.metadata.cluster import Topic
+from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
-from oncelog.core.metadata.topics import Defaults, Refusal, create_topic
+from oncelog.core.metadata.topics import Defaults, create_topic
 from oncelog.errors import StorageError
 from oncelog.host.randomness import Random, random_uuid
 from oncelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig

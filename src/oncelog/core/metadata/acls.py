@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from oncelog.core.metadata.acl import CLUSTER_NAME, AclBinding, AclFilter
 from oncelog.core.metadata.cluster import acl_record
-from oncelog.core.metadata.topics import Refusal, limit_refusal
+from oncelog.core.metadata.refusal import Refusal, limit_refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 from oncelog.wire.log_records.cluster_metadata import AclRecord, RemoveAclRecord

@@ -12,6 +12,7 @@ from oncelog.core.metadata.cluster import (
     TOPIC_RESOURCE,
     ClusterMetadata,
 )
+from oncelog.core.metadata.refusal import Refusal, limit_refusal
 from oncelog.core.metadata.resource_configs import (
     CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
@@ -19,7 +20,6 @@ from oncelog.core.metadata.resource_configs import (
     group_refusal,
 )
 from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, ConfigKey, config_fault, topic_name_fault
-from oncelog.core.metadata.topics import Refusal, limit_refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import ConfigRecord
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from hashlib import new as new_hash
 
-from oncelog.core.metadata.topics import Refusal, limit_refusal
+from oncelog.core.metadata.refusal import Refusal, limit_refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import RemoveScramCredentialRecord, ScramCredentialRecord
 from oncelog.wire.messages.alter_user_scram_credentials import (

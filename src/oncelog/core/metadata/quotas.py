@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 
 from oncelog.core.metadata.cluster import REQUEST_PERCENTAGE, Entity, quota_entity
-from oncelog.core.metadata.topics import Refusal, limit_refusal
+from oncelog.core.metadata.refusal import Refusal, limit_refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import ClientQuotaRecord
 from oncelog.wire.messages.alter_client_quotas import EntityData as AlteredEntity

@@ -6,7 +6,8 @@ Every partition has its one replica here, which leads it: nothing is ever moved,
 from __future__ import annotations
 
 from oncelog.core.metadata.cluster import ClusterMetadata
-from oncelog.core.metadata.topics import Refusal, assignment_fault
+from oncelog.core.metadata.refusal import Refusal
+from oncelog.core.metadata.topics import assignment_fault
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import ConfigKey, value_fault
-from oncelog.core.metadata.topics import Refusal
 from oncelog.errors import ErrorCode
 
 _INT_MAX = 2**31 - 1

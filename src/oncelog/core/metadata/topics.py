@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oncelog.core.metadata.cluster import TOPIC_RESOURCE, ClusterMetadata, Topic
+from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, collision, config_fault, topic_name_fault
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import ConfigRecord, MetadataRecord, RemoveTopicRecord, TopicRecord
@@ -20,20 +21,6 @@ from oncelog.wire.messages.delete_topics import DeletableTopicResult, DeleteTopi
 
 PARTITION_COUNT_MAX = 10_000
 METADATA_TOPIC = "__cluster_metadata"
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """An error code and the line that explains it; `limit` is the config key of the limit that was met, if one was."""
-
-    error_code: ErrorCode
-    message: str
-    limit: str = ""
-
-
-def limit_refusal(limit: str, count_max: int, what: str) -> Refusal:
-    """The refusal of one more than `limit` allows."""
-    return Refusal(ErrorCode.POLICY_VIOLATION, f"There would be more than {count_max} {what} ({limit}).", limit)
 
 
 @dataclass(frozen=True, slots=True)

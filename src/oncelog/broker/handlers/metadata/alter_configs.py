@@ -8,7 +8,7 @@ from typing import Any
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.configs import SET, Change, whole_change
-from oncelog.core.metadata.topics import Refusal
+from oncelog.core.metadata.refusal import Refusal
 from oncelog.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,

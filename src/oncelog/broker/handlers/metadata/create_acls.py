@@ -8,7 +8,7 @@ from typing import Any
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.acls import SWITCHED_OFF, UNKNOWN_NUMBERS, create_acls, has_unknown_numbers
-from oncelog.core.metadata.topics import Refusal
+from oncelog.core.metadata.refusal import Refusal
 from oncelog.errors import ErrorCode
 from oncelog.host.randomness import random_uuid
 from oncelog.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse

@@ -8,7 +8,8 @@ from typing import Any
 
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
-from oncelog.core.metadata.topics import Refusal, add_partitions, partitions_result
+from oncelog.core.metadata.refusal import Refusal
+from oncelog.core.metadata.topics import add_partitions, partitions_result
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 

@@ -10,8 +10,9 @@ from typing import Any
 from oncelog.broker.config.config_view import created_topic_configs
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
+from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import collision
-from oncelog.core.metadata.topics import NewTopic, Refusal, create_topic
+from oncelog.core.metadata.topics import NewTopic, create_topic
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.create_topics import (
     CreatableTopic,

@@ -19,8 +19,8 @@ from oncelog.core.metadata.cluster import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
+from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import topic_name_fault
-from oncelog.core.metadata.topics import Refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.describe_configs import (
     DescribeConfigsRequest,
