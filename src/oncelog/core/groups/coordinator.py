@@ -24,7 +24,7 @@ from oncelog.core.groups.consumer import classic_members as consumer_group_class
 from oncelog.core.groups.consumer.change import Refused
 from oncelog.core.groups.consumer.group import ConsumerGroup, Topics
 from oncelog.core.groups.consumer.groups import ConsumerGroups, Overrides
-from oncelog.core.groups.consumer.heartbeat import Caller
+from oncelog.core.groups.consumer.heartbeat import MemberClient
 from oncelog.core.groups.consumer.leave import leave_consumer_group
 from oncelog.core.groups.offsets import OffsetRequests
 from oncelog.core.groups.queries import GroupQueries
@@ -126,7 +126,7 @@ class GroupCoordinator:
             return Decision(reply=join_error(error_code, request.member_id))
         consumer = self.consumer_groups.by_id.get(request.group_id)
         if consumer is not None and consumer.members:
-            caller = Caller(client_id or "", client_host)
+            caller = MemberClient(client_id or "", client_host)
             decision = self.consumer_groups.join_classic(consumer, request, version, caller, member_uuid, now_ms)
             self._schedule(consumer)
             return decision
@@ -211,7 +211,7 @@ class GroupCoordinator:
         now_ms: int,
     ) -> Decision:
         """ConsumerGroupHeartbeat v0-1. `member_uuid` is the id of a member that has none (v0)."""
-        caller = Caller(client_id or "", client_host)
+        caller = MemberClient(client_id or "", client_host)
         decision = self.consumer_groups.heartbeat(request, version, caller, member_uuid, now_ms)
         group = self.consumer_groups.by_id.get(request.group_id)
         if group is not None:

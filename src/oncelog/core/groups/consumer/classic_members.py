@@ -12,7 +12,7 @@ from dataclasses import replace
 from oncelog.core.groups.classic.group import CONSUMER_PROTOCOL_TYPE
 from oncelog.core.groups.consumer.change import GroupChange, Refused, RegexChange
 from oncelog.core.groups.consumer.group import ConsumerGroup, MemberTimer, Topics
-from oncelog.core.groups.consumer.heartbeat import Caller, check_room, check_static, unknown_member
+from oncelog.core.groups.consumer.heartbeat import MemberClient, check_room, check_static, unknown_member
 from oncelog.core.groups.consumer.member import ConsumerGroupMember, MemberState, to_consumer_protocol
 from oncelog.core.groups.consumer.migration import protocol_version
 from oncelog.errors import ErrorCode, MalformedMessage
@@ -37,7 +37,7 @@ def supports(group: ConsumerGroup, protocol_type: str, names: set[str]) -> bool:
 
 
 def join(
-    change: GroupChange, request: JoinGroupRequest, version: int, caller: Caller, new_member_id: str
+    change: GroupChange, request: JoinGroupRequest, version: int, caller: MemberClient, new_member_id: str
 ) -> tuple[ConsumerGroupMember, ConsumerGroupMember, bool]:
     """The joining member before and after, and whether the group's epoch was raised by it. Raises Refused."""
     group = change.group
@@ -76,7 +76,7 @@ def _subscription(request: JoinGroupRequest) -> Subscription:
 
 
 def _updated(
-    member: ConsumerGroupMember, request: JoinGroupRequest, subscription: Subscription, caller: Caller
+    member: ConsumerGroupMember, request: JoinGroupRequest, subscription: Subscription, caller: MemberClient
 ) -> ConsumerGroupMember:
     timeout_ms = request.rebalance_timeout_ms
     return replace(

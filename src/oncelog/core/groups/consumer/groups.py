@@ -20,7 +20,7 @@ from oncelog.core.groups.consumer import classic_members as consumer_group_class
 from oncelog.core.groups.consumer import heartbeat as consumer_group_heartbeat
 from oncelog.core.groups.consumer.change import GroupChange, Refused
 from oncelog.core.groups.consumer.group import ConsumerGroup, MemberTimer, Topics
-from oncelog.core.groups.consumer.heartbeat import Caller
+from oncelog.core.groups.consumer.heartbeat import MemberClient
 from oncelog.core.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, ConsumerGroupMember, MemberState
 from oncelog.core.groups.consumer.migration import check_upgrade, downgraded, may_downgrade, upgraded
 from oncelog.core.metadata.cluster import ClusterMetadata
@@ -144,7 +144,12 @@ class ConsumerGroups:
         return GroupChange(group, self._config, settings, self.topics, now_ms, self._clock.offset_ms)
 
     def heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, version: int, caller: Caller, new_member_id: str, now_ms: int
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        version: int,
+        caller: MemberClient,
+        new_member_id: str,
+        now_ms: int,
     ) -> Decision:
         """ConsumerGroupHeartbeat v0-1."""
         try:
@@ -251,7 +256,13 @@ class ConsumerGroups:
     # -- members of the classic protocol ---------------------------------------------------------------------------
 
     def join_classic(
-        self, group: ConsumerGroup, request: JoinGroupRequest, version: int, caller: Caller, new_id: str, now_ms: int
+        self,
+        group: ConsumerGroup,
+        request: JoinGroupRequest,
+        version: int,
+        caller: MemberClient,
+        new_id: str,
+        now_ms: int,
     ) -> Decision:
         """JoinGroup of a consumer group with members."""
         change = self.change(group, now_ms)

@@ -30,7 +30,7 @@ FIRST_VERSION_WITH_CLIENT_MADE_MEMBER_ID = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class MemberClient:
     """What the shell knows of who asks."""
 
     client_id: str
@@ -74,7 +74,7 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def heartbeat(
-    change: GroupChange, request: ConsumerGroupHeartbeatRequest, caller: Caller, new_member_id: str
+    change: GroupChange, request: ConsumerGroupHeartbeatRequest, caller: MemberClient, new_member_id: str
 ) -> ConsumerGroupHeartbeatResponse:
     """A member joins or is there. The records are in `change`. Raises Refused."""
     group = change.group
@@ -187,7 +187,7 @@ def _is_part(owned: Owned, assigned: EpochsOfPartitions) -> bool:
 
 
 def _updated(
-    member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
+    member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, caller: MemberClient
 ) -> ConsumerGroupMember:
     """The member with what the request says; fields that are null or -1 did not change."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
