@@ -31,7 +31,45 @@ C = TypeVar("C", AsyncProducer, AsyncConsumer, AsyncAdmin)
 __all__ = ["Admin", "Consumer", "Producer"]
 
 EXIT_TIMEOUT_S = 5.0
+INTERRUPTED_TIMEOUT_S = 5.0
 BEFORE_A_FORK = "this client was made before a fork: make a new one in this process"
+
+
+class _Call(Generic[T]):
+    """A coroutine for another thread's loop. Its `outcome` is there when it has really ended.
+
+    (What `asyncio.run_coroutine_threadsafe` gives is cancelled at once, its coroutine some time later, or before it began.)
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
+        self.outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._work, self._loop = work, loop
+        self._task: asyncio.Task[T] | None = None
+
+    def begin(self) -> None:
+        """Begin it, in the loop's own time."""
+        self._loop.call_soon_threadsafe(self._begin)
+
+    def cancel(self) -> None:
+        """Cancel it where it waits. What it does before its first wait is done in any case: that may be what ends something."""
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def _begin(self) -> asyncio.Task[T]:
+        if self._task is None:
+            self._task = self._loop.create_task(self._work)
+            self._task.add_done_callback(self._ended)
+        return self._task
+
+    def _cancel(self) -> None:
+        self._loop.call_soon(self._begin().cancel)  # behind its first step
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.outcome.cancel()
+        elif (error := task.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(task.result())
 
 
 class _LoopThread:
@@ -50,19 +88,20 @@ class _LoopThread:
         self.loop.run_forever()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` there and wait. An interrupt of the waiting thread cancels it."""
+        """Run `work` there and wait. An interrupt of the waiting thread cancels it, and waits until it has ended."""
         try:
             self.check_thread()
         except IllegalState:
             work.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        call = _Call(work, self.loop)
         try:
-            return future.result()
+            call.begin()
+            return call.outcome.result()
         except (KeyboardInterrupt, SystemExit):
-            future.cancel()
+            call.cancel()
             with contextlib.suppress(concurrent.futures.CancelledError, concurrent.futures.TimeoutError):
-                future.exception(timeout=5)
+                call.outcome.exception(INTERRUPTED_TIMEOUT_S)
             raise
 
     def begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
@@ -300,17 +339,20 @@ class Producer(_Blocking[AsyncProducer]):
     def transaction(self) -> Generator[Self, None, None]:
         """Commit at the end of the block; abort when it raises. A prepared transaction is left prepared."""
         context = self._client.transaction()
-        self._call(_entered(context))
+        entered = threading.Event()
         try:
+            self._call(_entered(context, entered))
             yield self
         except BaseException as error:
-            self._call(_left(context, error))
+            if entered.is_set():  # also where an interrupt came when it had begun, and nobody was told
+                self._call(_left(context, error))
             raise
         self._call(_left(context, None))
 
 
-async def _entered(context: Any) -> None:
+async def _entered(context: Any, entered: threading.Event) -> None:
     await context.__aenter__()
+    entered.set()
 
 
 async def _left(context: Any, error: BaseException | None) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
 
 import pytest
 
 from oncelog import Broker, PreparedTxnState, TopicPartition, errors, sync
+from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.sync import _loop_thread
 
 
@@ -206,3 +208,73 @@ def test_callbacks_cannot_wait_for_themselves(bootstrap):
         while not said:
             consumer.poll(timeout_ms=100)
     assert "would wait for itself" in said[0]
+
+
+def interrupt_the_main_thread() -> None:
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+
+def test_an_interrupted_call_has_ended_when_the_interrupt_is_raised():
+    steps = []
+
+    async def slow_to_end() -> None:
+        try:
+            steps.append("begun")
+            asyncio.get_running_loop().call_soon(interrupt_the_main_thread)
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(100):
+                await asyncio.sleep(0)
+            steps.append("ended")
+
+    with pytest.raises(KeyboardInterrupt):
+        _loop_thread().call(slow_to_end())
+    assert steps == ["begun", "ended"]
+
+
+def test_what_an_interrupted_call_does_before_it_waits_is_done(monkeypatch):
+    steps = []
+
+    async def work() -> None:
+        steps.append("begun")
+        await asyncio.Event().wait()
+
+    begin = sync._Call.begin
+
+    def interrupted_begin(self) -> None:
+        begin(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sync._Call, "begin", interrupted_begin)
+    with pytest.raises(KeyboardInterrupt):
+        _loop_thread().call(work())
+    assert steps == ["begun"]
+
+
+@pytest.mark.parametrize("method", ["begin_transaction", "send", "commit_transaction", "abort_transaction"])
+def test_an_interrupt_leaves_no_transaction_open(bootstrap, monkeypatch, method):
+    """Wherever it comes, and the next transaction begins at once (it waits for the end of the one before)."""
+    topic, real, interrupts = f"interrupted-{method}", getattr(AsyncProducer, method), 0
+
+    def interrupted(self, *args):
+        nonlocal interrupts
+        if interrupts < 20:
+            interrupts += 1
+            interrupt_the_main_thread()
+        return real(self, *args)
+
+    with sync.Producer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
+        with monkeypatch.context() as patched:
+            patched.setattr(AsyncProducer, method, interrupted)
+            for n in range(20):
+                with pytest.raises(KeyboardInterrupt), producer.transaction():
+                    producer.send(topic, b"%d" % n, partition=0)
+                    if method == "abort_transaction":
+                        raise ZeroDivisionError
+        with producer.transaction():
+            producer.send(topic, b"last", partition=0)
+    assert interrupts == 20
+    values = [record.value for record in read_all(bootstrap, topic)]
+    assert values[-1] == b"last"
+    if method != "commit_transaction":
+        assert values == [b"last"]
