@@ -22,6 +22,7 @@ from oncelog.core.metadata.configs import (
     whole_change,
 )
 from oncelog.core.metadata.refusal import Refusal
+from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, value_fault
 from oncelog.errors import ErrorCode as E
 from oncelog.wire.log_records.cluster_metadata import TopicRecord
 
@@ -169,3 +170,10 @@ def test_the_whole_configuration_at_once(metadata):
     assert {record.name: record.value for record in records} == {"retention.ms": "7", "segment.ms": None}
     refused = whole_change(metadata, TOPIC_RESOURCE, "t", [Change("retention.ms", SET, None)], KEYS)
     assert refused.error_code is E.INVALID_REQUEST
+
+
+def test_a_number_beyond_its_bounds_is_told_which_one():
+    key = TOPIC_CONFIGS["compression.zstd.level"]
+    assert str(value_fault(key, "-131073")).endswith("Value must be at least -131072")
+    assert str(value_fault(key, "23")).endswith("Value must be no more than 22")
+    assert value_fault(key, "22") is None

@@ -176,8 +176,10 @@ def value_fault(config: ConfigKey, value: str) -> str | None:
             number = None
         if number is None or number != number:
             return f"{wrong}: Not a number of type {config.kind.upper()}"
-        if not config.least <= number <= config.most:
+        if number < config.least:
             return f"{wrong}: Value must be at least {config.least}"
+        if number > config.most:
+            return f"{wrong}: Value must be no more than {config.most}"
         if config.choices and str(number) not in config.choices:
             return f"{wrong}: Value must be one of {', '.join(config.choices)}"
     elif config.kind == "boolean" and value.lower() not in ("true", "false"):
