@@ -136,6 +136,7 @@ def test_what_is_sent_soon_does_not_wait_for_its_linger():
         broker = ScriptedBroker()
         async with producer(broker, linger_ms=60_000) as p:
             alone = await p.send("t", b"0", partition=0)
+            await asyncio.sleep(0.1)  # the sender has looked, and sleeps until the linger is over
             p.send_soon()
             assert (await alone).offset == 0
             first = await p.send("t", b"1", partition=0)
