@@ -19,6 +19,7 @@ from evidence.simulator import faults
 from evidence.simulator.client_life import value_of
 from evidence.simulator.cluster import ADDRESS, KEYS, TOPICS, Cluster, TraceHandler
 from evidence.simulator.injector import Injector
+from evidence.simulator.knobs import turned
 from evidence.simulator.simulation import _no_collector, _quiet_logs
 from evidence.world.disk import Disk
 from evidence.world.doors import sim_host
@@ -53,7 +54,7 @@ def run_seed(seed: int) -> Verdict:
         made.append(_Simulation(loop, seed))
         await made[0].run()
 
-    with _no_collector(), _quiet_logs():
+    with _no_collector(), _quiet_logs(), turned(faults.draw(seed, "two-phase").knobs):
         run_simulated(f"dual-writes {seed}", main)
     return made[0].verdict()
 
