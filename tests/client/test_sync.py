@@ -214,6 +214,15 @@ def interrupt_the_main_thread() -> None:
     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
 
+@pytest.fixture
+def interrupts():
+    """SIGINT raises KeyboardInterrupt, also where a shell started this run in the background, with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupted_call_has_ended_when_the_interrupt_is_raised():
     steps = []
 
@@ -251,6 +260,7 @@ def test_what_an_interrupted_call_does_before_it_waits_is_done(monkeypatch):
     assert steps == ["begun"]
 
 
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("method", ["begin_transaction", "send", "commit_transaction", "abort_transaction"])
 def test_an_interrupt_leaves_no_transaction_open(bootstrap, monkeypatch, method):
     """Wherever it comes, and the next transaction begins at once (it waits for the end of the one before)."""
