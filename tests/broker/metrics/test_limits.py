@@ -334,8 +334,9 @@ def test_replies_that_wait_for_the_one_before_them_are_bounded_too(tmp_path, mon
 
     def noted(self, slot, reply):
         hold_back(self, slot, reply)
-        held.append(self.reply_bytes)
-        assert self._server.unsent_bytes() >= slot.held_bytes > 0
+        if self._slots[0] is not slot:
+            held.append(self.reply_bytes)
+            assert self._server.unsent_bytes() >= slot.held_bytes > 0
 
     monkeypatch.setattr(Connection, "_hold_back", noted)
 
