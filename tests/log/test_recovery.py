@@ -523,3 +523,27 @@ def test_a_torn_log_with_the_mark_of_a_clean_end_is_damage_and_not_cut(what: str
         world.open(is_clean=True)
     assert world.files.read_whole(path) == bad
     assert not [name for name in world.files.list(DIRECTORY) if name.endswith(".torn")]
+
+
+def test_a_segment_below_the_recovery_point_has_its_largest_timestamp() -> None:
+    """Found by the simulator, coordinator 2631: the last entry of the time index was only written at the roll.
+
+    The roll came after the checkpoint, and a power cut before its sync (the names were durable already): nobody replays
+    that segment any more, and a lookup by time passed it over.
+    """
+    world = World()
+    world.append()
+    largest = world.timestamp_ms
+    world.sync(checkpoint=True)
+    world.store_recovery_point()
+    world.log.roll()
+    world.files.sync_directory(DIRECTORY)
+    world.files.crash(Keep.NONE)
+    world.open()
+    world.timestamp_ms += 1000
+    world.append()
+    assert [segment.base_offset for segment in world.log.segments] == [0, 1]
+    assert world.log.segments[0].largest_timestamp == largest
+    found = world.log.offset_for_timestamp(largest)
+    assert found is not None
+    assert found.offset == 0

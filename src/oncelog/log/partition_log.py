@@ -272,7 +272,7 @@ class PartitionLog:
 
     def _write_checkpoint(self) -> None:
         active = self._active
-        active.flush_indexes()
+        active.finish()  # with the largest timestamp: what comes to be below the recovery point is never read again
         for path in active.paths[:3]:
             self._mark_unsynced(path, is_new=True)
         if active.aborted:

@@ -215,7 +215,7 @@ class Segment:
         self.indexes_differ = False
 
     def finish(self) -> None:
-        """No more appends: the last time index entry is the segment's largest timestamp, as Kafka's readers expect."""
+        """Before a roll or a checkpoint: the last time index entry is the largest timestamp, as Kafka's readers expect."""
         self.time_index.maybe_add(self.max_timestamp, self.offset_of_max_timestamp)
         self.flush_indexes()
 
