@@ -47,8 +47,8 @@ def _api(client: Any, *_: Any, timeout_ms: int | None = None, **__: Any) -> floa
 
 
 def _poll(client: Any, timeout_ms: int = POLL_TIMEOUT_MS, *_: Any) -> float:
-    # A member that gives partitions back commits their positions first.
-    return timeout_ms + (client._config.request_timeout_ms if client._config.enable_auto_commit else 0)
+    # A member that gives partitions back commits their positions first, after a periodic commit that is under way.
+    return timeout_ms + (2 * client._config.request_timeout_ms if client._config.enable_auto_commit else 0)
 
 
 def _stop_consumer(client: Any, timeout_ms: int | None = None) -> float:

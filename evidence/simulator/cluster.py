@@ -239,9 +239,11 @@ class Cluster:
         if process is not None:
             process.kill()
             self.network.cut_process(process)
-        if keep is not None or self.disk.is_off or self.disk.has_lost_names:
+        is_untold = self._syncer is not None and self._syncer.has_untold_failure
+        if keep is not None or self.disk.is_off or self.disk.has_lost_names or is_untold:
             # After a failed sync of the data directory the machine is switched off and on: its names in the page cache
-            # are not on the disk, and no later sync would put them there (docs/simulator.md, "What is not simulated").
+            # are not on the disk, and no later sync would put them there (docs/simulator.md, "What is not simulated"). The same
+            # of a failed sync that a killed process could not note.
             self.disk.crash(keep or Keep.RANDOM)
         else:
             self.disk.kill()

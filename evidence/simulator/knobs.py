@@ -177,7 +177,10 @@ def _broker_keys() -> Iterator[Knob]:
         oncelog_request_receive_timeout_ms=(500, 30_000),
         producer_id_expiration_check_interval_ms=(100, 600_000),
         queued_max_requests=(1, 500),
-        request_timeout_ms=(500, 30_000),
+        request_timeout_ms=(
+            2000,
+            30_000,
+        ),  # a write of markers takes longer than less on a slow disk, however often it is asked
         transaction_abort_timed_out_transaction_cleanup_interval_ms=(50, 1000),
         transaction_remove_expired_transaction_cleanup_interval_ms=(100, 3_600_000),
         transaction_state_log_segment_bytes=(4096, 104_857_600),

@@ -88,6 +88,7 @@ class DelayedSyncer:
         self._disk = disk
         self.delay_mean = delay_mean
         self.under_way_count = 0
+        self.has_untold_failure = False  # a sync failed, and whoever asked for it and others has not heard yet
 
     async def sync(self, files: Sequence[Any]) -> None:
         """Sync all; raises the first error after all were tried."""
@@ -107,5 +108,7 @@ class DelayedSyncer:
                 file.sync()
             except StorageError as error:
                 failed = failed or error
+                self.has_untold_failure = True
         if failed:
+            self.has_untold_failure = False
             raise failed
