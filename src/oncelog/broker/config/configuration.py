@@ -18,14 +18,15 @@ class Configuration:
         self.static, self.warnings = config_from(given)
         self.static_keys = frozenset(given)
         self.current = self.static
-        self._by_arguments: dict[str, str] = {}
+        self._shown, self._shown_keys = self.static, self.static_keys
 
     def set_by_arguments(self, data_directory: str, listen: Sequence[str]) -> None:
         """Where the data is and, if no `listeners` are given, where it listens: shown as set, like any static value."""
-        self._by_arguments = {"log.dirs": data_directory}
+        by_arguments = {"log.dirs": data_directory}
         if not self.static.listeners:
-            texts = (text if "://" in text else f"PLAINTEXT://{text}" for text in listen)
-            self._by_arguments["listeners"] = ",".join(texts)
+            by_arguments["listeners"] = ",".join(text if "://" in text else f"PLAINTEXT://{text}" for text in listen)
+        self._shown, _ = config_from(by_arguments, base=self.static)
+        self._shown_keys = self.static_keys | by_arguments.keys()
 
     def in_force(self) -> BrokerConfig:
         """The configuration as of now."""
@@ -43,8 +44,7 @@ class Configuration:
         """Where each value comes from."""
         dynamic = metadata.broker_configs
         own = dynamic.get(str(self.static.node_id), {})
-        static, _ = config_from(self._by_arguments, base=self.static)
-        return BrokerValues(static, self.static_keys | self._by_arguments.keys(), own, dynamic.get("", {}))
+        return BrokerValues(self._shown, self._shown_keys, own, dynamic.get("", {}))
 
     def dynamic_keys(self) -> BrokerKeys:
         """What may be altered while the broker runs."""
