@@ -155,7 +155,7 @@ class GroupPart:
                 return
             owned = set(self._positions.by_partition)
             if not owned <= wanted:
-                await self._revoke(owned - wanted, protocol, lambda kept: protocol.adopted(kept))
+                await self._revoke(owned - wanted, protocol, protocol.adopted)
                 continue
             if wanted != owned:
                 self._take_over(wanted)
