@@ -37,6 +37,10 @@ class CoordinatorFailed(Exception):
 class Machine(Protocol):
     """What the shell needs of a pure coordinator."""
 
+    def __len__(self) -> int:
+        """How many ids or groups it knows."""
+        ...
+
     def appended(self, records: Any) -> None:
         """These are appended, not committed yet."""
         ...
@@ -96,7 +100,7 @@ class Coordinator(Generic[M]):
         markers: Callable[[MarkersToWrite], None] = _nothing,
         replied: Callable[[int, Any], None] = _nothing,
         performed: Callable[[Decision], None] = _nothing,
-        went_offline: Callable[[], None] = _nothing,
+        went_offline: Callable[[], None] | None = None,
     ) -> None:
         self.partition = partition
         self.machine = machine
@@ -107,11 +111,12 @@ class Coordinator(Generic[M]):
         self._performed = performed
         self._went_offline = went_offline
         self.waiters = Waiters()
-        partition.watch(self)
+        if went_offline is not None:  # a watcher is called at every commit
+            partition.watch(self)
 
     def partition_changed(self, partition: LocalPartition) -> None:
         """Called by the partition: where it went offline nobody may wait for a decision."""
-        if partition.is_offline:
+        if partition.is_offline and self._went_offline is not None:
             self._went_offline()
 
     def perform(

@@ -36,6 +36,11 @@ class CoordinatorTable(ABC, Generic[M]):
         """The coordinators in use, in the order of their partitions."""
         return iter([each for _, each in sorted(self._coordinators.items())])
 
+    @property
+    def key_count(self) -> int:
+        """How many transactional ids or groups all loaded coordinators know."""
+        return sum(len(each.machine) for each in self._coordinators.values())
+
     def existing(self, index: int) -> Coordinator[M] | None:
         """The coordinator of a partition if it is in use."""
         return self._coordinators.get(index)

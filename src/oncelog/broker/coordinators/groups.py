@@ -120,7 +120,7 @@ class Groups(CoordinatorTable[GroupCoordinator]):
         coordinator = await self.coordinator_of(group_id)
         if group_id in coordinator.machine.groups or group_id in coordinator.machine.consumer_groups.by_id:
             return
-        if sum(len(each.machine) for each in self._coordinators.values()) >= self._config().oncelog_max_groups:
+        if self.key_count >= self._config().oncelog_max_groups:
             self._metrics.limit_hit("oncelog.max.groups")
             raise CoordinatorFailed(ErrorCode.GROUP_MAX_SIZE_REACHED)
 

@@ -87,10 +87,7 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         coordinator = await self.coordinator_of(transactional_id)
         if coordinator.machine.get(transactional_id) is not None:
             return
-        if (
-            sum(len(each.machine) for each in self._coordinators.values())
-            >= self._config().oncelog_max_transactional_ids
-        ):
+        if self.key_count >= self._config().oncelog_max_transactional_ids:
             self._metrics.limit_hit("oncelog.max.transactional.ids")
             raise CoordinatorFailed(ErrorCode.POLICY_VIOLATION)
 
