@@ -243,7 +243,7 @@ class Cluster:
         if keep is not None or self.disk.is_off or self.disk.has_lost_names or is_untold:
             # After a failed sync of the data directory the machine is switched off and on: its names in the page cache
             # are not on the disk, and no later sync would put them there (docs/simulator.md, "What is not simulated"). The same
-            # of a failed sync that a killed process could not note.
+            # of a failed sync of a partition's names that a killed process could not note.
             self.disk.crash(keep or Keep.RANDOM)
         else:
             self.disk.kill()

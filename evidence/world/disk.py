@@ -15,6 +15,7 @@ from evidence.world.files import Fault, Keep, PowerCut, SimFiles
 from evidence.world.loop import Process
 from oncelog.errors import StorageError
 from oncelog.log.failed_sync import MARKER
+from oncelog.log.files import DirectoryNames
 
 
 class Disk(SimFiles):
@@ -88,7 +89,7 @@ class DelayedSyncer:
         self._disk = disk
         self.delay_mean = delay_mean
         self.under_way_count = 0
-        self.has_untold_failure = False  # a sync failed, and whoever asked for it and others has not heard yet
+        self.has_untold_failure = False  # a sync of names failed, and whoever asked for it and others has not heard yet
 
     async def sync(self, files: Sequence[Any]) -> None:
         """Sync all; raises the first error after all were tried."""
@@ -108,7 +109,7 @@ class DelayedSyncer:
                 file.sync()
             except StorageError as error:
                 failed = failed or error
-                self.has_untold_failure = True
+                self.has_untold_failure |= isinstance(file, DirectoryNames)
         if failed:
             self.has_untold_failure = False
             raise failed

@@ -8,14 +8,15 @@ import random
 from dataclasses import replace
 
 import pytest
-from evidence.world.files import Keep, SimFiles
+from evidence.world.files import Fault, Keep, SimFiles
 from evidence.world.naive_log import NOW_MS, NaiveProducers, data_batch
 from evidence.world.partition_log import DATA, DIRECTORY, PARTITION, SMALL, World
 
-from oncelog.errors import DamagedLog
+from oncelog.errors import DamagedLog, StorageError
 from oncelog.log import producer_snapshot
 from oncelog.log.checkpoint_files import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from oncelog.log.config import LogConfig
+from oncelog.log.files import DirectoryNames
 from oncelog.log.recovery import recover
 from oncelog.log.torn_tail import valid_batches
 from oncelog.log.transaction_index import aborted_from_bytes
@@ -547,3 +548,30 @@ def test_a_segment_below_the_recovery_point_has_its_largest_timestamp() -> None:
     found = world.log.offset_for_timestamp(largest)
     assert found is not None
     assert found.offset == 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_a_failed_sync_left_in_the_page_cache_is_on_the_disk_after_a_recovery(seed: int) -> None:
+    """The process is killed between the failure and the marker that tells of it: the kernel takes the pages for saved, the
+    next process reads them, and the power cut after it must not take back what that one has served."""
+    draw = random.Random(seed)
+    world = World(seed)
+    for _ in range(draw.randrange(6)):
+        world.append(value_bytes=draw.choice((10, 700)), producer_id=draw.choice((-1, 7)))
+        world.sync(checkpoint=draw.random() < 0.3)
+        if draw.random() < 0.3:
+            world.store_recovery_point()
+    for _ in range(draw.randrange(1, 8)):
+        world.append(value_bytes=draw.choice((10, 700)), producer_id=7)
+        if draw.random() < 0.3:
+            world.mark(7, commit=draw.random() < 0.5)
+    syncables = world.log.files_to_sync(checkpoint=draw.random() < 0.3)
+    for syncable in syncables:
+        if not isinstance(syncable, DirectoryNames):
+            world.files.fail_at(1, Fault.SYNC_ERROR)
+            with pytest.raises(StorageError):
+                syncable.sync()
+        else:
+            syncable.sync()
+    world.kill()
+    world.crash(Keep.NONE)

@@ -3,6 +3,9 @@
 No later sync would write them, yet a restarted process still reads them; so recovery would make readable what the next
 power cut takes back. A marker file stands for that: it needs no sync itself, since it lives exactly as long as those
 pages do. The next recovery writes everything anew that was not known to be synced, and removes it.
+
+A process that is killed between the failure and its marker leaves none. So every recovery after a crash writes the batches
+and snapshots above the recovery point once more into their files (`write_again`), and its own sync tells the truth about them.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import contextlib
 
 from oncelog.errors import StorageError
-from oncelog.log.files import Files
+from oncelog.log.files import File, Files
 from oncelog.log.leftovers import base_offset_of
 
 MARKER = "sync-failed"
@@ -66,3 +69,15 @@ def _write_anew(files: Files, path: str) -> None:
         source.close()
         copy.close()
     files.rename(f"{path}.tmp", path)
+
+
+def write_again(file: File, position: int = 0, end_position: int | None = None) -> None:
+    """Write the bytes of [position, end_position) over themselves, so that the next sync of `file` covers them: whatever
+    the power cuts short leaves what was there or the same. Up to the file's end by default. Raises StorageError."""
+    end_position = file.size() if end_position is None else end_position
+    while position < end_position:
+        data = file.read_at(position, min(CHUNK_SIZE_BYTES, end_position - position))
+        if not data:
+            return
+        file.write_at(position, data)
+        position += len(data)

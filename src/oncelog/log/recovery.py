@@ -3,6 +3,7 @@
 Order: leftovers; segments; the newest producer snapshot at or below the recovery point; then every batch from there on
 is checked, indexed and replayed through the very code that runs live. A bad batch below the recovery point is damage:
 DamagedLog, nothing is changed. Above it, it is what a power cut leaves: cut there, the bytes kept, the cut reported.
+What was not known to be synced is written again, byte for byte: the page cache alone may hold it (`failed_sync.write_again`).
 Recovering twice gives identical bytes.
 """
 
@@ -17,7 +18,7 @@ from oncelog.errors import CorruptBatch, CorruptIndex, DamagedLog, StorageError
 from oncelog.log import producer_snapshot
 from oncelog.log.batch_scan import Scan
 from oncelog.log.config import INT32_MAX, LogConfig
-from oncelog.log.failed_sync import note_failed_sync, rewrite_after_failed_sync
+from oncelog.log.failed_sync import note_failed_sync, rewrite_after_failed_sync, write_again
 from oncelog.log.files import Files
 from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
 from oncelog.log.leader_epoch_file import LeaderEpochs
@@ -147,6 +148,7 @@ class _Opening:
         self.notes: list[str] = []
         self.unsynced: list[str] = []
         self.names_are_unsynced = False
+        self.has_written_again = False
         self.cut: Cut | None = None
         self.batch_count = self.size_bytes = 0
 
@@ -172,7 +174,9 @@ class _Opening:
         for offset in [offset for offset in snapshot_offsets if offset > end_offset]:
             self._remove_snapshot(offset, snapshot_offsets)
         # Written at a roll, perhaps by a process that was killed before its sync: segments are removed in reliance on them.
-        self.unsynced += [self._snapshot_path(offset) for offset in snapshot_offsets if offset > self.recovery_point]
+        for path in [self._snapshot_path(offset) for offset in snapshot_offsets if offset > self.recovery_point]:
+            write_again(self.open_files.get(path))
+            self.unsynced.append(path)
         log = PartitionLog(
             self.open_files,
             self.directory,
@@ -187,7 +191,7 @@ class _Opening:
         log.adopt_recovered(
             self.unsynced,
             names_are_unsynced=self.names_are_unsynced,
-            leader_epochs_changed=leader_epochs.entries != epochs_on_disk,
+            leader_epochs_changed=leader_epochs.entries != epochs_on_disk or self.has_written_again,
         )
         return RecoveryReport(log, from_offset, self.batch_count, self.size_bytes, self.cut, self.notes)
 
@@ -315,6 +319,7 @@ class _Opening:
         aborted_before = [] if from_offset <= segment.base_offset else segment.aborted
         aborted = [entry for entry in aborted_before if entry.last_offset < from_offset]
         due_offset = max(segment.base_offset, from_offset)
+        unsynced_position: int | None = None
         scan = segment.scan(position)
         for batch in scan:
             # Offsets lie outside the checksum. Gaps are left by compaction, which stays below the recovery point.
@@ -324,6 +329,8 @@ class _Opening:
             if batch.last_offset - segment.base_offset > INT32_MAX:
                 scan.problem = f"offset {batch.last_offset} in segment {segment.base_offset}"
                 break
+            if unsynced_position is None and batch.last_offset >= self.synced_offset:
+                unsynced_position = scan.position
             segment.note_batch(batch.last_offset, timestamp_of(batch), scan.position)
             segment.end_offset = due_offset = batch.end_offset
             try:
@@ -339,6 +346,9 @@ class _Opening:
         if scan.problem is not None and scan.position == position > 0:
             self._check_below(segment, position)
         segment.unchecked_end_position = min(segment.unchecked_end_position, position)
+        if unsynced_position is not None:
+            write_again(self.open_files.get(segment.log_path), unsynced_position, scan.position)
+            self.has_written_again = True
         is_stale = position < segment.size_bytes or segment.indexes_differ or aborted != aborted_before
         if is_stale and (scan.problem is None or segment.end_offset >= self.synced_offset):
             segment.set_aborted(aborted)
