@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import os
 
@@ -21,3 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("ONCELOG_LONG", "0") != "0":
         for item in items:
             item.add_marker(pytest.mark.timeout(7200))
+
+
+def pytest_collection_finish() -> None:
+    """What collecting made (thousands of tests, every module) lives to the end: no collection of garbage looks at it again."""
+    gc.collect()
+    gc.freeze()

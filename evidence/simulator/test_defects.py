@@ -8,12 +8,14 @@ from evidence.simulator.defects import DEFECTS
 from evidence.simulator.simulation import run_seed
 
 SEEDS = 200
+# Seeds that found the rarest ones lately are tried first: they save time, and prove nothing when they find nothing any more.
+TRIED_FIRST = {"asks_again_only_what_it_held": 27, "lets_former_members_commit": 69}
 
 
 @pytest.mark.parametrize("name", DEFECTS)
 def test_the_defect_is_found(name: str) -> None:
     defect, profile, checker = DEFECTS[name]
-    for seed in range(SEEDS):
+    for seed in sorted(range(SEEDS), key=lambda seed: (seed != TRIED_FIRST.get(name), seed)):
         with defect():
             verdict = run_seed(seed, profile)
         if any(finding.checker == checker for finding in verdict.findings):
