@@ -113,7 +113,7 @@ def test_a_pipeline_takes_effect_and_is_answered_in_its_order(seed):
 def test_a_connection_that_is_cut_leaves_a_beginning_of_its_pipeline(seed):
     disk = new_disk(seed)
 
-    async def work(_: Any, network: DirectNetwork) -> list[Lane]:
+    async def work(broker: Any, network: DirectNetwork) -> list[Lane]:
         lanes = await lanes_on(network, seed)
         for lane in lanes:
             lane.send(STEPS)
@@ -122,6 +122,7 @@ def test_a_connection_that_is_cut_leaves_a_beginning_of_its_pipeline(seed):
         cut.pipe.on_answer = lambda: cut.pipe.transport.close() if cut.pipe.answered_count > after else None
         await cut.pipe.finished()
         await other.pipe.finished()
+        assert broker.server.queued_count == 0, "what nobody waits for any more takes no room of others"
         assert not other.pipe.closed.done(), "nobody else hears of it"
         await asyncio.sleep(5)
         await check_kept(network, cut, is_whole=False)

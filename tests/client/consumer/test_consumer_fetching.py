@@ -158,3 +158,28 @@ def test_what_is_here_is_handed_out_beside_a_stop():
         assert ([record.value for record in taken], moved) == ([b"1", b"2"], True)
 
     run(work)
+
+
+def test_a_position_that_was_reset_between_the_look_and_the_request_is_not_asked_for():
+    """Nothing is left to ask for then, and no empty request is sent: it would begin a session for nothing."""
+
+    async def work():
+        broker = ScriptedBroker()
+        async with consumer_of(broker) as consumer:
+            consumer.assign([ZERO])
+            consumer.seek(ZERO, 0)
+            tasks = consumer._cluster.tasks
+            start, starts = tasks.start, []
+
+            def start_late(work, *, name=None):
+                if (name or "").startswith("oncelog-fetch-") and not starts:
+                    starts.append(name)
+                    consumer._positions.by_partition[ZERO].jump(None, reset_to=-2)
+                return start(work, name=name)
+
+            tasks.start = start_late
+            await polled(consumer, 1)
+            assert starts
+            assert all(named(request) for request in broker.requests(ApiKey.FETCH))
+
+    run(work)

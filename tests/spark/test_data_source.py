@@ -1,0 +1,43 @@
+"""What a writer refuses when it is planned: before a task has run, for a batch and for a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from oncelog.errors import ConfigurationError
+from oncelog.spark.backend import Backend
+from oncelog.spark.data_source import DefaultSource
+from oncelog.spark.options import sink_options
+from oncelog.spark.writer import BatchWriter
+from oncelog.testing import TestBroker
+
+SERVER = {"topic": "t", "backend": "prepared"}
+VALUE = StructType([StructField("value", StringType())])
+WRONG = StructType([StructField("value", LongType())])
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with TestBroker() as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.mark.parametrize("kind", ["writer", "streamWriter"])
+def test_a_wrong_column_is_refused_before_anything_is_written(kind: str, bootstrap: str) -> None:
+    source = DefaultSource({**SERVER, "kafka.bootstrap.servers": bootstrap, "checkpointLocation": "c"})
+    with pytest.raises(ConfigurationError, match="column 'value' is bigint"):
+        getattr(source, kind)(WRONG, False)
+    assert getattr(source, kind)(VALUE, False)
+
+
+@pytest.mark.parametrize(("application_id", "version"), [("a.b", "1"), ("a", "1.0"), ("a.b", "1.0")])
+def test_a_name_with_a_dot_is_refused(application_id: str, version: str) -> None:
+    """The parts of a transactional id are told apart by dots."""
+    options = sink_options(
+        {**SERVER, "kafka.bootstrap.servers": "h:1", "txnAppId": application_id, "txnVersion": version}
+    )
+    with pytest.raises(ConfigurationError, match="no dots"):
+        BatchWriter(options, Backend("prepared", None), "run")
