@@ -14,7 +14,8 @@ PACKAGE = SOURCE / "oncelog"
 BASE = {"errors", "types"}
 APPLICATIONS = {"client", "core", "wire", "host", "sync", *BASE}
 MAY_IMPORT = {
-    "errors": set(),
+    "error_codes": set(),
+    "errors": {"error_codes"},
     "types": {"errors"},
     "wire": BASE,
     "log": {"wire", *BASE},

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
@@ -64,3 +67,18 @@ def test_what_may_be_aborted_and_what_is_over():
 @pytest.mark.parametrize("each", CLASSES, ids=lambda each: each.__name__)
 def test_an_error_is_one_of_the_kinds_at_most(each):
     assert each.retriable + each.abortable + each.fatal <= 1
+
+
+RAISED = [
+    errors.RecordDeserialization("no JSON", ("t", 0), 5) if each is errors.RecordDeserialization else each("why")
+    for each in vars(errors).values()
+    if isinstance(each, type) and issubclass(each, errors.OncelogError)
+]
+
+
+@pytest.mark.parametrize("each", RAISED, ids=lambda each: type(each).__name__)
+def test_an_error_arrives_in_another_process_as_it_was(each):
+    """The text was made once more of the text: NETWORK_EXCEPTION: NETWORK_EXCEPTION: why; the offset was missing."""
+    for arrived in (pickle.loads(pickle.dumps(each)), copy.copy(each)):
+        assert type(arrived) is type(each)
+        assert (str(arrived), arrived.args, vars(arrived)) == (str(each), each.args, vars(each))
