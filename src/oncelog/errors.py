@@ -55,6 +55,10 @@ class ConfigurationError(OncelogError, ValueError):
     """An unknown option, or a value that an option does not take."""
 
 
+class InvalidArgument(OncelogError, TypeError, ValueError):
+    """An argument of a type or value that the call does not take; nothing was done."""
+
+
 class IllegalState(OncelogError):
     """The call does not fit the state of the object, for example `send` after `prepare_transaction`."""
 

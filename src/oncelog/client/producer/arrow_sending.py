@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncelog.client.config import ProducerConfig
+from oncelog.client.producer.arguments import shown
 from oncelog.core.producer.partitioner import Partitioner
+from oncelog.errors import InvalidArgument
 from oncelog.wire.arrow_records import EncodedRecords, encode_from_arrow, rows_by_partition
 from oncelog.wire.compression import Codec
 from oncelog.wire.record_batch import HEADER_BYTES, build_batch_of_section
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
 
 BATCH_BYTES_MAX = 1 << 19
 """Larger than batch_size: rows that are there at once need not wait for one another."""
+
+
+T = TypeVar("T")
+WRONG = (TypeError, ValueError, OverflowError, IndexError, NotImplementedError)
+"""What pyarrow and our codec raise for columns that are no keys, values, headers, partitions or timestamps."""
 
 
 class ArrowSource:
@@ -38,12 +45,33 @@ class ArrowSource:
         )
 
 
+def checked_batch(batch: Any) -> None:
+    """Raise InvalidArgument for what is no Arrow batch with values."""
+    import pyarrow as pa
+
+    if isinstance(batch, pa.Table):
+        raise InvalidArgument("send_arrow takes a pyarrow.RecordBatch: send each of table.to_batches()")
+    if not isinstance(batch, pa.RecordBatch):
+        raise InvalidArgument(f"send_arrow takes a pyarrow.RecordBatch, not {shown(batch)}")
+    if batch.schema.names.count("value") != 1:
+        raise InvalidArgument(
+            f"send_arrow needs one column `value`; there are {', '.join(batch.schema.names) or 'none'}"
+        )
+
+
+def _told(rows: Iterator[T]) -> Iterator[T]:
+    try:
+        yield from rows
+    except WRONG as error:
+        raise InvalidArgument(f"send_arrow: {error}") from error
+
+
 def sections(
     batch: pa.RecordBatch, rows: pa.Array | None, now_ms: int, config: ProducerConfig
 ) -> Iterator[ArrowSource]:
     """The rows as sections, none larger than a request takes; one record that is larger comes alone."""
     size_bytes_max = min(BATCH_BYTES_MAX, config.max_request_size, config.buffer_memory) - HEADER_BYTES
-    for encoded in encode_from_arrow(batch, timestamp_ms=now_ms, size_bytes_max=size_bytes_max, rows=rows):
+    for encoded in _told(encode_from_arrow(batch, timestamp_ms=now_ms, size_bytes_max=size_bytes_max, rows=rows)):
         yield ArrowSource(encoded, config.codec)
 
 
@@ -56,7 +84,7 @@ def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa
         return
     names = batch.column("topic") if "topic" in batch.schema.names else None
     if names is None or names.null_count:
-        raise ValueError("say the topic, or give every row one in the column `topic`")
+        raise InvalidArgument("say the topic, or give every row one in the column `topic`")
     for name in pc.unique(names).to_pylist():
         yield name, batch.filter(pc.equal(names, name))
 
@@ -77,7 +105,10 @@ def partitioned_rows(
         return [(0, None)]
     if partitioner is not None:
         batch = _with_partitions(batch, partition_count, keyless_partition, partitioner)
-    return list(rows_by_partition(batch, partition_count, keyless_partition=keyless_partition))
+    try:
+        return list(rows_by_partition(batch, partition_count, keyless_partition=keyless_partition))
+    except WRONG as error:
+        raise InvalidArgument(f"send_arrow: {error}") from error
 
 
 def _with_partitions(

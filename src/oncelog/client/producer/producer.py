@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +17,18 @@ from oncelog.client.cluster.view import TopicView
 from oncelog.client.config import ProducerConfig, snake_case
 from oncelog.client.interceptors import ProducerInterceptor, ProducerRecord, interceptors_of
 from oncelog.client.metrics import ProducerMetrics, report
+from oncelog.client.producer.arguments import Headers as Headers
+from oncelog.client.producer.arguments import (
+    as_bytes,
+    checked_group,
+    checked_offsets,
+    checked_state,
+    checked_timestamp,
+    checked_topic,
+    header_pairs,
+    key_and_value,
+    whole_number,
+)
 from oncelog.client.producer.sender import Sender
 from oncelog.client.records import Delivery, RecordMetadata
 from oncelog.core.producer.accumulator import AccumulatorConfig, RecordAccumulator
@@ -36,7 +48,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("oncelog.client")
 
-Headers = Iterable[tuple[str, bytes | None]]
 JAVAS = "murmur2_random"
 _OPEN = (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR)
 
@@ -164,8 +175,8 @@ class Producer:
 
         `key` and `value` are bytes or None, or what `key_serializer` and `value_serializer` make bytes of. `partition`
         None: as `partitioner` says, by Java's hash of the key unless told otherwise, sticky where there is no key.
-        `timestamp_ms` None: now. Raises RecordTooLarge, RequestTimedOut, the error of the transaction, IllegalState,
-        TypeError for what is not bytes, and whatever a serializer raises; nothing was buffered then.
+        `timestamp_ms` None: now. Raises InvalidArgument (a TypeError and ValueError), RecordTooLarge, RequestTimedOut, the
+        error of the transaction, IllegalState, and whatever a serializer raises; nothing was buffered then.
         """
         self._check_may_send()
         if self._interceptors:
@@ -173,30 +184,34 @@ class Producer:
             for interceptor in self._interceptors:
                 record_to_send = interceptor.on_send(record_to_send)
             topic, value, key, headers, partition, timestamp_ms = record_to_send
-        key = _as_bytes("key", key, self._config.key_serializer)
-        value = _as_bytes("value", value, self._config.value_serializer)
-        pairs = _header_pairs(headers) if headers else ()
+        key = as_bytes("key", key, self._config.key_serializer)
+        value = as_bytes("value", value, self._config.value_serializer)
+        pairs = header_pairs(headers) if headers is not None else ()
+        timestamp_ms = self._host.clock.now_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
         size_bytes = record_size_bytes(key, value, pairs)
         if size_bytes > self._config.max_request_size:
             limit = self._config.max_request_size
             raise RecordTooLarge(f"a record of about {size_bytes} bytes is larger than max_request_size={limit}")
-        view = self._cluster.view.topics.get(topic)
+        view = self._cluster.view.topics.get(topic) if isinstance(topic, str) else None
         if view is None or view.error_code or not view.led_partitions:
-            view = await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms, may_create=True)
+            view = await self._topic(topic)
         topic_partition = TopicPartition(topic, self._choose_partition(view, key, partition, size_bytes))
         if not self._accumulator.has_room(size_bytes):
             await self._wait_for_room(size_bytes)
         self._check_may_send()
         if self._manager.is_transactional:
             self._manager.add_partition(topic_partition)
-        record = (self._host.clock.now_ms() if timestamp_ms is None else timestamp_ms, key, value, pairs)
+        record = (timestamp_ms, key, value, pairs)
         batch, index = self._accumulator.append(topic_partition, record, size_bytes, self._cluster.now_ms())
         if self._interceptors:
-            Delivery(batch, index, record[0]).add_done_callback(self._acknowledged)
+            Delivery(batch, index, timestamp_ms).add_done_callback(self._acknowledged)
         if index == 0 or batch.is_closed:
             self._sender.wake()
             await asyncio.sleep(0)  # a loop that only sends must let the sender run
-        return Delivery(batch, index, record[0])
+        return Delivery(batch, index, timestamp_ms)
+
+    async def _topic(self, topic: str) -> TopicView:
+        return await self._cluster.topic(checked_topic(topic), timeout_ms=self._config.max_block_ms, may_create=True)
 
     def _acknowledged(self, delivery: Delivery) -> None:
         for interceptor in self._interceptors:
@@ -217,22 +232,25 @@ class Producer:
     async def send_many(
         self, topic: str, records: Iterable[tuple[Any, Any]], *, partition: int | None = None
     ) -> list[Delivery]:
-        """Buffer (key, value) pairs, in order."""
-        return [await self.send(topic, value, key, partition=partition) for key, value in records]
+        """Buffer (key, value) pairs, in order. What `send` refuses ends it: those before are buffered."""
+        return [await self.send(topic, value, key, partition=partition) for key, value in map(key_and_value, records)]
 
     async def send_arrow(self, topic: str | None, batch: pa.RecordBatch, *, partition: int | None = None) -> None:
         """Buffer the rows of an Arrow batch: `value`, and if present `key`, `headers`, `partition`, `timestamp`.
 
         `topic` None: each row says its own in a column `topic`. No Python object per record is made. Rows of one
         partition keep their order. Waits for room at most `max_block_ms` each time; errors come with `flush` or the
-        end of the transaction.
+        end of the transaction. Raises InvalidArgument for columns that cannot be written.
         """
-        from oncelog.client.producer.arrow_sending import by_topic, partitioned_rows, sections
+        from oncelog.client.producer.arrow_sending import by_topic, checked_batch, partitioned_rows, sections
 
         self._check_may_send()
+        checked_batch(batch)
+        if partition is not None:
+            partition = whole_number("partition", partition)
         now_ms = self._host.clock.now_ms()
         for name, part in by_topic(batch, topic):
-            view = await self._cluster.topic(name, timeout_ms=self._config.max_block_ms, may_create=True)
+            view = await self._topic(name)
             keyless = self._sticky.partition(name, view.led_partitions, part.nbytes)
             rule = None if self._config.partitioner == JAVAS else self._config.choose_partition
             for index, rows in partitioned_rows(part, len(view.partitions), partition, keyless, rule):
@@ -311,11 +329,13 @@ class Producer:
 
     def _choose_partition(self, view: TopicView, key: bytes | None, partition: int | None, size_bytes: int) -> int:
         if partition is not None:
-            if partition not in view.partitions:
-                raise InvalidPartitions(f"topic {view.name!r} has no partition {partition}")
-            return partition
+            number: int = partition if partition.__class__ is int else whole_number("partition", partition)
+            if number not in view.partitions:
+                raise InvalidPartitions(f"topic {view.name!r} has no partition {number}")
+            return number
         chosen = self._config.choose_partition(key, len(view.partitions))
         if chosen is not None:
+            chosen = whole_number("what the partitioner chose", chosen)
             if chosen not in view.partitions:
                 raise InvalidPartitions(f"the partitioner chose {chosen} of topic {view.name!r}, which it has not")
             return chosen
@@ -376,7 +396,7 @@ class Producer:
         """Commit if `state` is the prepared transaction, else abort it; nothing where none was kept."""
         self._check_transactional()
         was_prepared = self._manager.prepared_state
-        await self._complete(self._manager.begin_complete(state))
+        await self._complete(self._manager.begin_complete(checked_state(state)))
         if was_prepared == state and not was_prepared.is_none:
             self._sender.counts.committed_transaction_count += 1
         elif not was_prepared.is_none:
@@ -402,9 +422,7 @@ class Producer:
     ) -> None:
         """Commit positions of a consumer group with the transaction; `group` is `consumer.group_metadata()`."""
         self._check_transactional()
-        metadata = GroupMetadata(group) if isinstance(group, str) else group
-        positions = {tp: OffsetAndMetadata(at) if isinstance(at, int) else at for tp, at in offsets.items()}
-        await self._wait(self._manager.send_offsets(positions, metadata))
+        await self._wait(self._manager.send_offsets(checked_offsets(offsets), checked_group(group)))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
@@ -498,24 +516,8 @@ class Producer:
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic."""
-        return sorted((await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms)).partitions)
-
-
-def _as_bytes(what: str, content: Any, serializer: Callable[[Any], Any] | None = None) -> bytes | None:
-    """Keys and values are bytes; told here, where the caller is, not when the batch is written."""
-    if serializer is not None:
-        content = serializer(content)
-    if content is None or isinstance(content, bytes):
-        return content
-    if isinstance(content, bytearray | memoryview):
-        return bytes(content)
-    hint = "" if serializer is not None or what.startswith("header") else f": encode it, or set {what}_serializer"
-    raise TypeError(f"{what} must be bytes or None, not {type(content).__name__}{hint}")
-
-
-def _header_pairs(headers: Headers | Mapping[str, bytes | None]) -> tuple[tuple[str, bytes | None], ...]:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return tuple((str(name), _as_bytes(f"header {name!r}", content)) for name, content in pairs)
+        view = await self._cluster.topic(checked_topic(topic), timeout_ms=self._config.max_block_ms)
+        return sorted(view.partitions)
 
 
 async def _all_ended(batches: Sequence[ProducerBatch]) -> None:

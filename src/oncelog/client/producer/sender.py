@@ -30,6 +30,7 @@ from oncelog.errors import (
     PurgedInQueue,
     RequestTimedOut,
     TransactionAbortable,
+    UnknownServer,
     UnsupportedVersion,
     error_for,
 )
@@ -45,6 +46,9 @@ from oncelog.wire.record_batch import build_batch
 from oncelog.wire.schema import ZERO_UUID
 
 log = logging.getLogger("oncelog.client")
+
+UNWRITABLE = (TypeError, ValueError, OverflowError, ArithmeticError, RuntimeError, MemoryError)
+"""What writing a batch may raise: checked arguments leave the codecs' own errors, and those of their memory."""
 
 
 class Sender:
@@ -205,13 +209,9 @@ class Sender:
         return not self._config.is_idempotent or self._manager.may_send(batch)
 
     def _produce(self, node_id: int, connection: Connection, batches: list[ProducerBatch]) -> None:
-        for batch in batches:
-            self._accumulator.take(batch)
-            batch.attempt_count += 1
-            if self._config.is_idempotent:
-                self._manager.sequences.assign(batch)
-            if batch.encoded is None:
-                batch.encoded = self._encode(batch)
+        batches = [batch for batch in batches if self._is_made_ready(batch)]
+        if not batches:
+            return
         ids = self._cluster.view.topic_ids({batch.topic_partition.topic for batch in batches})
         request, version_max = self._produce_request(batches, ids)
         self._in_flight.sent(node_id, batches)
@@ -229,6 +229,26 @@ class Sender:
             error = failed
         names = {topic_id: name for name, topic_id in ids.items()} if ids else {}
         self._cluster.tasks.start(self._answer(node_id, batches, answer, error, names), name="oncelog-produce")
+
+    def _is_made_ready(self, batch: ProducerBatch) -> bool:
+        """Take the batch, give it its sequence and bytes. One that cannot be written fails alone, as if never numbered."""
+        self._accumulator.take(batch)
+        if self._config.is_idempotent:
+            self._manager.sequences.assign(batch)
+        if batch.encoded is None:
+            try:
+                batch.encoded = self._encode(batch)
+            except UNWRITABLE as error:
+                if self._config.is_idempotent:
+                    self._manager.sequences.take_back(batch)
+                refused = UnknownServer(
+                    f"{batch.record_count} records for {batch.topic_partition} cannot be written: {error!r}"
+                )
+                refused.__cause__ = error
+                self._fail(batch, refused)
+                return False
+        batch.attempt_count += 1
+        return True
 
     def _encode(self, batch: ProducerBatch) -> bytearray | bytes:
         is_transactional = self._manager.is_transactional

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from oncelog.core.producer.batch import ProducerBatch
-from oncelog.types import ProducerIdAndEpoch, TopicPartition
+from oncelog.types import NO_SEQUENCE, ProducerIdAndEpoch, TopicPartition
 
 SEQUENCE_COUNT = 2**31
 
@@ -58,6 +58,14 @@ class ProducerSequences:
             partition.next_sequence = (partition.next_sequence + batch.record_count) % SEQUENCE_COUNT
             partition.outstanding.append(batch)
         batch.was_first_when_sent = bool(partition.outstanding) and partition.outstanding[0] is batch
+
+    def take_back(self, batch: ProducerBatch) -> None:
+        """The batch that was numbered last was never sent: the next one gets its sequence."""
+        partition = self._partitions[batch.topic_partition]
+        assert partition.outstanding[-1] is batch
+        partition.outstanding.pop()
+        partition.next_sequence = batch.sequence
+        batch.identity, batch.sequence = ProducerIdAndEpoch(), NO_SEQUENCE
 
     def resolved(self, batch: ProducerBatch) -> None:
         """The batch ended, well or badly."""
