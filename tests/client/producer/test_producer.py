@@ -28,15 +28,16 @@ def test_a_retry_keeps_sequence_and_order():
 
     async def work():
         broker = ScriptedBroker()
-        broker.script(ApiKey.PRODUCE, E.NOT_ENOUGH_REPLICAS, *[E.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3)
         async with producer(broker, batch_size=1) as p:
+            await p.send_and_wait("t", b"known", partition=0)
+            broker.script(ApiKey.PRODUCE, E.NOT_ENOUGH_REPLICAS, *[E.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3)
             sent = [await p.send("t", b"%d" % n, partition=0) for n in range(4)]
             await p.flush()
-            assert [delivery.result().offset for delivery in sent] == [0, 1, 2, 3]
+            assert [delivery.result().offset for delivery in sent] == [1, 2, 3, 4]
         stored = [record.value for batch in broker.log["t", 0] for record in batch.records()]
-        assert stored == [b"0", b"1", b"2", b"3"]
-        first_attempts = broker.produced()[:4]
-        assert [sequence for _, _, sequence, _ in first_attempts] == [0, 1, 2, 3]
+        assert stored == [b"known", b"0", b"1", b"2", b"3"]
+        first_attempts = broker.produced()[1:5]
+        assert [sequence for _, _, sequence, _ in first_attempts] == [1, 2, 3, 4]
         by_value = {}
         for _, _, sequence, (value,) in broker.produced():
             assert by_value.setdefault(value, sequence) == sequence, "a sequence is permanent"
@@ -205,15 +206,16 @@ def test_back_pressure_waits_for_room_and_not_for_ever():
 def test_at_most_five_requests_are_on_their_way():
     async def work():
         broker = ScriptedBroker()
-        broker.script(ApiKey.PRODUCE, *[NO_ANSWER] * 50)
         async with producer(broker, batch_size=1, request_timeout_ms=1000) as p:
+            await p.send_and_wait("t", b"known", partition=0)
+            broker.script(ApiKey.PRODUCE, *[NO_ANSWER] * 50)
             for n in range(20):
                 await p.send("t", b"%d" % n, partition=0)
             await asyncio.sleep(0.5)
-            assert len(broker.requests(ApiKey.PRODUCE)) == 5
+            assert len(broker.requests(ApiKey.PRODUCE)) == 1 + 5
             broker.scripts.clear()
             await p.flush()
-        assert len(broker.log["t", 0]) == 20
+        assert len(broker.log["t", 0]) == 1 + 20
 
     run(work)
 
@@ -440,5 +442,34 @@ def test_two_phase_commit_needs_the_version_that_has_it():
         broker = ScriptedBroker(versions={ApiKey.INIT_PRODUCER_ID: 5})
         with pytest.raises(errors.UnsupportedVersion, match="InitProducerId: needs version 6 to 6, the broker offers"):
             await producer(broker, transactional_id="x", transaction_two_phase_commit_enable=True).start()
+
+    run(work)
+
+
+@pytest.mark.parametrize("transactional_id", [None, "x"])
+def test_until_the_leader_knows_the_identity_one_batch_is_on_its_way(transactional_id):
+    """A leader without state takes any sequence: where the first batch is refused, the second must not be stored.
+
+    Apache Kafka, a topic that the first Produce creates: sequence 0 was refused with NOT_LEADER_OR_FOLLOWER, 1 was stored.
+    """
+    epochs = 1 if transactional_id is None else 2
+
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, batch_size=1, transactional_id=transactional_id) as p:
+            for round_ in range(epochs):
+                if transactional_id is not None:
+                    p.begin_transaction()
+                broker.script(ApiKey.PRODUCE, E.NOT_LEADER_OR_FOLLOWER)
+                values = range(4 * round_, 4 * round_ + 4)
+                sent = [await p.send("t", b"%d" % n, partition=0) for n in values]
+                await p.flush()
+                assert [delivery.result().offset for delivery in sent] == list(values)
+                if transactional_id is not None:
+                    await p.commit_transaction()
+        numbers = [(producer_epoch, sequence) for _, producer_epoch, sequence, _ in broker.produced()]
+        assert numbers == [(each, sequence) for each in range(epochs) for sequence in (0, 0, 1, 2, 3)]
+        stored = [record.value for batch in broker.log["t", 0] for record in batch.records()]
+        assert stored == [b"%d" % n for n in range(4 * epochs)]
 
     run(work)

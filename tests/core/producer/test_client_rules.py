@@ -350,10 +350,16 @@ def sent_batch(manager: TransactionManager, where=A) -> ProducerBatch:
     return made
 
 
+def make_known(manager: TransactionManager, where=A) -> None:
+    """The leader acknowledges a first batch: from now on several may be on their way."""
+    manager.sequences.resolved(sent_batch(manager, where), is_acknowledged=True)
+
+
 def play_produce(driver: Driver, answer: Answer) -> str:
     """What the sender does with the answer, and what becomes of the producer."""
     manager = driver.manager
     before = manager.identity
+    make_known(manager)
     batch = sent_batch(manager)
     if not answer.is_first:
         batch = sent_batch(manager)
@@ -452,6 +458,7 @@ def test_expired_after_it_was_sent_in_a_transaction(level):
 def test_expired_after_it_was_sent_without_transactions():
     """No new batch of the partition leaves before all that was sent under the old epoch has its answer."""
     manager = idempotent().manager
+    make_known(manager)
     expired, behind = sent_batch(manager), sent_batch(manager)
     manager.batch_failed(expired, error_for(E.REQUEST_TIMED_OUT))
     waiting = ProducerBatch(A, 0)

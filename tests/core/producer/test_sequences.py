@@ -24,22 +24,55 @@ def sent(sequences, where=A, records=1):
     return made
 
 
-def sequences():
+def sequences(acknowledged=1):
+    """Of an identity that the leaders know: `acknowledged` records are stored in A and in B."""
     made = ProducerSequences()
     made.begin_identity(FIRST)
+    for where in (A, B):
+        if acknowledged:
+            made.resolved(sent(made, where, acknowledged), is_acknowledged=True)
     return made
+
+
+def test_until_something_is_acknowledged_one_batch_is_on_its_way():
+    """A leader without state takes any sequence: what is behind a refused first batch would be stored in its place."""
+    numbers = sequences(acknowledged=0)
+    first, other = sent(numbers), sent(numbers, B)
+    assert not numbers.may_send(batch())
+    assert numbers.may_send(first)
+    numbers.resolved(other, is_acknowledged=True)
+    assert not numbers.may_send(batch())
+    numbers.resolved(first, is_acknowledged=True)
+    assert [sent(numbers).sequence, sent(numbers).sequence] == [1, 2]
+
+
+def test_a_new_identity_is_not_known():
+    numbers = sequences()
+    numbers.begin_identity(SECOND)
+    assert sent(numbers).sequence == 0
+    assert not numbers.may_send(batch())
+    numbers.reset()
+    assert sent(numbers, B).sequence == 0
+    assert not numbers.may_send(batch(B))
+
+
+def test_a_batch_that_failed_makes_nothing_known():
+    numbers = sequences(acknowledged=0)
+    numbers.resolved(sent(numbers))
+    sent(numbers)
+    assert not numbers.may_send(batch())
 
 
 def test_each_partition_counts_for_itself():
     numbers = sequences()
     found = [sent(numbers, where, records).sequence for where, records in ((A, 3), (B, 2), (A, 1), (B, 5), (A, 1))]
-    assert found == [0, 0, 3, 2, 4]
-    assert numbers.next_sequence(A) == 5
+    assert found == [1, 1, 4, 3, 5]
+    assert numbers.next_sequence(A) == 6
 
 
 def test_sequences_wrap():
     numbers = sequences()
-    sent(numbers, records=2**31 - 1)
+    sent(numbers, records=2**31 - 2)
     assert sent(numbers, records=3).sequence == 2**31 - 1
     assert sent(numbers).sequence == 2
 
@@ -51,11 +84,11 @@ def test_a_retry_keeps_its_sequence_and_waits_for_the_oldest():
     assert not numbers.may_send(second)
     assert numbers.may_send(first)
     numbers.assign(first)
-    assert (first.sequence, first.identity) == (0, FIRST)
+    assert (first.sequence, first.identity) == (1, FIRST)
     numbers.resolved(first)
     assert numbers.may_send(second)
     numbers.assign(second)
-    assert (second.sequence, second.was_first_when_sent) == (1, True)
+    assert (second.sequence, second.was_first_when_sent) == (2, True)
 
 
 def test_a_new_identity_waits_until_nothing_is_outstanding():

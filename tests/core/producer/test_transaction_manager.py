@@ -451,11 +451,12 @@ def idempotent():
 
 def test_an_idempotent_producer_bumps_by_itself_and_renumbers_nothing():
     manager = idempotent().manager
+    manager.sequences.resolved(sent_batch(manager), is_acknowledged=True)
     first, second = sent_batch(manager), sent_batch(manager)
     other = sent_batch(manager, B)
     manager.batch_failed(first, OutOfOrderSequence())
     assert manager.identity == ProducerIdAndEpoch(7, 1)
-    assert (second.identity, second.sequence) == (ProducerIdAndEpoch(7, 0), 1)
+    assert (second.identity, second.sequence) == (ProducerIdAndEpoch(7, 0), 2)
     assert not manager.may_send(batch(A))
     manager.batch_failed(second, OutOfOrderSequence())  # of the old identity: no second bump
     assert manager.identity == ProducerIdAndEpoch(7, 1)

@@ -173,7 +173,7 @@ class Sender:
         self._end(batch, error)
 
     def _end(self, batch: ProducerBatch, outcome: Acknowledged | KafkaError) -> None:
-        self._manager.sequences.resolved(batch)
+        self._manager.sequences.resolved(batch, is_acknowledged=isinstance(outcome, Acknowledged))
         self._accumulator.completed(batch)
         self.counts.ended(batch, outcome)
         batch.end(outcome)

@@ -21,6 +21,7 @@ class PartitionSequences:
     identity: ProducerIdAndEpoch
     next_sequence: int = 0
     outstanding: list[ProducerBatch] = field(default_factory=list)  # in the order of their sequences
+    is_known: bool = False  # whether the leader has acknowledged something of this identity
 
 
 class ProducerSequences:
@@ -46,14 +47,16 @@ class ProducerSequences:
             return partition is None or not partition.outstanding or partition.outstanding[0] is batch
         if partition is None or not partition.outstanding:
             return True
-        return partition.identity == self.identity
+        # A leader that knows nothing of an identity takes any sequence: where the first batch is refused (the topic was
+        # just created), one behind it would be stored in its place, and the first one never.
+        return partition.identity == self.identity and partition.is_known
 
     def assign(self, batch: ProducerBatch) -> None:
         """Give the batch its identity and sequence, for good; a batch that has them keeps them."""
         partition = self._partitions.setdefault(batch.topic_partition, PartitionSequences(self.identity))
         if not batch.has_sequence:
             if not partition.outstanding and partition.identity != self.identity:
-                partition.identity, partition.next_sequence = self.identity, 0
+                partition.identity, partition.next_sequence, partition.is_known = self.identity, 0, False
             batch.identity, batch.sequence = partition.identity, partition.next_sequence
             partition.next_sequence = (partition.next_sequence + batch.record_count) % SEQUENCE_COUNT
             partition.outstanding.append(batch)
@@ -67,11 +70,12 @@ class ProducerSequences:
         partition.next_sequence = batch.sequence
         batch.identity, batch.sequence = ProducerIdAndEpoch(), NO_SEQUENCE
 
-    def resolved(self, batch: ProducerBatch) -> None:
+    def resolved(self, batch: ProducerBatch, *, is_acknowledged: bool = False) -> None:
         """The batch ended, well or badly."""
         partition = self._partitions.get(batch.topic_partition)
         if partition is not None and batch in partition.outstanding:
             partition.outstanding.remove(batch)
+            partition.is_known |= is_acknowledged
 
     def next_sequence(self, topic_partition: TopicPartition) -> int:
         """The sequence the next new batch of this partition gets (0 where nothing was sent)."""
