@@ -156,12 +156,14 @@ class DualWriter(Generic[H]):
     async def stop(self) -> None:
         """Give up an open transaction, leave an undecided one to the next start, close the producer."""
         async with self._runtime.stopping():
-            await self._settle_or_leave()
-            self._machine.abandon()
-            await self._carry_out()
-            producer, self._producer = self._producer, None
-            if producer is not None:
-                await producer.stop(timeout_ms=STOP_TIMEOUT_MS)
+            try:
+                await self._settle_or_leave()
+                self._machine.abandon()
+                await self._carry_out()
+            finally:  # also where that is interrupted: nothing stays open
+                producer, self._producer = self._producer, None
+                if producer is not None:
+                    await producer.stop(timeout_ms=STOP_TIMEOUT_MS)
 
     async def recover(self) -> Outcome | None:
         """Make database and topic agree; the outcome of this object's last transaction (None: there was none).

@@ -1,8 +1,8 @@
 """A small world for `core/two_phase/dual_write.py`: a row, a topic with producer epochs, instances, and everything going wrong.
 
 Commits and ends can be lost before or after they take effect, or take effect late, when their sender has long given up or
-is dead. Instances run beside one another and are killed at any effect. At the end a last one recovers, and rows and records
-must be the same.
+is dead. Instances run beside one another, are killed at any effect, and interrupted before or behind it. At the end a last
+one recovers, and rows and records must be the same; nobody was fenced but by another instance.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class World:
         self.random = rng
         self.fails = 0.15
         self.version, self.state = 0, PreparedTxnState()
+        self.raised_by: Instance | None = None  # whose version that is
         self.rows: list[int] = []
         self.late_commits: list[tuple[StoredState, int]] = []
         self.acting, self.epochs = 0, 0
@@ -43,6 +44,9 @@ class World:
 
     def chance(self) -> bool:
         return self.random.random() < self.fails
+
+    def interrupts(self) -> bool:
+        return self.random.random() < self.fails / 5
 
     # the database
 
@@ -94,6 +98,7 @@ class Instance:
         self.prepared = PreparedTxnState()
         self.write = 0
         self.claims: dict[int, Outcome | None] = {}
+        self.fenced_itself = False
 
     def live(self) -> Iterator[None]:
         """Recover, write, recover ...; each effect is one step."""
@@ -121,14 +126,23 @@ class Instance:
             self.claims[self.write] = self.machine.outcome
 
     def carry_out(self) -> Iterator[None]:
+        was_fenced = self.machine.phase is Phase.FENCED
         while (effect := self.machine.next_effect()) is not None:
             yield
+            if self.world.interrupts():
+                self.machine.interrupted()
+                return
             try:
                 result = self.perform(effect)
             except Refused as refused:
                 self.machine.failed(is_retriable=refused.retriable, is_definite=refused.definite)
             else:
+                if self.world.interrupts():
+                    self.machine.interrupted()
+                    return
                 self.machine.succeeded(result)
+            if self.machine.phase is Phase.FENCED and not was_fenced:
+                was_fenced, self.fenced_itself = True, self.world.raised_by is self
 
     def perform(self, effect: core.Effect) -> object:
         world = self.world
@@ -154,6 +168,7 @@ class Instance:
                 if world.chance():
                     raise Refused
                 world.version += 1
+                world.raised_by = self
                 if world.chance():
                     raise Refused
                 return world.version
@@ -251,6 +266,8 @@ def problems(world: World, instances: list[Instance]) -> Iterator[str]:
     if world.rows != world.records:
         yield f"rows {world.rows}, records {world.records}"
     for instance in instances:
+        if instance.fenced_itself:
+            yield "an instance was fenced, and nobody else had taken over"
         for write, outcome in instance.claims.items():
             if outcome is Outcome.COMMITTED and write not in world.rows:
                 yield f"write {write} was called committed"

@@ -336,6 +336,27 @@ def test_an_interrupt_at_any_effect_leaves_what_recovery_can_mend(at: int) -> No
     assert machine.outcome is (Outcome.COMMITTED if at >= 4 else Outcome.ROLLED_BACK)
 
 
+@pytest.mark.parametrize("was_raised", [False, True])
+def test_a_take_over_that_is_interrupted_does_not_fence_its_own_instance(was_raised: bool) -> None:
+    machine = ready()
+    machine.begin()
+    answer(machine, (core.BeginDatabase, None))
+    machine.interrupted()
+    machine.recover()
+    answer(machine, (core.RollbackDatabase, None))
+    assert machine.next_effect() == core.TakeOver(1)
+    machine.interrupted()
+    done(machine)
+    machine.recover()
+    answer(machine, (core.RollbackDatabase, None))
+    assert machine.next_effect() == core.TakeOver(None), "it may have been raised, or not"
+    version = 3 if was_raised else 2
+    machine.succeeded(version)
+    answer(machine, (core.KeepTopic, NOTHING), (core.ReadState, StoredState(version, NOTHING)))
+    answer(machine, (core.CompleteTopic, None))
+    assert machine.phase is Phase.READY
+
+
 SEEDS = 3000
 
 

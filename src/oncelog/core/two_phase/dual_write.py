@@ -254,7 +254,9 @@ class DualWrite:
 
     def interrupted(self) -> None:
         """The caller goes away in the middle of an effect (a cancellation, an interrupt): `recover` comes next."""
-        self._under_way = None
+        effect, self._under_way = self._under_way, None
+        if isinstance(effect, TakeOver):
+            self._expected_version = None  # as where it failed: raised by ourselves, it would fence ourselves for good
         if self.phase in (Phase.WRITING, Phase.PREPARED, Phase.READY):
             self.outcome = Outcome.ROLLED_BACK
         if self.phase is not Phase.DECIDED:
