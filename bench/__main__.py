@@ -17,6 +17,7 @@ PARTS = {
     "transactions": "bench.brokers:transactions",
     "throughput": "bench.brokers:throughput",
     "arrow": "bench.clients:arrow",
+    "codecs": "bench.codecs:codecs",
     "latency": "bench.latency:latency",
     "aborted": "bench.brokers:aborted",
     "whole-run": "bench.brokers:whole_run",

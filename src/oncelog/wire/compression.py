@@ -25,6 +25,8 @@ _XERIAL_MAGIC = XERIAL_HEADER[:8]
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _SNAPPY_GROWTH_MAX = 22  # a copy element of 3 bytes makes at most 64
 _ZSTD_INPUT_BYTES = 256
+_LZ4_ROOM_BYTES_MIN = 4096
+_LZ4_GROWTH = 4  # as text does; what grows more takes another call
 _GZIP_MAGIC = b"\x1f\x8b"
 _FRAMES_MAX = 64  # frames or members one after the other: each costs a context, and Kafka's clients write one
 _ZSTD_WINDOW_BYTES_MAX = 1 << 27  # what zstd-jni and libzstd accept by default
@@ -164,17 +166,30 @@ def _snappy_block(view: memoryview, bytes_max: int) -> bytes:
 
 
 def _lz4_decompress(data: Data, bytes_max: int) -> bytes:
+    # The library allocates all it may return before it reads a byte: a bound of 64 MiB for every batch of a few hundred
+    # bytes costs milliseconds where fresh pages are dear. So it is given what is likely, and more where that was filled.
     decompressor = lz4.frame.LZ4FrameDecompressor()
-    try:
-        decompressed: bytes = decompressor.decompress(bytes(data), max_length=bytes_max + 1)
-    except RuntimeError as error:
-        raise CorruptBatch(f"bad lz4 data: {error}") from None
-    if len(decompressed) > bytes_max:
-        raise _too_large(Codec.LZ4, bytes_max)
-    if not decompressor.eof:
-        raise CorruptBatch("bad lz4 data: it is cut short")
-    # One frame, as Java's reader takes it: bytes after its end are not looked at.
-    return decompressed
+    parts: list[bytes] = []
+    size_bytes = 0
+    rest = bytes(data)
+    room_bytes = max(_LZ4_ROOM_BYTES_MIN, _LZ4_GROWTH * len(rest))
+    while True:
+        room_bytes = min(room_bytes, bytes_max - size_bytes + 1)
+        try:
+            part: bytes = decompressor.decompress(rest, max_length=room_bytes)
+        except RuntimeError as error:
+            raise CorruptBatch(f"bad lz4 data: {error}") from None
+        size_bytes += len(part)
+        if size_bytes > bytes_max:
+            raise _too_large(Codec.LZ4, bytes_max)
+        if decompressor.eof:
+            # One frame, as Java's reader takes it: bytes after its end are not looked at.
+            return b"".join((*parts, part)) if parts else part
+        if len(part) < room_bytes:
+            raise CorruptBatch("bad lz4 data: it is cut short")
+        parts.append(part)
+        rest = b""  # the decompressor keeps what it has not read
+        room_bytes *= 2
 
 
 def _zstd_decompress(data: Data, bytes_max: int) -> bytes:
