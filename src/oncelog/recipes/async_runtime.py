@@ -7,7 +7,7 @@ of `tools/sync_recipes.py`, which writes `sync.py` from `dual_writer.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
@@ -45,6 +45,7 @@ class AsyncRuntime:
         self._lock = asyncio.Lock()
         self._owner: asyncio.Task[Any] | None = None
         self._tasks = Tasks()
+        self._ends = Tasks()  # of what is not cancelled with its caller
         self._is_soon = False
 
     def new_producer(self, config: Mapping[str, Any]) -> Producer:
@@ -86,6 +87,14 @@ class AsyncRuntime:
     async def pause(self, pause_ms: int) -> None:
         """Let time pass."""
         await asyncio.sleep(pause_ms / 1000)
+
+    async def to_its_end(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Wait for it; where that is interrupted it goes on, and `all_at_their_end` waits for it."""
+        await asyncio.shield(self._ends.start(work(), name="oncelog-rollback"))
+
+    async def all_at_their_end(self) -> None:
+        """Wait for what goes on without its caller."""
+        await self._ends.finished()
 
     def begin_completing(
         self, producer: Producer, state: PreparedTxnState, when_ended: Callable[[BaseException | None], None]

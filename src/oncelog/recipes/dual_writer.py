@@ -161,6 +161,7 @@ class DualWriter(Generic[H]):
                 self._machine.abandon()
                 await self._carry_out()
             finally:  # also where that is interrupted: nothing stays open
+                await self._runtime.all_at_their_end()
                 producer, self._producer = self._producer, None
                 if producer is not None:
                     await producer.stop(timeout_ms=STOP_TIMEOUT_MS)
@@ -282,6 +283,7 @@ class DualWriter(Generic[H]):
 
         Raises TimeoutError when it takes longer than `timeout_ms`.
         """
+        await self._runtime.all_at_their_end()
         completion = self._completion
         if completion is None:
             return
@@ -340,10 +342,14 @@ class DualWriter(Generic[H]):
 
     async def _leave_open(self) -> None:
         """Nobody goes on with the database's transaction: its locks are freed now, not by the next call or never."""
+        with contextlib.suppress(*self._expected):
+            await self._roll_back()
+
+    async def _roll_back(self) -> None:
+        """It is carried out also where its caller is interrupted (again): nobody else knows of the transaction."""
         transaction, self._open = self._open, None
         if transaction is not None:
-            with contextlib.suppress(*self._expected):
-                await transaction.rollback()
+            await self._runtime.to_its_end(transaction.rollback)
 
     async def _perform(self, effect: core.Effect) -> Any:
         match effect:
@@ -355,9 +361,7 @@ class DualWriter(Generic[H]):
                 await self._transaction.commit()
                 self._open = None
             case core.RollbackDatabase():
-                transaction, self._open = self._open, None
-                if transaction is not None:
-                    await transaction.rollback()
+                await self._roll_back()
             case core.TakeOver(expected_version=expected_version):
                 return await self._database.take_over(self.transactional_id, expected_version)
             case core.ReadState():

@@ -145,7 +145,11 @@ class _AsyncOpen:
         self._is_asked = False
 
     async def begin(self) -> _AsyncOpen:
-        await self._block.__aenter__()
+        try:
+            await self._block.__aenter__()
+        except BaseException:
+            await self.handle.close()  # it may have begun
+            raise
         return self
 
     async def store(self, transactional_id: str, stored: StoredState) -> bool:

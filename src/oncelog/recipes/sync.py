@@ -159,6 +159,7 @@ class DualWriter(Generic[H]):
                 self._machine.abandon()
                 self._carry_out()
             finally:  # also where that is interrupted: nothing stays open
+                self._runtime.all_at_their_end()
                 producer, self._producer = self._producer, None
                 if producer is not None:
                     producer.stop(timeout_ms=STOP_TIMEOUT_MS)
@@ -280,6 +281,7 @@ class DualWriter(Generic[H]):
 
         Raises TimeoutError when it takes longer than `timeout_ms`.
         """
+        self._runtime.all_at_their_end()
         completion = self._completion
         if completion is None:
             return
@@ -338,10 +340,14 @@ class DualWriter(Generic[H]):
 
     def _leave_open(self) -> None:
         """Nobody goes on with the database's transaction: its locks are freed now, not by the next call or never."""
+        with contextlib.suppress(*self._expected):
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        """It is carried out also where its caller is interrupted (again): nobody else knows of the transaction."""
         transaction, self._open = self._open, None
         if transaction is not None:
-            with contextlib.suppress(*self._expected):
-                transaction.rollback()
+            self._runtime.to_its_end(transaction.rollback)
 
     def _perform(self, effect: core.Effect) -> Any:
         match effect:
@@ -353,9 +359,7 @@ class DualWriter(Generic[H]):
                 self._transaction.commit()
                 self._open = None
             case core.RollbackDatabase():
-                transaction, self._open = self._open, None
-                if transaction is not None:
-                    transaction.rollback()
+                self._roll_back()
             case core.TakeOver(expected_version=expected_version):
                 return self._database.take_over(self.transactional_id, expected_version)
             case core.ReadState():

@@ -49,6 +49,13 @@ class SyncRuntime:
         """Let time pass."""
         threading.Event().wait(pause_ms / 1000)
 
+    def to_its_end(self, work: Callable[[], None]) -> None:
+        """Call it."""
+        work()
+
+    def all_at_their_end(self) -> None:
+        """Nothing goes on without its caller."""
+
     def begin_completing(
         self, producer: Producer, state: PreparedTxnState, when_ended: Callable[[BaseException | None], None]
     ) -> Completion:

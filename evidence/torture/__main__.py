@@ -1,0 +1,60 @@
+"""`python -m evidence.torture [--seeds 100] [--bootstrap HOST:PORT]`: all clients; exit 1 on a finding.
+
+Without --bootstrap: an oncelog broker in this process. Against Apache Kafka: no dual writer, for want of KIP-939.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+from evidence.torture.run import Findings, cancelled, wrong_arguments
+from evidence.torture.subjects import SUBJECTS
+from oncelog.testing import TestBroker
+
+ARGUMENTS_PER_CLIENT = 40
+
+
+@contextlib.contextmanager
+def broker(bootstrap: str | None) -> Iterator[str]:
+    """The one that was named, or one of this process."""
+    if bootstrap is not None:
+        yield bootstrap
+        return
+    with TestBroker() as made:
+        yield made.bootstrap_servers
+
+
+async def torture(bootstrap: str, names: list[str], first: int, seeds: int) -> Findings:
+    """Every client with every seed."""
+    findings = Findings()
+    for seed in range(first, first + seeds):
+        for name in names:
+            await cancelled(bootstrap, name, seed, findings)
+            await wrong_arguments(bootstrap, name, seed, ARGUMENTS_PER_CLIENT, findings)
+    return findings
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="evidence.torture", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
+    parser.add_argument("--only", choices=SUBJECTS, action="append")
+    parser.add_argument("--bootstrap", help="of a broker that runs")
+    options = parser.parse_args()
+    names = options.only or [name for name in SUBJECTS if options.bootstrap is None or not name.startswith("dual")]
+    with broker(options.bootstrap) as bootstrap:
+        findings = asyncio.run(torture(bootstrap, names, options.seed, options.seeds))
+    for line in findings.found:
+        print(line)
+    print(
+        f"torture: {findings.cancellation_count:,} cancellations, {findings.argument_count:,} wrong arguments, "
+        f"{len(findings.found)} findings"
+    )
+    return 1 if findings.found else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

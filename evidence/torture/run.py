@@ -1,0 +1,177 @@
+"""The torture itself: `cancelled` and `wrong_arguments` give what must not be, each with what repeats it.
+
+Nothing hangs, nothing is left open, every error is one of ours, and the client goes on working.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import random
+import traceback
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from evidence.torture.strike import Strike
+from evidence.torture.subjects import SUBJECTS, Subject
+from evidence.torture.wrong import told, wrong_of
+from oncelog.errors import OncelogError
+
+HANGS_S = 10.0  # a call: its own timeouts are at most 4 s
+STRIKES_PER_CLIENT = 15
+
+
+@dataclass
+class Findings:
+    """What must not be, and how much was done."""
+
+    found: list[str] = field(default_factory=list)
+    cancellation_count: int = 0
+    argument_count: int = 0
+
+    def add(self, what: str, error: BaseException | str) -> None:
+        """A finding; an error with the place where it was raised."""
+        if isinstance(error, BaseException):
+            frames = traceback.extract_tb(error.__traceback__)
+            place = f" at {frames[-1].filename.rpartition('/oncelog/')[2]}:{frames[-1].lineno}" if frames else ""
+            error = f"{type(error).__name__}: {told(str(error))}{place}"
+        self.found.append(f"{what}: {error}")
+
+
+class _Told(logging.Handler):
+    """Errors that a client logs are findings: it "met an error of its own"."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        because = f" ({record.exc_info[1]!r})" if record.exc_info else ""
+        self.lines.append(record.getMessage() + because)
+
+
+async def cancelled(bootstrap: str, name: str, seed: int, findings: Findings) -> None:
+    """One client, some of its calls cancelled at a drawn wait, once or twice; then used on, then stopped."""
+    rng = random.Random(f"cancelled {name} {seed}")
+
+    async def torture(subject: Subject, what: list[str]) -> None:
+        waiting = [each for each in subject.calls if each == "put" or _is_async(subject, each)]
+        for _ in range(STRIKES_PER_CLIENT):
+            call = rng.choice(waiting)
+            first = int(rng.expovariate(0.15 if call == "put" else 0.5))  # a transaction waits a dozen times
+            at = {first, first + rng.randrange(1, 4)} if rng.random() < 0.3 else {first}
+            strike = Strike(at, is_late=rng.random() < 0.5)
+            what[0] = f"{name}: {call} {strike}, seed {seed}"
+            try:
+                async with asyncio.timeout(HANGS_S):
+                    await strike.around(_awaited(subject, call))
+            except (asyncio.CancelledError, OncelogError):
+                pass  # cancelled, or refused as it would be without: a group that is not there ...
+            findings.cancellation_count += strike.strike_count
+        strike = Strike({rng.randrange(10)}, is_late=rng.random() < 0.5)
+        if rng.random() < 0.3:
+            what[0] = f"{name}: stop {strike}, seed {seed}"
+            try:
+                await strike.around(_stopped(subject))
+            except asyncio.CancelledError:
+                findings.cancellation_count += 1
+        else:
+            what[0] += ", used on"
+            if wrong := await subject.use():
+                findings.add(what[0], wrong)
+
+    await _with_client(bootstrap, name, findings, torture)
+
+
+async def wrong_arguments(bootstrap: str, name: str, seed: int, count: int, findings: Findings) -> None:
+    """One client, `count` calls with one argument wrong each; it is used on now and then."""
+    rng = random.Random(f"arguments {name} {seed}")
+
+    async def torture(subject: Subject, what: list[str]) -> None:
+        with_arguments = [each for each, (some, named) in subject.calls.items() if some or named]
+        for number in range(count if with_arguments else 0):
+            call = rng.choice(with_arguments)
+            given, named = subject.calls[call]
+            at = rng.randrange(len(given) + len(named))
+            if at < len(given):
+                given = (*given[:at], wrong_of(given[at], rng), *given[at + 1 :])
+            else:
+                key = list(named)[at - len(given)]
+                named = {**named, key: wrong_of(named[key], rng)}
+            texts = [*map(told, given), *(f"{key}={told(value)}" for key, value in named.items())]
+            what[0] = f"{name}: {call}({', '.join(texts)})"
+            findings.argument_count += 1
+            try:
+                async with asyncio.timeout(HANGS_S):
+                    result = getattr(subject.client, call)(*given, **named)
+                    if inspect.isawaitable(result):
+                        await result
+            except OncelogError:
+                pass
+            except Exception as error:  # noqa: BLE001 (any but ours is a finding)
+                findings.add(what[0], error)
+            if number % 5 == 4 and (wrong := await _usable(subject)):
+                findings.add(f"{what[0]}, used on", wrong)
+                return
+
+    await _with_client(bootstrap, name, findings, torture)
+
+
+def _is_async(subject: Subject, call: str) -> bool:
+    return inspect.iscoroutinefunction(getattr(subject.client, call, None))
+
+
+async def _awaited(subject: Subject, call: str) -> Any:
+    return await subject.work(call)
+
+
+async def _stopped(subject: Subject) -> None:
+    await subject.client.stop()
+
+
+async def _usable(subject: Subject) -> str | BaseException:
+    try:
+        async with asyncio.timeout(HANGS_S):
+            return await subject.use()
+    except Exception as error:  # noqa: BLE001 (a finding)
+        return error
+
+
+async def _with_client(
+    bootstrap: str, name: str, findings: Findings, torture: Callable[[Subject, list[str]], Coroutine[Any, Any, None]]
+) -> None:
+    """Start one, torture it, stop it; whatever is left of it is a finding."""
+    subject: Subject = SUBJECTS[name]()
+    what = [name]
+    told_errors, logger = _Told(), logging.getLogger("oncelog.client")
+    before = asyncio.all_tasks()
+    open_before = _open_sockets()
+    logger.addHandler(told_errors)
+    try:
+        async with asyncio.timeout(10 * HANGS_S):
+            await subject.start(bootstrap)
+            try:
+                await torture(subject, what)
+            finally:
+                async with asyncio.timeout(HANGS_S):
+                    await subject.stop()
+    except Exception as error:  # noqa: BLE001 (a finding)
+        findings.add(what[0], error)
+    finally:
+        logger.removeHandler(told_errors)
+    for _ in range(5):  # closed transports let go of their sockets
+        await asyncio.sleep(0)
+    for line in told_errors.lines:
+        findings.add(what[0], f"logged: {line}")
+    for task in asyncio.all_tasks() - before:
+        findings.add(what[0], f"left running: {task.get_name()}")
+    if (left := _open_sockets() - open_before) > 0:
+        findings.add(what[0], f"left open: {left} sockets")
+
+
+def _open_sockets() -> int:
+    """File descriptors that this loop looks at."""
+    selector = getattr(asyncio.get_running_loop(), "_selector", None)
+    return 0 if selector is None else len(selector.get_map())

@@ -1,0 +1,94 @@
+"""A short torture of every client, and that it would notice."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from evidence.torture.run import Findings, cancelled
+from evidence.torture.strike import Strike
+from evidence.torture.subjects import SUBJECTS, DualWriterSubject, left_out
+from oncelog import Admin, Consumer
+from oncelog.core.two_phase.dual_write import DualWrite
+from oncelog.recipes import DualWriter
+from oncelog.testing import TestBroker
+
+WAITS_OF_A_TRANSACTION = 12
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_a_client_may_be_cancelled(name: str, oncelog_broker: TestBroker) -> None:
+    findings = Findings()
+    asyncio.run(cancelled(oncelog_broker.bootstrap_servers, name, 1, findings))
+    assert findings.found == []
+
+
+async def _every_place(bootstrap: str, at: list[set[int]], *, is_late: bool) -> list[str]:
+    """A transaction of one writer cancelled at these waits, one after the other; what went wrong, and the end of it."""
+    subject = DualWriterSubject()
+    await subject.start(bootstrap)
+    wrong = []
+    for waits in at:
+        strike = Strike(waits, is_late=is_late)
+        try:
+            async with asyncio.timeout(20):
+                await strike.around(subject.put())
+        except asyncio.CancelledError:
+            pass
+        except Exception as error:  # noqa: BLE001 (a finding)
+            wrong.append(f"{strike}: {error!r}")
+    await subject.stop()
+    return wrong
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_dual_writer_may_be_cancelled_anywhere_and_again_while_it_cleans_up(
+    is_late: bool, oncelog_broker: TestBroker
+) -> None:
+    once = [{at} for at in range(WAITS_OF_A_TRANSACTION)]
+    twice = [{at, at + more} for at, more in itertools.product(range(WAITS_OF_A_TRANSACTION), (1, 2))]
+    assert asyncio.run(_every_place(oncelog_broker.bootstrap_servers, once + twice, is_late=is_late)) == []
+
+
+def test_no_public_call_is_left_out() -> None:
+    of_a_group = {"commit", "committed", "group_metadata"}
+    assert left_out(Consumer, SUBJECTS["consumer"]()) == of_a_group
+    assert left_out(Consumer, SUBJECTS["consumer"](), SUBJECTS["member (classic)"]()) == set()
+    assert left_out(Admin, SUBJECTS["admin"]()) == set()
+    assert left_out(DualWriter, SUBJECTS["dual writer"]()) == {"transaction"}  # `put` is one
+
+
+def test_a_take_over_that_is_believed_after_an_interrupt_is_noticed(
+    oncelog_broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted = DualWrite.interrupted
+
+    def believing(machine: DualWrite) -> None:
+        known = machine._expected_version
+        interrupted(machine)
+        machine._expected_version = known
+
+    monkeypatch.setattr(DualWrite, "interrupted", believing)
+    waits: list[set[int]] = [{at} for at in range(WAITS_OF_A_TRANSACTION) for _ in range(3)]
+    wrong = asyncio.run(_every_place(oncelog_broker.bootstrap_servers, waits, is_late=False))
+    assert any("took over" in text for text in wrong)
+
+
+def test_what_is_left_running_is_noticed(oncelog_broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, left, findings = Admin.stop, list[Admin](), Findings()
+
+    async def forgets(admin: Admin) -> None:
+        left.append(admin)
+
+    async def torture() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Admin, "stop", forgets)
+            await cancelled(oncelog_broker.bootstrap_servers, "admin", 1, findings)
+        for admin in left:
+            await stop(admin)
+
+    asyncio.run(torture())
+    assert any("left running: oncelog-metadata" in each for each in findings.found)
+    assert any("left open: " in each for each in findings.found)
