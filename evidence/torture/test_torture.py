@@ -7,10 +7,11 @@ import itertools
 
 import pytest
 
-from evidence.torture.run import Findings, cancelled
+from evidence.torture.run import Findings, cancelled, wrong_arguments
 from evidence.torture.strike import Strike
 from evidence.torture.subjects import SUBJECTS, DualWriterSubject, left_out
 from oncelog import Admin, Consumer
+from oncelog.client import arguments
 from oncelog.core.two_phase.dual_write import DualWrite
 from oncelog.recipes import DualWriter
 from oncelog.testing import TestBroker
@@ -19,10 +20,16 @@ WAITS_OF_A_TRANSACTION = 12
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_a_client_may_be_cancelled(name: str, oncelog_broker: TestBroker) -> None:
+def test_a_client_stands_it(name: str, oncelog_broker: TestBroker) -> None:
     findings = Findings()
-    asyncio.run(cancelled(oncelog_broker.bootstrap_servers, name, 1, findings))
+
+    async def torture() -> None:
+        await cancelled(oncelog_broker.bootstrap_servers, name, 1, findings)
+        await wrong_arguments(oncelog_broker.bootstrap_servers, name, 1, 30, findings)
+
+    asyncio.run(torture())
     assert findings.found == []
+    assert findings.cancellation_count + findings.argument_count > 5
 
 
 async def _every_place(bootstrap: str, at: list[set[int]], *, is_late: bool) -> list[str]:
@@ -74,6 +81,15 @@ def test_a_take_over_that_is_believed_after_an_interrupt_is_noticed(
     waits: list[set[int]] = [{at} for at in range(WAITS_OF_A_TRANSACTION) for _ in range(3)]
     wrong = asyncio.run(_every_place(oncelog_broker.bootstrap_servers, waits, is_late=False))
     assert any("took over" in text for text in wrong)
+
+
+def test_an_argument_that_is_not_checked_is_noticed(
+    oncelog_broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arguments, "text", lambda _, value: value)
+    findings = Findings()
+    asyncio.run(wrong_arguments(oncelog_broker.bootstrap_servers, "admin", 1, 60, findings))
+    assert any("TypeError" in each or "AttributeError" in each for each in findings.found)
 
 
 def test_what_is_left_running_is_noticed(oncelog_broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from oncelog.cli.durations import DURATION
 from oncelog.cli.interruption import run
 from oncelog.cli.output import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, FORMATS, Failed, Output
 from oncelog.cli.properties_file import property_from_text, read_properties
-from oncelog.errors import ConfigurationError, OncelogError
+from oncelog.errors import ConfigurationError, InvalidArgument, OncelogError
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 TIMEOUT_DEFAULT_MS = 30_000
@@ -216,7 +216,7 @@ def _report(ctx: click.Context, settings: Settings, error: BaseException) -> NoR
     if not isinstance(error, OncelogError | OSError):
         raise error
     settings.out.error(error, hint=hint_for(error, settings))
-    ctx.exit(EXIT_USAGE if isinstance(error, ConfigurationError) else EXIT_FAILURE)
+    ctx.exit(EXIT_USAGE if isinstance(error, ConfigurationError | InvalidArgument) else EXIT_FAILURE)
 
 
 def hint_for(error: BaseException, settings: Settings) -> str:

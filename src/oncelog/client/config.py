@@ -49,6 +49,7 @@ HAS_NO_MEANING = frozenset(
     }
 )
 
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 CODING = frozenset(
     {"key_serializer", "value_serializer", "key_deserializer", "value_deserializer", "interceptor_classes"}
 )
@@ -261,7 +262,7 @@ class ConsumerConfig(ClientConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _one_of("isolation_level", self.isolation_level, ("read_uncommitted", "read_committed"))
+        _one_of("isolation_level", self.isolation_level, ISOLATION_LEVELS)
         _one_of("order", self.order, ("offset", "transaction"))
         if self.order == "transaction" and not self.is_read_committed:
             raise ConfigurationError('order="transaction" needs isolation_level="read_committed"')

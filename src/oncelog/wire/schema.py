@@ -10,7 +10,7 @@ from functools import cache
 from struct import error as layout_error
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar, cast
 
-from oncelog.errors import MalformedMessage, UnsupportedVersion
+from oncelog.errors import InvalidArgument, MalformedMessage, UnsupportedVersion
 from oncelog.wire.codec_source import ITEMS_MAX, STRING_SIZE_BYTES_MAX, DecodeSource, EncodeSource, TooManyItems
 from oncelog.wire.wire_types import (
     EMPTY,
@@ -69,7 +69,7 @@ Buffer = bytes | bytearray | memoryview
 Message = TypeVar("Message", bound=Struct)
 
 
-class InvalidField(ValueError):
+class InvalidField(InvalidArgument):
     """A message cannot be encoded: the text names message, field and version."""
 
 

@@ -33,7 +33,7 @@ def test_access_rules(tmp_path):
         assert await admin.describe_acls(AclFilter("transactional-id", "t1", pattern_type="match")) == [deny]
         with pytest.raises(errors.InvalidRequest, match="principal"):
             await admin.create_acls([Acl("topic", "x", "nobody", "read")])
-        with pytest.raises(errors.ConfigurationError, match="fly"):
+        with pytest.raises(errors.InvalidArgument, match="fly"):
             await admin.create_acls([Acl("topic", "x", "User:a", "fly")])
         assert await admin.delete_acls([AclFilter(principal="User:a")]) == [read]
         assert await admin.describe_acls() == [deny]
@@ -68,7 +68,7 @@ def test_quotas_and_credentials(tmp_path):
         await admin.alter_user_scram_credential("a", "SCRAM-SHA-512", None)
         with pytest.raises(errors.ResourceNotFound):
             await admin.describe_user_scram_credentials(["a"])
-        with pytest.raises(errors.ConfigurationError):
+        with pytest.raises(errors.InvalidArgument):
             await admin.alter_user_scram_credential("a", "PLAIN", "secret")
 
     with_admin(tmp_path, work)

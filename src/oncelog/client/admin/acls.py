@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
+from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
-from oncelog.errors import ConfigurationError, error_for
+from oncelog.errors import error_for
 from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 from oncelog.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from oncelog.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -17,11 +18,8 @@ ANY = "any"
 
 
 def _number(kind: type[Any], name: str) -> int:
-    try:
-        return int(kind[name.upper().replace("-", "_")])
-    except KeyError:
-        known = ", ".join(_name(each) for each in kind if each.value)
-        raise ConfigurationError(f"{name!r} is none of {known}") from None
+    known = {_name(each): int(each) for each in kind if each.value}
+    return known[arguments.one_of(f"a {kind.__name__}", name.lower() if isinstance(name, str) else name, known)]
 
 
 def _name(value: Any) -> str:
@@ -68,13 +66,13 @@ class AclFilter:
     pattern_type: str = ANY
     host: str | None = None
 
-    def _fields(self) -> dict[str, Any]:
+    def _of_request(self) -> dict[str, Any]:
         return {
             "resource_type_filter": _number(ResourceType, self.resource_type),
-            "resource_name_filter": self.resource_name,
+            "resource_name_filter": arguments.text_or_none("resource_name", self.resource_name),
             "pattern_type_filter": _number(PatternType, self.pattern_type),
-            "principal_filter": self.principal,
-            "host_filter": self.host,
+            "principal_filter": arguments.text_or_none("principal", self.principal),
+            "host_filter": arguments.text_or_none("host", self.host),
             "operation": _number(Operation, self.operation),
             "permission_type": _number(Permission, self.permission),
         }
@@ -85,7 +83,8 @@ class AdminAcls(AdminSession):
 
     async def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
         """The rules that match (default: all)."""
-        message = DescribeAclsRequest(**(wanted or AclFilter())._fields())
+        wanted = AclFilter() if wanted is None else arguments.instance("wanted", wanted, AclFilter)
+        message = DescribeAclsRequest(**wanted._of_request())
         response = await self._ask_any("describe access rules", message)
         return [Acl._of(resource, rule) for resource in response.resources for rule in resource.acls]
 
@@ -94,14 +93,16 @@ class AdminAcls(AdminSession):
         creations = [
             AclCreation(
                 resource_type=_number(ResourceType, acl.resource_type),
-                resource_name=acl.resource_name,
+                resource_name=arguments.text("resource_name", acl.resource_name),
                 resource_pattern_type=_number(PatternType, acl.pattern_type),
-                principal=acl.principal,
-                host=acl.host,
+                principal=arguments.text("principal", acl.principal),
+                host=arguments.text("host", acl.host),
                 operation=_number(Operation, acl.operation),
                 permission_type=_number(Permission, acl.permission),
             )
-            for acl in acls
+            for acl in (
+                arguments.instance("an access rule", each, Acl) for each in arguments.items("acls", acls, of="Acls")
+            )
         ]
 
         def check(response: Any) -> None:
@@ -111,7 +112,11 @@ class AdminAcls(AdminSession):
 
     async def delete_acls(self, filters: Iterable[AclFilter]) -> list[Acl]:
         """Remove what matches one of the filters; gives what was removed."""
-        message = DeleteAclsRequest(filters=[DeleteAclsFilter(**each._fields()) for each in filters])
+        wanted = [
+            arguments.instance("a filter", each, AclFilter)
+            for each in arguments.items("filters", filters, of="AclFilters")
+        ]
+        message = DeleteAclsRequest(filters=[DeleteAclsFilter(**each._of_request()) for each in wanted])
 
         def check(response: Any) -> None:
             _raise_first(response.filter_results, "delete access rules")

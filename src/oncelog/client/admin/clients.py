@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
-from oncelog.errors import ConfigurationError, ErrorCode, error_for
+from oncelog.errors import ErrorCode, InvalidArgument, error_for
 from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from oncelog.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -23,6 +25,7 @@ _EXACT, _DEFAULT, _ANY = 0, 1, 2
 MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 _MECHANISM_NAMES = {number: name for name, (number, _) in MECHANISMS.items()}
 _SALT_SIZE_BYTES = 20
+_ITERATIONS_MAX = 1_000_000  # of brokers: 16384; a second of work here
 Entity = Mapping[str, str | None]
 
 
@@ -53,11 +56,15 @@ class AdminClients(AdminSession):
 
         `strict`: entities that have no other part besides.
         """
+        parts = {} if entity is None else arguments.text_mapping("entity", entity)
         components = [
             ComponentData(entity_type=kind, match_type=_DEFAULT if name is None else _EXACT, match=name)
-            for kind, name in (entity or {}).items()
+            for kind, name in parts.items()
         ]
-        components += [ComponentData(entity_type=kind, match_type=_ANY, match=None) for kind in any_of]
+        components += [
+            ComponentData(entity_type=kind, match_type=_ANY, match=None) for kind in arguments.texts("any_of", any_of)
+        ]
+        arguments.boolean("strict", strict)
         message = DescribeClientQuotasRequest(components=components, strict=strict)
         response = await self._ask_any("describe client quotas", message)
         return [
@@ -73,9 +80,20 @@ class AdminClients(AdminSession):
     ) -> None:
         """Set quotas of one entity, or with None remove them: producer_byte_rate, consumer_byte_rate, ..."""
         entry = EntryData(
-            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
-            ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()],
+            entity=[
+                EntityData(entity_type=kind, entity_name=name)
+                for kind, name in arguments.text_mapping("entity", entity).items()
+            ],
+            ops=[
+                OpData(
+                    key=arguments.text("a quota", key),
+                    value=0.0 if value is None else _quota(key, value),
+                    remove=value is None,
+                )
+                for key, value in arguments.mapping("values", values, "quotas to numbers").items()
+            ],
         )
+        arguments.boolean("validate_only", validate_only)
 
         def check(response: Any) -> None:
             for each in response.entries:
@@ -87,7 +105,7 @@ class AdminClients(AdminSession):
 
     async def describe_user_scram_credentials(self, users: Iterable[str] = ()) -> list[ScramCredential]:
         """The credentials of these users (default: all). Raises ResourceNotFound for a user that has none."""
-        names = [UserName(name=user) for user in users]
+        names = [UserName(name=user) for user in arguments.texts("users", users)]
         message = DescribeUserScramCredentialsRequest(users=names or None)
         response = await self._ask_any("describe SCRAM credentials", message)
         for each in response.results:
@@ -106,9 +124,9 @@ class AdminClients(AdminSession):
 
         Only the salted password is sent; a salt is made where none is given.
         """
-        if mechanism not in MECHANISMS:
-            raise ConfigurationError(f"{mechanism!r} is none of {', '.join(MECHANISMS)}")
-        number, hash_name = MECHANISMS[mechanism]
+        arguments.text("user", user)
+        number, hash_name = MECHANISMS[arguments.one_of("mechanism", mechanism, MECHANISMS)]
+        _check_secret(password, iterations, salt)
         message = AlterUserScramCredentialsRequest()
         if password is None:
             message.deletions = [ScramCredentialDeletion(name=user, mechanism=number)]
@@ -127,3 +145,22 @@ class AdminClients(AdminSession):
                     raise error_for(each.error_code, f"{each.user}: {each.error_message}")
 
         await self._ask_controller("alter SCRAM credentials", message, check)
+
+
+def _quota(key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or abs(value) > 1e300:
+        raise arguments.refuse(f"values[{key!r}]", value, "a number, or None to remove the quota")
+    return float(value)
+
+
+def _check_secret(password: str | None, iterations: int, salt: bytes | None) -> None:
+    if password is not None:  # never shown
+        if not isinstance(password, str):
+            raise InvalidArgument(f"password must be text or None, not {type(password).__name__}")
+        try:
+            password.encode()
+        except UnicodeEncodeError:
+            raise InvalidArgument("password must be text that can be encoded") from None
+    arguments.integer("iterations", iterations, low=1, high=_ITERATIONS_MAX)
+    if salt is not None and not isinstance(salt, bytes):
+        raise arguments.refuse("salt", salt, "bytes or None")

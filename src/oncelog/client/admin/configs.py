@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.errors import ErrorCode, error_for
 from oncelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -74,8 +75,8 @@ class AdminConfigs(AdminSession):
         self, resources: Iterable[ConfigResource | tuple[str, str]], *, keys: Iterable[str] | None = None
     ) -> dict[ConfigResource, Configs]:
         """All keys (or these) of each resource. Raises the first error."""
-        wanted = [ConfigResource(*resource) for resource in resources]
-        names = None if keys is None else list(keys)
+        wanted = [_resource(each) for each in arguments.items("resources", resources, of="ConfigResources")]
+        names = None if keys is None else arguments.texts("keys", keys)
         found: dict[ConfigResource, Configs] = {}
         for is_broker in (False, True):
             # A broker answers for itself only; the others are known everywhere.
@@ -94,6 +95,7 @@ class AdminConfigs(AdminSession):
 
     async def describe_broker_configs(self, broker_id: int | None = None) -> dict[str, str | None]:
         """A broker's configuration (default: any broker's) as plain text."""
+        arguments.integer_or_none("broker_id", broker_id)
         node_id = min(self._cluster.view.nodes) if broker_id is None else broker_id
         resource = ConfigResource("broker", str(node_id))
         found = (await self.describe_configs([resource]))[resource]
@@ -108,15 +110,19 @@ class AdminConfigs(AdminSession):
         """Set keys, or with None put them back to their defaults; other keys stay (KIP-339)."""
         resources = [
             AlterConfigsResource(
-                resource_type=_KINDS[kind],
-                resource_name=name,
+                resource_type=_KINDS[resource.kind],
+                resource_name=resource.name,
                 configs=[
                     AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
-                    for key, value in values.items()
+                    for key, value in arguments.text_mapping(f"changes of {resource}", values).items()
                 ],
             )
-            for (kind, name), values in changes.items()
+            for resource, values in [
+                (_resource(each), values)
+                for each, values in arguments.mapping("changes", changes, "ConfigResources to changes").items()
+            ]
         ]
+        arguments.boolean("validate_only", validate_only)
         what = "alter configurations"
         message = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
         response = await self._ask_any(what, message)
@@ -129,11 +135,17 @@ class AdminConfigs(AdminSession):
         self, levels: Mapping[str, int], *, upgrade_type: str = "upgrade", validate_only: bool = False
     ) -> None:
         """Finalize feature levels (0 disables); upgrade_type "upgrade", "safe_downgrade" or "unsafe_downgrade"."""
+        arguments.one_of("upgrade_type", upgrade_type, UPGRADE_TYPES)
+        arguments.boolean("validate_only", validate_only)
         message = UpdateFeaturesRequest(
             timeout_ms=self._config.request_timeout_ms,
             feature_updates=[
-                FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=UPGRADE_TYPES[upgrade_type])
-                for name, level in levels.items()
+                FeatureUpdateKey(
+                    feature=arguments.text("a feature", name),
+                    max_version_level=arguments.integer(f"levels[{name!r}]", level, high=arguments.INT16_MAX),
+                    upgrade_type=UPGRADE_TYPES[upgrade_type],
+                )
+                for name, level in arguments.mapping("levels", levels, "features to levels").items()
             ],
             validate_only=validate_only,
         )
@@ -146,6 +158,15 @@ class AdminConfigs(AdminSession):
                     raise error_for(result.error_code, f"{result.feature}: {result.error_message}")
 
         await self._ask_controller("update features", message, check)
+
+
+def _resource(given: Any) -> ConfigResource:
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise arguments.refuse("a resource", given, "a ConfigResource, or a pair of kind and name")
+    kind, name = arguments.one_of("a resource's kind", given[0], _KINDS), arguments.text("a resource's name", given[1])
+    if kind in _OF_ONE_BROKER and name and not (name.isascii() and name.isdigit() and len(name) < 10):
+        raise arguments.refuse(f"the name of a {kind}", name, "a broker's id, or empty for all of them")
+    return ConfigResource(kind, name)
 
 
 def _entries(response: Any, what: str) -> Configs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed, group_key
 from oncelog.errors import ErrorCode, MalformedMessage, UnsupportedVersion, error_for
@@ -67,7 +68,9 @@ class AdminGroups(AdminSession):
 
     async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
         """Groups of all coordinators, filtered by state and type."""
-        wanted = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        wanted = ListGroupsRequest(
+            states_filter=arguments.texts("states", states), types_filter=arguments.texts("types", types)
+        )
         found = []
         for node, response in await self._ask_every_node("list groups", lambda: wanted):
             for group in response.groups:
@@ -87,7 +90,7 @@ class AdminGroups(AdminSession):
                 found += [_description(group, node) for group in response.groups]
             return found
 
-        ids = [group_ids] if isinstance(group_ids, str) else list(group_ids)
+        ids = arguments.texts("group_ids", group_ids)
         answers = await self._by_coordinator("describe groups", 0, ids, ask)
         return {group.group_id: group for answer in answers for group in answer}
 
@@ -115,26 +118,30 @@ class AdminGroups(AdminSession):
                 if result.error_code:
                     raise error_for(result.error_code, f"group {result.group_id!r}")
 
-        ids = [group_ids] if isinstance(group_ids, str) else list(group_ids)
+        ids = arguments.texts("group_ids", group_ids)
         await self._by_coordinator("delete groups", 0, ids, ask)
 
     async def list_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Committed positions (default: all); `require_stable` waits for transactions that may change them."""
-        return await fetch_committed(self._cluster, group_id, partitions, require_stable=require_stable)
+        arguments.text("group_id", group_id)
+        arguments.boolean("require_stable", require_stable)
+        wanted = None if partitions is None else arguments.topic_partitions("partitions", partitions)
+        return await fetch_committed(self._cluster, group_id, wanted, require_stable=require_stable)
 
     async def alter_consumer_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
     ) -> None:
         """Set positions of a group without members. Raises UnknownMemberId where it has some."""
-        positions = {tp: OffsetAndMetadata(at) if isinstance(at, int) else at for tp, at in offsets.items()}
-        await commit_offsets(self._cluster, GroupMetadata(group_id), positions)
+        positions = arguments.offsets("offsets", offsets)
+        await commit_offsets(self._cluster, GroupMetadata(arguments.text("group_id", group_id)), positions)
 
     async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Forget positions. Raises GroupSubscribedToTopic, GroupIdNotFound."""
+        arguments.text("group_id", group_id)
         topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
-        for topic, partition in partitions:
+        for topic, partition in arguments.topic_partitions("partitions", partitions):
             topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
         message = OffsetDeleteRequest(
             group_id=group_id,

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from oncelog.client import arguments
 from oncelog.client.admin.topics import AdminTopics
 from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.client.admin.transactions import AdminTransactions
 from oncelog.client.backoff import Deadline
-from oncelog.errors import ErrorCode, IllegalState, InvalidTxnState, error_for
+from oncelog.errors import ErrorCode, IllegalState, InvalidArgument, InvalidTxnState, error_for
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -45,6 +46,10 @@ class AdminHanging(AdminTransactions, AdminTopics):
 
         Looks at all partitions (internal topics too), or those of a topic, a partition, a leading broker.
         """
+        arguments.text_or_none("topic", topic)
+        arguments.integer_or_none("partition", partition)
+        arguments.integer_or_none("broker_id", broker_id)
+        arguments.integer("max_transaction_timeout_ms", max_transaction_timeout_ms, high=arguments.INT64_MAX)
         partitions = await self._partitions_to_search(topic, partition, broker_id)
         now_ms = self._host.clock.now_ms()
         candidates = [
@@ -109,13 +114,18 @@ class AdminHanging(AdminTransactions, AdminTopics):
         Raises InvalidTxnState where no such transaction is open; IllegalState where its coordinator still owns it
         (end it with force_terminate_transaction) and `force` is not set; TransactionCoordinatorFenced ...
         """
-        where = TopicPartition(*topic_partition)
+        where = arguments.topic_partition("topic_partition", topic_partition)
+        arguments.integer_or_none("start_offset", start_offset, high=arguments.INT64_MAX)
+        arguments.integer_or_none("producer_id", producer_id, high=arguments.INT64_MAX)
+        arguments.integer_or_none("producer_epoch", producer_epoch, high=arguments.INT16_MAX)
+        arguments.integer_or_none("coordinator_epoch", coordinator_epoch, low=-1)
+        arguments.boolean("force", force)
         if start_offset is not None:
             producer = await self._producer_at(where, start_offset)
         elif producer_id is not None and producer_epoch is not None and coordinator_epoch is not None:
             producer = await self._producer_with(where, producer_id, producer_epoch, coordinator_epoch)
         else:
-            raise ValueError("say start_offset, or producer_id, producer_epoch and coordinator_epoch")
+            raise InvalidArgument("say start_offset, or producer_id, producer_epoch and coordinator_epoch")
         if not force:
             await self._refuse_if_owned(where, producer)
         await self._write_abort(where, producer, compares_start=start_offset is not None)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from oncelog.client import arguments
 from oncelog.client.admin.configs import ConfigResource
 from oncelog.client.admin.session import AdminSession
 from oncelog.errors import ErrorCode, error_for
@@ -93,7 +94,11 @@ class AdminNodes(AdminSession):
 
     async def list_config_resources(self, kinds: Iterable[str] = ()) -> list[ConfigResource]:
         """What has configs of its own (default: all kinds): "topic", "broker", "broker-logger", "client-metrics", "group"."""
-        message = ListConfigResourcesRequest(resource_types=[_KINDS[kind] for kind in kinds])
+        message = ListConfigResourcesRequest(
+            resource_types=[
+                _KINDS[arguments.one_of("a kind", kind, _KINDS)] for kind in arguments.texts("kinds", kinds)
+            ]
+        )
         response = await self._ask_any("list config resources", message, version_min=1)
         found = [
             ConfigResource(_KIND_NAMES[each.resource_type], each.resource_name) for each in response.config_resources
@@ -104,8 +109,9 @@ class AdminNodes(AdminSession):
         self, partitions: Iterable[TopicPartition] | None = None, *, election_type: str = "preferred"
     ) -> dict[TopicPartition, ErrorCode]:
         """Elect leaders ("preferred" or "unclean"; default: of all partitions that need it); how each went."""
+        arguments.one_of("election_type", election_type, ELECTION_TYPES)
         topics: dict[str, list[int]] = {}
-        for partition in partitions or ():
+        for partition in () if partitions is None else arguments.topic_partitions("partitions", partitions):
             topics.setdefault(partition.topic, []).append(partition.partition)
         message = ElectLeadersRequest(
             election_type=ELECTION_TYPES[election_type],

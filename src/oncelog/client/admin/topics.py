@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.offset_lookup import (
@@ -18,6 +19,7 @@ from oncelog.client.cluster.offset_lookup import (
     list_offsets,
 )
 from oncelog.client.cluster.view import TopicView
+from oncelog.client.config import ISOLATION_LEVELS
 from oncelog.errors import ErrorCode, error_for
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -55,7 +57,13 @@ class AdminTopics(AdminSession):
 
         Gives their topic ids, once all have leaders. All are tried; then the first error is raised (TopicExists ...).
         """
-        wanted = [_new_topic(each) for each in (topics.items() if isinstance(topics, Mapping) else topics)]
+        arguments.boolean("validate_only", validate_only)
+        given = (
+            topics.items()
+            if isinstance(topics, Mapping)
+            else arguments.items("topics", topics, of="NewTopics or names")
+        )
+        wanted = [_checked(_new_topic(each)) for each in given]
         message = CreateTopicsRequest(
             topics=[_creatable(topic) for topic in wanted],
             timeout_ms=self._config.request_timeout_ms,
@@ -73,7 +81,7 @@ class AdminTopics(AdminSession):
 
     async def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics. All are tried; then the first error is raised."""
-        wanted = [names] if isinstance(names, str) else list(names)
+        wanted = arguments.texts("names", names)
         message = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name) for name in wanted],
             topic_names=wanted,
@@ -88,9 +96,16 @@ class AdminTopics(AdminSession):
     async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
         """Raise topics' partition counts to these totals."""
         message = CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items()],
+            topics=[
+                CreatePartitionsTopic(
+                    name=arguments.text("a topic of counts", name),
+                    count=arguments.integer(f"counts[{name!r}]", count),
+                    assignments=None,
+                )
+                for name, count in arguments.mapping("counts", counts, "topics to whole numbers").items()
+            ],
             timeout_ms=self._config.request_timeout_ms,
-            validate_only=validate_only,
+            validate_only=arguments.boolean("validate_only", validate_only),
         )
 
         def check(response: Any) -> None:
@@ -100,13 +115,14 @@ class AdminTopics(AdminSession):
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicView]:
         """All topics by name."""
+        arguments.boolean("include_internal", include_internal)
         await self._cluster.retry("list topics", lambda _: self._cluster.refresh(None))
         topics = self._cluster.view.topics.values()
         return {t.name: t for t in sorted(topics, key=lambda t: t.name) if include_internal or not t.is_internal}
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicView]:
         """Ids, partitions, leaders. Raises UnknownTopicOrPartition."""
-        wanted = [names] if isinstance(names, str) else list(names)
+        wanted = arguments.texts("names", names)
 
         async def attempt(_: Deadline) -> dict[str, TopicView]:
             await self._cluster.refresh(wanted)
@@ -130,11 +146,20 @@ class AdminTopics(AdminSession):
         self, wanted: Mapping[TopicPartition, str | int], *, isolation_level: str = "read_uncommitted"
     ) -> dict[TopicPartition, FoundOffset]:
         """Offsets by "earliest", "latest", "max-timestamp" or a time in ms. Latest of read_committed is the LSO."""
-        times = {tp: SPECIAL_TIMES[at] if isinstance(at, str) else at for tp, at in wanted.items()}
+        arguments.one_of("isolation_level", isolation_level, ISOLATION_LEVELS)
+        times = {
+            arguments.topic_partition("a key of wanted", tp): SPECIAL_TIMES[
+                arguments.one_of(f"wanted[{tp}]", at, SPECIAL_TIMES)
+            ]
+            if isinstance(at, str)
+            else arguments.integer(f"wanted[{tp}]", at, low=LARGEST_TIMESTAMP, high=arguments.INT64_MAX)
+            for tp, at in arguments.mapping("wanted", wanted, "TopicPartitions to times").items()
+        }
         return await list_offsets(self._cluster, times, is_read_committed=isolation_level == "read_committed")
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete what lies before these offsets (-1: all that is committed); gives the new first offsets."""
+        before = arguments.numbers_by_partition("before", before, low=-1)
         found: dict[TopicPartition, int] = {}
 
         async def ask(node: Node, partitions: list[TopicPartition]) -> None:
@@ -172,11 +197,31 @@ def _new_topic(topic: NewTopic | str | tuple[str, Mapping[str, Any] | int]) -> N
         return topic
     if isinstance(topic, str):
         return NewTopic(topic)
+    if not isinstance(topic, tuple) or len(topic) != 2:
+        raise arguments.refuse("a topic", topic, "a NewTopic, a name, or a name and its options")
     name, options = topic
     if isinstance(options, int):
         return NewTopic(name, options)
-    configs = {key: str(value) for key, value in options.get("configs", {}).items()}
-    return NewTopic(name, **{**options, "configs": configs})
+    known = [each.name for each in fields(NewTopic) if each.name != "name"]
+    for key in arguments.mapping(f"topics[{name!r}]", options, "options to values"):
+        arguments.one_of(f"an option of topic {name!r}", key, known)
+    configs = arguments.mapping(f"configs of topic {name!r}", options.get("configs", {}), "keys to values")
+    return NewTopic(name, **{**options, "configs": {key: str(value) for key, value in configs.items()}})
+
+
+def _checked(topic: NewTopic) -> NewTopic:
+    name = arguments.text("a topic's name", topic.name)
+    arguments.integer(f"partitions of topic {name!r}", topic.partitions, low=-1)
+    arguments.integer(
+        f"replication_factor of topic {name!r}", topic.replication_factor, low=-1, high=arguments.INT16_MAX
+    )
+    arguments.text_mapping(f"configs of topic {name!r}", topic.configs)
+    what = f"assignments of topic {name!r}"
+    for partition, brokers in arguments.mapping(what, topic.assignments, "partitions to broker ids").items():
+        arguments.integer(f"a partition of {what}", partition)
+        for broker in arguments.items(f"{what}[{partition}]", brokers, of="broker ids"):
+            arguments.integer(f"a broker of {what}", broker)
+    return topic
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

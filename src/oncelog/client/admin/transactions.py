@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription, TransactionListing
 from oncelog.client.backoff import Deadline
@@ -40,10 +41,15 @@ class AdminTransactions(AdminSession):
         A state that no broker knows matches nothing.
         """
         message = ListTransactionsRequest(
-            state_filters=list(states),
-            producer_id_filters=list(producer_ids),
-            duration_filter=-1 if duration_ms is None else duration_ms,
-            transactional_id_pattern=pattern,
+            state_filters=arguments.texts("states", states),
+            producer_id_filters=[
+                arguments.integer("a producer id", each, high=arguments.INT64_MAX)
+                for each in arguments.items("producer_ids", producer_ids, of="producer ids")
+            ],
+            duration_filter=-1
+            if duration_ms is None
+            else arguments.integer("duration_ms", duration_ms, high=arguments.INT64_MAX),
+            transactional_id_pattern=arguments.text_or_none("pattern", pattern),
         )
         version_min = 2 if pattern else 1 if duration_ms is not None else 0
         found = [
@@ -57,7 +63,7 @@ class AdminTransactions(AdminSession):
 
     async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
         """State, producer, timeout and partitions of each id. Raises TransactionalIdNotFound."""
-        ids = [transactional_ids] if isinstance(transactional_ids, str) else list(transactional_ids)
+        ids = arguments.texts("transactional_ids", transactional_ids)
         found = await self._describe_transactions(ids)
         for transactional_id in ids:
             if transactional_id not in found:
@@ -98,7 +104,8 @@ class AdminTransactions(AdminSession):
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
     ) -> dict[TopicPartition, list[ProducerDescription]]:
         """What each partition's leader (or this replica) remembers of producers, open transactions among it."""
-        wanted = [TopicPartition(*tp) for tp in partitions]
+        wanted = arguments.topic_partitions("partitions", partitions)
+        arguments.integer_or_none("broker_id", broker_id)
         found: dict[TopicPartition, list[ProducerDescription]] = {}
 
         async def attempt(_: Deadline) -> None:
@@ -164,8 +171,11 @@ class AdminTransactions(AdminSession):
         Gives the identity of the next transaction. Raises ProducerFenced where somebody initialised the id since,
         InvalidTxnState where the transaction was ended the other way, InvalidPidMapping, TransactionalIdNotFound.
         """
-        if state.is_none:
-            raise ValueError("there is no transaction to end: the state is none")
+        arguments.text("transactional_id", transactional_id)
+        arguments.boolean("commit", commit)
+        arguments.duration_ms_or_none("timeout_ms", timeout_ms)
+        if arguments.instance("state", state, PreparedTxnState).is_none:
+            raise arguments.refuse("state", state, "a transaction", "there is none to end")
         message = EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=state.producer_id,
@@ -189,7 +199,8 @@ class AdminTransactions(AdminSession):
 
         Side effect (Kafka's too): the id's stored timeout becomes `timeout_ms` (default: request_timeout_ms).
         """
-        ids = [transactional_ids] if isinstance(transactional_ids, str) else list(transactional_ids)
+        ids = arguments.texts("transactional_ids", transactional_ids)
+        arguments.duration_ms_or_none("timeout_ms", timeout_ms)
         stored_ms = self._config.request_timeout_ms if timeout_ms is None else timeout_ms
         results = await asyncio.gather(*(self._fence(each, stored_ms) for each in ids))
         return dict(zip(ids, results, strict=True))
@@ -209,6 +220,7 @@ class AdminTransactions(AdminSession):
 
         Raises TransactionalIdNotFound; for an id without an open transaction it only fences.
         """
+        arguments.text("transactional_id", transactional_id)
         described: Mapping[str, TransactionDescription] = await self.describe_transactions([transactional_id])
         # The id keeps its timeout; two-phase ones, which have none, get the default until they are initialised again.
         timeout_ms = described[transactional_id].timeout_ms

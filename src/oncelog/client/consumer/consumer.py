@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from oncelog.client import arguments
 from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST
@@ -23,7 +24,7 @@ from oncelog.client.consumer.consumer_protocol import ConsumerProtocol
 from oncelog.client.consumer.fetcher import Fetcher
 from oncelog.client.consumer.group import GroupPart, InHand, RebalanceListener
 from oncelog.client.consumer.log_bounds import LogBounds
-from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Positions
+from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Position, Positions
 from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
 from oncelog.client.metrics import ConsumerMetrics, partition_metrics, report
 from oncelog.client.records import ConsumerRecord
@@ -31,6 +32,7 @@ from oncelog.core.consumer.transaction_order import OrderPosition
 from oncelog.errors import (
     ErrorCode,
     IllegalState,
+    InvalidArgument,
     KafkaError,
     OffsetOutOfRange,
     RequestTimedOut,
@@ -113,6 +115,7 @@ class Consumer(GroupPart, LogBounds):
 
     async def stop(self, timeout_ms: int | None = None) -> None:
         """Commit (with enable_auto_commit), leave the group, close; at most `timeout_ms` (default: request_timeout_ms)."""
+        arguments.duration_ms_or_none("timeout_ms", timeout_ms)
         if self._is_stopped:
             return
         self._is_stopped = True
@@ -156,8 +159,15 @@ class Consumer(GroupPart, LogBounds):
         With group_protocol="consumer" the broker matches, by RE2; else this consumer does, by Python's `re`, and looks
         for topics that came every `metadata_max_age_ms`.
         """
-        self._topics = tuple([topics] if isinstance(topics, str) else topics)
-        self._pattern = re.compile(pattern) if pattern is not None else None
+        names = tuple(arguments.texts("topics", topics))
+        if names and pattern is not None and not self._config.uses_consumer_protocol:
+            raise arguments.refuse("pattern", pattern, "None where topics are named")
+        if listener is not None and not isinstance(listener, RebalanceListener):
+            raise arguments.refuse(
+                "listener", listener, "a RebalanceListener", "subclass it, and override what you need"
+            )
+        self._pattern = None if pattern is None else _compiled(pattern)
+        self._topics = names
         self._listener = listener or self._listener
         self._assigned_by_hand = False
         self._known_counts = {}
@@ -187,8 +197,9 @@ class Consumer(GroupPart, LogBounds):
         self._take_by_hand(partitions)
 
     def _take_by_hand(self, partitions: Iterable[TopicPartition]) -> None:
+        wanted = arguments.topic_partitions("partitions", partitions)
         self._assigned_by_hand = True
-        self._positions.assign([TopicPartition(*tp) for tp in partitions])
+        self._positions.assign(wanted)
         self._cluster.track({tp.topic for tp in self._positions.by_partition}, may_create=False)
         self._fetcher.wake()
 
@@ -208,7 +219,7 @@ class Consumer(GroupPart, LogBounds):
         Empty when nothing came in time, or when a position moved past records that read_committed hides. Group members
         must poll within max_poll_interval_ms. Raises OffsetOutOfRange, CorruptRecord, FencedInstanceId ...
         """
-        limit = self._config.max_poll_records if max_records is None else max_records
+        limit = self._config.max_poll_records if max_records is None else _record_count(max_records)
         self._in_hand = None
         return await self._poll(timeout_ms, lambda: self._take(limit)) or []
 
@@ -236,6 +247,8 @@ class Consumer(GroupPart, LogBounds):
         """As `poll`, as one Arrow batch with the columns of Spark's Kafka source; no Python object per record."""
         from oncelog.wire.arrow_records import BatchRange, decode_to_arrow
 
+        _record_count(max_records)
+        arguments.boolean("include_headers", include_headers)
         self._in_hand = None
         parts = await self._poll(timeout_ms, lambda: self._fetcher.take_batches(max_records)) or []
         ranges = [BatchRange(tp.topic, tp.partition, batch, start, end) for tp, batch, start, end in parts]
@@ -268,8 +281,7 @@ class Consumer(GroupPart, LogBounds):
         self._check_running()
         if self._is_in_listener:
             raise IllegalState("poll was called while a rebalance listener runs: it may commit and seek, not poll")
-        if not isinstance(timeout_ms, int):
-            raise TypeError(f"timeout_ms is in whole milliseconds, not {timeout_ms!r}")
+        arguments.duration_ms("timeout_ms", timeout_ms)
         if not (self._topics or self._pattern or self._assigned_by_hand):
             raise IllegalState("there is nothing to read: name topics, subscribe or assign")
         ends = asyncio.get_running_loop().time() + timeout_ms / 1000
@@ -418,8 +430,7 @@ class Consumer(GroupPart, LogBounds):
         With order="transaction" a value of `current_positions` or `committed` goes on exactly there; a plain offset
         begins anew, and of transactions that wrote before it only what lies behind it is handed out.
         """
-        at = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-        position = self._positions.of(TopicPartition(*partition))
+        position, at = self._place(partition), arguments.offset("offset", offset)
         position.jump(at.offset, resume=OrderPosition.from_metadata(at.metadata))
         self._fetcher.wake()
 
@@ -432,29 +443,31 @@ class Consumer(GroupPart, LogBounds):
         self._reset(partitions, LATEST)
 
     def _reset(self, partitions: Sequence[TopicPartition], reset_to: int) -> None:
-        for topic_partition in partitions or tuple(self._positions.by_partition):
-            self._positions.of(TopicPartition(*topic_partition)).jump(None, reset_to=reset_to)
+        for position in [self._place(each) for each in partitions or tuple(self._positions.by_partition)]:
+            position.jump(None, reset_to=reset_to)
         self._fetcher.wake()
+
+    def _place(self, partition: TopicPartition) -> Position:
+        return self._positions.of(arguments.topic_partition("partition", partition))
 
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record of an assigned partition; with order="transaction" the one from which it would be
         read again (`current_positions` has both numbers)."""
-        topic_partition = TopicPartition(*partition)
-        position = self._positions.of(topic_partition)
+        position = self._place(partition)
         if position.offset is None:
-            await self._find_positions([topic_partition])
+            await self._find_positions([TopicPartition(*partition)])
         assert position.offset is not None
         return position.offset if position.order is None else position.order.restart_offset
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out nothing of these until `resume`."""
-        for topic_partition in partitions:
-            self._positions.of(TopicPartition(*topic_partition)).is_paused = True
+        for position in [self._place(each) for each in partitions]:
+            position.is_paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Go on with these."""
-        for topic_partition in partitions:
-            self._positions.of(TopicPartition(*topic_partition)).is_paused = False
+        for position in [self._place(each) for each in partitions]:
+            position.is_paused = False
         self._fetcher.wake()
         self._fetcher.arrived.set()
 
@@ -479,8 +492,9 @@ class Consumer(GroupPart, LogBounds):
 
     async def partitions_for_topic(self, topic: str) -> set[int]:
         """The partitions of a topic."""
+        self._check_running()
         timeout_ms = self._config.default_api_timeout_ms
-        return set((await self._cluster.topic(topic, timeout_ms=timeout_ms)).partitions)
+        return set((await self._cluster.topic(arguments.text("topic", topic), timeout_ms=timeout_ms)).partitions)
 
     async def topics(self) -> set[str]:
         """All topics of the cluster that are not internal."""
@@ -492,4 +506,17 @@ def _check_topic(topic: object) -> None:
     """What other clients take first: a list of topics, or a dict of the configuration."""
     if not isinstance(topic, str):
         hint = "; a dict of Kafka's keys goes to Consumer.from_config" if isinstance(topic, Mapping) else ""
-        raise TypeError(f"topics are given one by one, as str, not {type(topic).__name__}{hint}")
+        raise InvalidArgument(f"topics are given one by one, as str, not {type(topic).__name__}{hint}")
+    arguments.text("topic", topic)
+
+
+def _record_count(max_records: int) -> int:
+    return arguments.integer("max_records", max_records, low=1)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    arguments.text("pattern", pattern)
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise arguments.refuse("pattern", pattern, "a regular expression", str(error)) from None

@@ -10,8 +10,9 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed
 from oncelog.client.config import ConsumerConfig
@@ -31,6 +32,7 @@ STALE_EPOCH_RETRIES = 3
 STALE_EPOCH_WAIT_S = 1.0
 
 
+@runtime_checkable
 class RebalanceListener(Protocol):
     """What a consumer tells about its assignment; called inside `poll`. Override what you need, async or not.
 
@@ -306,13 +308,10 @@ class GroupPart:
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None) -> None:
         """Store positions (default: the present ones). Raises IllegalGeneration, RebalanceInProgress ..."""
-        wanted = self.current_positions() if offsets is None else offsets
+        wanted = self.current_positions() if offsets is None else arguments.offsets("offsets", offsets)
         if self._in_hand is not None and self._in_hand.topic_partition in wanted:
             self._in_hand = None
-        positions = {
-            TopicPartition(*tp): OffsetAndMetadata(at) if isinstance(at, int) else at for tp, at in wanted.items()
-        }
-        await self._commit(positions)
+        await self._commit(wanted)
 
     async def _commit(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         await self._auto_committed()
@@ -397,9 +396,9 @@ class GroupPart:
         return await fetch_committed(
             self._cluster,
             self.group_metadata().group_id,
-            [TopicPartition(*tp) for tp in partitions],
+            arguments.topic_partitions("partitions", partitions),
             require_stable=self._config.is_read_committed,
-            timeout_ms=timeout_ms,
+            timeout_ms=arguments.duration_ms_or_none("timeout_ms", timeout_ms),
         )
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
-from oncelog.client.config import ConsumerConfig
+from oncelog.client.config import ISOLATION_LEVELS, ConsumerConfig
 from oncelog.client.consumer.positions import Positions
 from oncelog.types import TopicPartition
 
@@ -55,12 +56,14 @@ class LogBounds:
     ) -> dict[TopicPartition, int]:
         """The offset behind the last record that can be read now: the last stable offset for read_committed, else the
         high watermark. `isolation_level` (default: the consumer's) chooses."""
+        if isolation_level is not None:
+            arguments.one_of("isolation_level", isolation_level, ISOLATION_LEVELS)
         return await self._offsets_at(partitions, LATEST, isolation_level)
 
     async def _offsets_at(
         self, partitions: Iterable[TopicPartition], timestamp: int, isolation_level: str | None
     ) -> dict[TopicPartition, int]:
-        wanted = {TopicPartition(*tp): timestamp for tp in partitions}
+        wanted = dict.fromkeys(arguments.topic_partitions("partitions", partitions), timestamp)
         found = await self._lookup(wanted, isolation_level=isolation_level)
         return {tp: each.offset for tp, each in found.items()}
 
@@ -68,13 +71,13 @@ class LogBounds:
         self, times_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, FoundOffset | None]:
         """The first record at or after each time; None where there is none."""
-        found = await self._lookup({TopicPartition(*tp): time for tp, time in times_ms.items()})
+        found = await self._lookup(arguments.numbers_by_partition("times_ms", times_ms, low=0))
         return {tp: each if each.offset >= 0 else None for tp, each in found.items()}
 
     async def lag(self, *partitions: TopicPartition) -> dict[TopicPartition, Lag]:
         """How far this consumer is behind, by partition (default: all assigned); those without a position are left
         out. Asks the brokers."""
-        wanted = [TopicPartition(*tp) for tp in partitions] or list(self._positions.by_partition)
+        wanted = arguments.topic_partitions("partitions", partitions) or list(self._positions.by_partition)
         positions = {tp: offset for tp in wanted if (offset := self._positions.of(tp).reached) is not None}
         stable = await self.end_offsets(positions, isolation_level="read_committed")
         ends = await self.end_offsets(positions, isolation_level="read_uncommitted")
@@ -91,7 +94,7 @@ class LogBounds:
         """Whether nothing can be read now in any of these partitions (default: all assigned): each position has reached
         the end that the isolation level sees, also where only markers or aborted records are left before it. Keep
         polling while it is False: positions move past what is hidden inside `poll`."""
-        wanted = [TopicPartition(*tp) for tp in partitions] or list(self._positions.by_partition)
+        wanted = arguments.topic_partitions("partitions", partitions) or list(self._positions.by_partition)
         in_order = self._config.order == "transaction"  # which looks beyond the last stable offset
         ends = await self.end_offsets(wanted, isolation_level="read_uncommitted" if in_order else None)
         return all((self._positions.of(tp).reached or 0) >= end for tp, end in ends.items())

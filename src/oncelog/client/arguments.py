@@ -1,0 +1,164 @@
+"""The arguments of public calls, checked at the door: what is wrong is told to its caller, at once, and changes nothing.
+
+Each function gives the argument as the client wants it, or raises InvalidArgument with its name, what it is, and what it
+must be. A wrong one that got further would fail in the encoder, perhaps in a request that others share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeVar
+
+from oncelog.errors import InvalidArgument
+from oncelog.types import OffsetAndMetadata, TopicPartition
+
+INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
+TEXT_BYTES_MAX = 32767  # the protocol's strings
+REPR_LENGTH_MAX = 80
+
+T = TypeVar("T")
+
+
+def refuse(name: str, value: object, must_be: str, hint: str = "") -> InvalidArgument:
+    """The error of an argument."""
+    shown = repr(value)
+    if len(shown) > REPR_LENGTH_MAX:
+        shown = f"{shown[:REPR_LENGTH_MAX]}..."
+    kind = "" if value is None else f" ({type(value).__name__})"
+    return InvalidArgument(f"{name} must be {must_be}, not {shown}{kind}" + (f": {hint}" if hint else ""))
+
+
+def text(name: str, value: Any) -> str:
+    """Text that can be sent. (No more is asked here: which names a topic or a group may have is the broker's to say.)"""
+    if not isinstance(value, str):
+        raise refuse(name, value, "text", "decode it first" if isinstance(value, bytes | bytearray) else "")
+    try:
+        size_bytes = len(value) if value.isascii() else len(value.encode())
+    except UnicodeEncodeError as error:
+        raise refuse(name, value, "text that can be encoded", str(error)) from None
+    if size_bytes > TEXT_BYTES_MAX:
+        raise refuse(name, value, f"text of at most {TEXT_BYTES_MAX} bytes", f"these are {size_bytes}")
+    return value
+
+
+def text_or_none(name: str, value: Any) -> str | None:
+    """Text, or None."""
+    return None if value is None else text(name, value)
+
+
+def texts(name: str, values: Any) -> list[str]:
+    """Several texts; a single one counts as itself, not as its letters."""
+    if isinstance(values, str):
+        return [text(name, values)]
+    return [text(f"{name}[{index}]", value) for index, value in enumerate(items(name, values))]
+
+
+def items(name: str, values: Any, *, of: str = "several") -> list[Any]:
+    """What can be gone through and is no text, bytes or mapping."""
+    if isinstance(values, str | bytes | bytearray | memoryview | Mapping) or not isinstance(values, Iterable):
+        raise refuse(name, values, f"a list (of {of})")
+    return list(values)
+
+
+def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
+    """One of these words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise refuse(name, value, f"one of {', '.join(allowed)}")
+    return value
+
+
+def integer(name: str, value: Any, *, low: int = 0, high: int = INT32_MAX, hint: str = "") -> int:
+    """A whole number within bounds, both included. A bool is none."""
+    if value.__class__ is int and low <= value <= high:
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise refuse(name, value, "a whole number", hint)
+    if not low <= value <= high:
+        raise refuse(name, value, f"from {low} to {high}", hint)
+    return int(value)
+
+
+def integer_or_none(name: str, value: Any, *, low: int = 0, high: int = INT32_MAX) -> int | None:
+    """A whole number within bounds, or None."""
+    return None if value is None else integer(name, value, low=low, high=high)
+
+
+def duration_ms(name: str, value: Any) -> int:
+    """How long, in whole milliseconds, at least 0."""
+    return integer(name, value, hint="it is in whole milliseconds")
+
+
+def duration_ms_or_none(name: str, value: Any) -> int | None:
+    """How long, or None."""
+    return None if value is None else duration_ms(name, value)
+
+
+def boolean(name: str, value: Any) -> bool:
+    """True or False: "false" is true to Python."""
+    if not isinstance(value, bool):
+        raise refuse(name, value, "True or False")
+    return value
+
+
+def instance(name: str, value: Any, kind: type[T]) -> T:
+    """A value of this class."""
+    if not isinstance(value, kind):
+        raise refuse(name, value, f"a {kind.__name__}")
+    return value
+
+
+def mapping(name: str, value: Any, of: str) -> Mapping[Any, Any]:
+    """A mapping; `of` says from what to what."""
+    if not isinstance(value, Mapping):
+        raise refuse(name, value, f"a mapping of {of}")
+    return value
+
+
+def text_mapping(name: str, value: Any) -> dict[str, str | None]:
+    """A mapping of text to text or None."""
+    found = mapping(name, value, "text to text")
+    return {text(f"a key of {name}", key): text_or_none(f"{name}[{key!r}]", each) for key, each in found.items()}
+
+
+def topic_partition(name: str, value: Any) -> TopicPartition:
+    """A topic and a partition, as TopicPartition or a pair."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise refuse(name, value, "a TopicPartition")
+    topic, partition = value
+    text(f"the topic of {name}", topic)
+    integer(f"the partition of {name}", partition)
+    return value if isinstance(value, TopicPartition) else TopicPartition(topic, partition)
+
+
+def topic_partitions(name: str, values: Any) -> list[TopicPartition]:
+    """Several of them."""
+    if isinstance(values, TopicPartition):
+        raise refuse(name, values, "a list of TopicPartitions", "put it into [ ]")
+    if not isinstance(values, Mapping):  # the keys of one are partitions as well
+        values = items(name, values, of="TopicPartitions")
+    return [topic_partition(f"{name}[{index}]", value) for index, value in enumerate(values)]
+
+
+def offsets(name: str, values: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Positions by partition; a plain number is an offset."""
+    found = mapping(name, values, "TopicPartitions to offsets")
+    return {topic_partition(f"a key of {name}", tp): offset(f"{name}[{tp}]", at) for tp, at in found.items()}
+
+
+def offset(name: str, value: Any) -> OffsetAndMetadata:
+    """A place in a partition: a number, or one with metadata."""
+    if not isinstance(value, OffsetAndMetadata):
+        return OffsetAndMetadata(integer(name, value, high=INT64_MAX))
+    integer(f"the offset of {name}", value.offset, high=INT64_MAX)
+    integer(f"the leader epoch of {name}", value.leader_epoch, low=-1)
+    text(f"the metadata of {name}", value.metadata)
+    return value
+
+
+def numbers_by_partition(name: str, values: Any, *, low: int) -> dict[TopicPartition, int]:
+    """A whole number (an offset, a time in milliseconds) for each partition."""
+    found = mapping(name, values, "TopicPartitions to whole numbers")
+    return {
+        topic_partition(f"a key of {name}", tp): integer(f"{name}[{tp}]", number, low=low, high=INT64_MAX)
+        for tp, number in found.items()
+    }
