@@ -462,6 +462,7 @@ class Admin(_Blocking[AsyncAdmin]):
     describe_groups = _blocking(AsyncAdmin.describe_groups)
     delete_groups = _blocking(AsyncAdmin.delete_groups)
     list_consumer_group_offsets = _blocking(AsyncAdmin.list_consumer_group_offsets)
+    list_pending_offset_commits = _blocking(AsyncAdmin.list_pending_offset_commits)
     alter_consumer_group_offsets = _blocking(AsyncAdmin.alter_consumer_group_offsets)
     delete_consumer_group_offsets = _blocking(AsyncAdmin.delete_consumer_group_offsets)
     list_transactions = _blocking(AsyncAdmin.list_transactions)

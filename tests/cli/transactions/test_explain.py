@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from typing import Any
 
 import pytest
 
+from oncelog import Consumer, OffsetAndMetadata, Producer
 from oncelog.cli.command import Settings
 from oncelog.cli.transactions.explain import Holder, judge
 from oncelog.client.admin.transaction_listing import (
@@ -100,3 +102,58 @@ def test_only_what_a_group_reads(cli: Cli) -> None:
         cli.leave_open(topic, f"{topic}-holder")
     rows = cli.json("transactions", "explain", "--group", "explain-group")
     assert [row["topic"] for row in rows] == ["explain-read"]
+
+
+def test_a_group_that_does_not_exist_is_no_all_clear(cli: Cli) -> None:
+    result = cli("transactions", "explain", "--group", "explain-misspelt", status=1)
+    assert "there is no group 'explain-misspelt'" in result.stderr
+    assert "held back" not in result.stderr
+
+
+def test_a_running_group_without_a_stored_position_is_looked_at(cli: Cli) -> None:
+    cli.create("explain-fresh")
+
+    async def work() -> None:
+        more: dict[str, Any] = {"group_id": "explain-fresh", "enable_auto_commit": False}
+        async with Consumer("explain-fresh", bootstrap_servers=cli.bootstrap_servers, **more) as consumer:
+            while not consumer.assignment():
+                await consumer.poll(20)
+            await asyncio.to_thread(look)
+
+    def look() -> None:
+        free = cli("transactions", "explain", "--group", "explain-fresh", "--exit-code")
+        assert "no open transactions on 1 partition" in free.stderr
+        assert "no position is stored of explain-fresh-0" in free.stderr
+        cli.leave_open("explain-fresh", "explain-fresh-holder")
+        (row,) = cli.json("transactions", "explain", "--group", "explain-fresh", "--exit-code", status=3)
+        assert (row["topic"], row["transactional_id"]) == ("explain-fresh", "explain-fresh-holder")
+        (lag,) = cli.json("groups", "describe", "explain-fresh")
+        assert (lag["topic"], lag["partition"], lag["position"]) == ("explain-fresh", 0, None)
+        assert (lag["lag"], lag["blocked"], lag["high_watermark"], lag["client"]) == (None, 3, 3, "oncelog")
+
+    asyncio.run(work())
+
+
+def test_a_pending_offset_commit_is_what_a_group_waits_for(cli: Cli) -> None:
+    """Also where the group has no position yet: then only those that are pending are known of it."""
+    where = TopicPartition(cli.create("explain-moved"), 0)
+
+    async def leave_pending() -> None:
+        producer = Producer(bootstrap_servers=cli.bootstrap_servers, transactional_id="explain-mover")
+        await producer.start()
+        producer.begin_transaction()
+        await producer.send_offsets_to_transaction({where: OffsetAndMetadata(0)}, "explain-moved")
+        await producer.detach_transaction()
+        await producer.stop()
+
+    asyncio.run(leave_pending())
+    rows = cli.json("transactions", "explain", "--group", "explain-moved", "--exit-code", status=3)
+    assert "explain-mover" in [row["transactional_id"] for row in rows]
+    assert {row["topic"] for row in rows} == {"__consumer_offsets"}
+    assert all((row["group"], row["pending"]) == ("explain-moved", ["explain-moved-0"]) for row in rows)
+    assert "members that start wait for their position of explain-moved-0" in (
+        cli("transactions", "explain", "--group", "explain-moved").stdout
+    )
+    described = cli("groups", "describe", "explain-moved", "-o", "wide")
+    assert "explain --group explain-moved" in described.stderr
+    cli("transactions", "force-terminate", "--transactional-id", "explain-mover", "-y")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -13,9 +14,9 @@ from oncelog.cli.durations import moment_from_text
 from oncelog.cli.outcomes import each_of
 from oncelog.cli.output import Failed, columns
 from oncelog.cli.partitions import partitions_of
+from oncelog.cli.transactions.group_scope import GroupScope, describe_group, group_scope, listed
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import GroupDescription
-from oncelog.errors import GroupIdNotFound
 from oncelog.types import TopicPartition
 
 EMPTY_STATES = ("Empty", "Dead")
@@ -66,7 +67,8 @@ async def describe_groups(settings: Settings, names: tuple[str, ...], members: b
             shown = columns("group", "member", "client", "host", "partitions", wide=["instance", "state", "assignor"])
             settings.out.rows(shown, rows, empty="no members")
             return
-        rows = [row for name in names for row in await _lag_rows(admin, name)]
+        looked_at = [await _lag_rows(admin, name) for name in names]
+    rows = [row for found, _ in looked_at for row in found]
     shown = columns(
         "group",
         "topic",
@@ -76,9 +78,11 @@ async def describe_groups(settings: Settings, names: tuple[str, ...], members: b
         "blocked",
         "raw_lag",
         "client",
-        wide=["last_stable_offset", "high_watermark", "member", "metadata", "leader_epoch"],
+        wide=["last_stable_offset", "high_watermark", "member", "metadata", "leader_epoch", "pending"],
     )
     settings.out.rows(shown, rows, empty="no positions are stored")
+    for note in dict.fromkeys(note for _, notes in looked_at for note in notes):
+        settings.out.note(note)
     blocked = next((row for row in rows if row["blocked"]), None)
     if blocked is not None:
         where = f"--topic {blocked['topic']} --partition {blocked['partition']}"
@@ -101,41 +105,45 @@ def _member_rows(group: GroupDescription) -> list[dict[str, Any]]:
     ]
 
 
-async def _describe(admin: Admin, name: str) -> GroupDescription | None:
-    """None where nobody knows it, or it is of a kind that has no classic description."""
-    try:
-        return (await admin.describe_groups([name]))[name]
-    except GroupIdNotFound:
-        return None
-
-
-async def _lag_rows(admin: Admin, name: str) -> list[dict[str, Any]]:
-    positions = await admin.list_consumer_group_offsets(name)
-    group = await _describe(admin, name)
-    if not positions and (group is None or group.state == "Dead"):
-        raise Failed(f"there is no group {name!r}", "`oncelog groups list` shows the known groups")
-    readers = {where: member for member in (group.members if group else ()) for where in member.partitions}
+async def _lag_rows(admin: Admin, name: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row for each partition that the group has a position of or reads, and what to say beside them."""
     existing = await admin.list_topics(include_internal=True)
-    known = [w for w in positions if w.topic in existing and w.partition in existing[w.topic].partitions]
-    bounds = await partition_bounds(admin, known)
+    scope = await group_scope(admin, name, existing)
+    members = scope.group.members if scope.group else ()
+    readers = {where: member for member in members for where in member.partitions}
+    bounds = await partition_bounds(admin, list(scope.partitions))
     rows = []
-    for where in sorted(positions):
-        at, reader = positions[where], readers.get(where)
+    for where in sorted({*scope.positions, *scope.partitions}):
+        at, reader = scope.positions.get(where), readers.get(where)
         row: dict[str, Any] = {"group": name, "topic": where.topic, "partition": where.partition}
-        row |= {"position": at.offset, "lag": None, "blocked": None, "raw_lag": None}
+        row |= {"position": at.offset if at else None, "lag": None, "blocked": None, "raw_lag": None}
         row |= {"client": reader.client_id if reader else None, "member": reader.member_id if reader else None}
-        row |= {"metadata": at.metadata, "leader_epoch": at.leader_epoch}
+        row |= {"metadata": at.metadata if at else None, "leader_epoch": at.leader_epoch if at else None}
+        row |= {"pending": where in scope.pending}
         if where in bounds:
-            bound = bounds[where]
-            stable, end = bound["last_stable_offset"], bound["high_watermark"]
-            row |= {"last_stable_offset": stable, "high_watermark": end}
-            row |= {
-                "lag": max(0, stable - at.offset),
-                "blocked": max(0, end - max(stable, at.offset)),
-                "raw_lag": max(0, end - at.offset),
-            }
+            row |= _lags(bounds[where], at.offset if at else None)
         rows.append(row)
-    return rows
+    return rows, [*scope.notes, *_pending_hint(scope)]
+
+
+def _lags(bounds: dict[str, int], position: int | None) -> dict[str, int | None]:
+    """Without a position no lag is known, but what is blocked is, wherever the reader begins."""
+    stable, end = bounds["last_stable_offset"], bounds["high_watermark"]
+    found: dict[str, int | None] = {"last_stable_offset": stable, "high_watermark": end}
+    if position is None:
+        return found | {"blocked": bounds["blocked"]}
+    return found | {
+        "lag": max(0, stable - position),
+        "blocked": max(0, end - max(stable, position)),
+        "raw_lag": max(0, end - position),
+    }
+
+
+def _pending_hint(scope: GroupScope) -> list[str]:
+    if not scope.pending:
+        return []
+    text = f"the position of {listed(scope.pending)} is pending in a transaction, and members that start wait for it"
+    return [f"hint: {text}: oncelog transactions explain --group {shlex.quote(scope.name)}"]
 
 
 @groups.command("delete", changes=True)
@@ -173,7 +181,7 @@ async def reset_offsets(settings: Settings, /, name: str, topic_texts: tuple[str
             {"group": name, "topic": w.topic, "partition": w.partition, "from": before.get(w), "to": after[w]}
             for w in wanted
         ]
-        group = await _describe(admin, name)
+        group = await describe_group(admin, name)
         if group is not None and group.state not in EMPTY_STATES:
             raise Failed(f"group {name!r} is {group.state}: it has {len(group.members)} members", "stop them first")
         if settings.confirm(f"move {len(rows)} positions of group {name}", name):

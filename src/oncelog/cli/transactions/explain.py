@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +13,8 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import duration_text
-from oncelog.cli.output import EXIT_FOUND, counted
+from oncelog.cli.output import EXIT_FOUND, Failed, counted
+from oncelog.cli.transactions.group_scope import GroupScope, group_scope, listed
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.transaction_listing import (
     NEVER_MS,
@@ -19,6 +22,7 @@ from oncelog.client.admin.transaction_listing import (
     ProducerDescription,
     TransactionDescription,
 )
+from oncelog.client.cluster.view import TopicView
 from oncelog.errors import ErrorCode, error_for
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
@@ -38,6 +42,8 @@ class Holder:
     owner: TransactionDescription | None
     hanging: HangingTransaction | None
     now_ms: int
+    pending_group: GroupScope | None = None  # the group whose positions wait in this transaction
+    pending_count: int = 1  # or in one of so many
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Verdict:
 @click.command("explain", cls=Command, watchable=True)
 @click.option("--topic", help="Only this topic [default: all, internal ones too].")
 @click.option("--partition", type=click.IntRange(0), help="Only this partition; needs --topic.")
-@click.option("--group", help="Only partitions of which this consumer group has a position.")
+@click.option("--group", help="Only what this consumer group reads, and its pending offset commits.")
 @click.option("--exit-code", is_flag=True, help="Exit status 3 when readers are held back anywhere.")
 @click.pass_context
 async def explain(
@@ -67,8 +73,15 @@ async def explain(
     if partition is not None and topic is None:
         raise click.UsageError("--partition needs --topic")
     async with open_admin(settings) as admin:
-        where = await _partitions(admin, topic, partition, group)
-        holders = await _holders(admin, where)
+        topics = await (admin.describe_topics([topic]) if topic else admin.list_topics(include_internal=True))
+        where = _partitions(topics, partition)
+        scope = None
+        if group is not None:
+            scope = await group_scope(admin, group, topics)
+            where = [at for at in where if at in scope.partitions]
+        holders = await _pending(admin, scope) + await _holders(admin, where)
+    if scope is not None:
+        _note_scope(settings, scope, where)
     with settings.out.stream() as emit:
         for holder in holders:
             verdict = judge(settings, holder)
@@ -79,19 +92,52 @@ async def explain(
         ctx.exit(EXIT_FOUND)
 
 
-async def _partitions(
-    admin: Admin, topic: str | None, partition: int | None, group: str | None
-) -> list[TopicPartition]:
-    topics = await (admin.describe_topics([topic]) if topic else admin.list_topics(include_internal=True))
+def _partitions(topics: Mapping[str, TopicView], partition: int | None) -> list[TopicPartition]:
     where = [TopicPartition(view.name, number) for view in topics.values() for number in sorted(view.partitions)]
     if partition is not None:
         where = [at for at in where if at.partition == partition]
         if not where:
-            raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partition {partition}")
-    if group is not None:
-        positions = await admin.list_consumer_group_offsets(group)
-        where = [at for at in where if at in positions]
+            text = f"topic {next(iter(topics))!r} has no partition {partition}"
+            raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     return where
+
+
+def _note_scope(settings: Settings, scope: GroupScope, where: list[TopicPartition]) -> None:
+    """Raises Failed where there is nothing to look at: that is no all-clear."""
+    if not where:
+        states = f"it is {scope.group.state}, " if scope.group is not None else ""
+        members = counted(len(scope.group.members) if scope.group is not None else 0, "member")
+        raise Failed(
+            f"group {scope.name!r} reads nothing there: {states}{members}, no position is stored",
+            f"look with {settings.repair('groups', 'describe', scope.name)}",
+        )
+    for note in scope.notes:
+        settings.out.note(note)
+
+
+async def _pending(admin: Admin, scope: GroupScope | None) -> list[Holder]:
+    """Every open transaction where the group's pending positions lie: no broker says which of them has them."""
+    if scope is None or scope.offsets_partition is None:
+        return []
+    found = await _holders(admin, [scope.offsets_partition])
+    if not found:
+        raise Failed(
+            f"the position of {listed(scope.pending)} is pending in a transaction that has just ended or is not on "
+            f"{scope.offsets_partition}",
+            "look again",
+        )
+    first = dataclasses.replace(found[0], behind=[], pending_group=scope, pending_count=1 + len(found[0].behind))
+    rest = [dataclasses.replace(first, producer=producer, owner=None) for producer in found[0].behind]
+    owners = await _owners(admin, {each.producer.producer_id for each in rest})
+    hanging = await _hanging_of(admin, [first.where])
+    return [first] + [
+        dataclasses.replace(
+            each,
+            owner=owners.get(each.producer.producer_id),
+            hanging=hanging.get((each.where, each.producer.producer_id)),
+        )
+        for each in rest
+    ]
 
 
 async def _holders(admin: Admin, where: list[TopicPartition]) -> list[Holder]:
@@ -105,10 +151,7 @@ async def _holders(admin: Admin, where: list[TopicPartition]) -> list[Holder]:
         return []
     bounds = await partition_bounds(admin, blocked)
     owners = await _owners(admin, {opened[at][0].producer_id for at in blocked})
-    hanging: dict[tuple[TopicPartition, int], HangingTransaction] = {}
-    for topic in dict.fromkeys(at.topic for at in blocked):
-        for found in await admin.find_hanging_transactions(topic=topic, max_transaction_timeout_ms=ANY_AGE_MS):
-            hanging[found.topic_partition, found.producer_id] = found
+    hanging = await _hanging_of(admin, blocked)
     now_ms = RealClock().now_ms()
     return [
         Holder(
@@ -122,6 +165,16 @@ async def _holders(admin: Admin, where: list[TopicPartition]) -> list[Holder]:
         )
         for at in blocked
     ]
+
+
+async def _hanging_of(
+    admin: Admin, where: list[TopicPartition]
+) -> dict[tuple[TopicPartition, int], HangingTransaction]:
+    hanging: dict[tuple[TopicPartition, int], HangingTransaction] = {}
+    for topic in dict.fromkeys(at.topic for at in where):
+        for found in await admin.find_hanging_transactions(topic=topic, max_transaction_timeout_ms=ANY_AGE_MS):
+            hanging[found.topic_partition, found.producer_id] = found
+    return hanging
 
 
 def _start(producer: ProducerDescription) -> int:
@@ -197,6 +250,8 @@ def _row(holder: Holder, verdict: Verdict) -> dict[str, Any]:
         "why": verdict.why,
         "advice": verdict.advice,
         "repair": verdict.repair or None,
+        "group": holder.pending_group.name if holder.pending_group else None,
+        "pending": [str(where) for where in sorted(holder.pending_group.pending)] if holder.pending_group else [],
     }
 
 
@@ -206,8 +261,16 @@ def _text(holder: Holder, verdict: Verdict) -> str:
     identity = f"{producer.producer_id}:{producer.producer_epoch}"
     are = "is" if bounds["blocked"] == 1 else "are"
     held = f"{counted(bounds['blocked'], 'offset')} up to {bounds['high_watermark']} {are} held back"
-    lines = [
-        f"{holder.where}: read_committed readers wait at offset {bounds['last_stable_offset']}; {held}",
+    lines = [f"{holder.where}: read_committed readers wait at offset {bounds['last_stable_offset']}; {held}"]
+    if holder.pending_group is not None:
+        scope, count = holder.pending_group, holder.pending_count
+        which = f"the transaction that commits it, open on {holder.where}"
+        which += f": one of {count}, this or another" if count > 1 else ""
+        lines = [
+            f"group {scope.name}: members that start wait for their position of {listed(scope.pending)}",
+            f"  for   {which}",
+        ]
+    lines += [
         f"  by    producer {identity}, open since offset {_start(producer)}, last record {quiet} ago",
     ]
     if owner is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
-from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed, group_key
+from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed, fetch_pending, group_key
 from oncelog.errors import ErrorCode, MalformedMessage, UnsupportedVersion, error_for
 from oncelog.types import GroupMetadata, Node, OffsetAndMetadata, TopicPartition
 from oncelog.wire.consumer_protocol import assignment_from_bytes
@@ -129,6 +129,15 @@ class AdminGroups(AdminSession):
         arguments.boolean("require_stable", require_stable)
         wanted = None if partitions is None else arguments.topic_partitions("partitions", partitions)
         return await fetch_committed(self._cluster, group_id, wanted, require_stable=require_stable)
+
+    async def list_pending_offset_commits(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> set[TopicPartition]:
+        """Of these partitions, those whose position an open transaction may still move (KIP-447).
+
+        A member of the group that starts, or is given such a partition, waits until that transaction has ended.
+        """
+        return await fetch_pending(self._cluster, group_id, partitions)
 
     async def alter_consumer_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]

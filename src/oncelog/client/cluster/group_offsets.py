@@ -95,24 +95,7 @@ async def fetch_committed(
 
     `require_stable` waits while an open transaction may still change one of them (KIP-447).
     """
-    topics: dict[str, list[int]] | None = None
-    if partitions is not None:
-        topics = {}
-        for topic, partition in partitions:
-            topics.setdefault(topic, []).append(partition)
-    message = OffsetFetchRequest(
-        groups=[
-            OffsetFetchRequestGroup(
-                group_id=group_id,
-                topics=None
-                if topics is None
-                else [
-                    OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in topics.items()
-                ],
-            )
-        ],
-        require_stable=require_stable,
-    )
+    message = _request(group_id, partitions, require_stable=require_stable)
 
     async def attempt(_: Deadline) -> dict[TopicPartition, OffsetAndMetadata]:
         key = group_key(group_id)
@@ -120,6 +103,41 @@ async def fetch_committed(
         return _positions(cluster, response.groups[0])
 
     return await cluster.retry(f"committed offsets of group {group_id!r}", attempt, timeout_ms=timeout_ms)
+
+
+async def fetch_pending(cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+    """Of these partitions, those with a pending transactional commit: the coordinator calls them unstable now."""
+    message = _request(group_id, partitions, require_stable=True)
+
+    async def attempt(_: Deadline) -> set[TopicPartition]:
+        key = group_key(group_id)
+        response = await cluster.ask_coordinator(key, message, version_min=8, version_max=BY_NAME_VERSION_MAX)
+        group = response.groups[0]
+        pending = {
+            TopicPartition(topic.name, each.partition_index)
+            for topic in group.topics
+            for each in topic.partitions
+            if each.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+        }
+        if not pending and group.error_code:
+            raise group_error(cluster, group_id, group.error_code, "its positions cannot be read")
+        return pending
+
+    return await cluster.retry(f"pending offsets of group {group_id!r}", attempt)
+
+
+def _request(group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool) -> OffsetFetchRequest:
+    """Of these partitions; None: of all that have a position."""
+    topics: dict[str, list[int]] | None = None
+    if partitions is not None:
+        topics = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+    named = (
+        None if topics is None else [OffsetFetchRequestTopics(name=n, partition_indexes=i) for n, i in topics.items()]
+    )
+    group = OffsetFetchRequestGroup(group_id=group_id, topics=named)
+    return OffsetFetchRequest(groups=[group], require_stable=require_stable)
 
 
 def _positions(cluster: Cluster, group: OffsetFetchResponseGroup) -> dict[TopicPartition, OffsetAndMetadata]:

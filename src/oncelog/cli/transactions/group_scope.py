@@ -1,0 +1,94 @@
+"""What a consumer group reads, and what of it waits: its positions, its members' partitions, pending offset commits.
+
+A group without a stored position reads all the same; one whose position is pending in an open transaction (KIP-447) does
+not start. Neither is in the list of its positions, so nobody may be told "all clear" from that list alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from oncelog.cli.output import Failed, counted
+from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.groups import GroupDescription
+from oncelog.client.cluster.view import TopicView
+from oncelog.core.placement import coordinator_partition
+from oncelog.errors import GroupIdNotFound
+from oncelog.types import OffsetAndMetadata, TopicPartition
+
+OFFSETS_TOPIC = "__consumer_offsets"
+AT_REST = ("Stable", "Empty", "Dead")
+NAMED_MAX = 5
+
+
+@dataclass(frozen=True)
+class GroupScope:
+    """A group: `partitions` that it has a position of or reads now, in order; `pending` ones, whose position an open
+    transaction may still move, and where those commits lie. `group` is None where only positions are known."""
+
+    name: str
+    partitions: tuple[TopicPartition, ...]
+    positions: Mapping[TopicPartition, OffsetAndMetadata]
+    pending: frozenset[TopicPartition]
+    offsets_partition: TopicPartition | None
+    group: GroupDescription | None
+
+    @property
+    def notes(self) -> list[str]:
+        """What a list of partitions does not show."""
+        found = []
+        unstored = [where for where in self.partitions if where not in self.positions and where not in self.pending]
+        if unstored:
+            found.append(
+                f"no position is stored of {listed(unstored)}: a reader begins where its auto.offset.reset says"
+            )
+        if self.group is None or not self.group.members:
+            found.append(f"group {self.name} has no members now: nobody reads")
+        elif self.group.state not in AT_REST:
+            found.append(f"group {self.name} is {self.group.state}, with {counted(len(self.group.members), 'member')}")
+        return found
+
+
+async def describe_group(admin: Admin, name: str) -> GroupDescription | None:
+    """None where nobody knows it, or it is of a kind that has no description."""
+    try:
+        return (await admin.describe_groups([name]))[name]
+    except GroupIdNotFound:
+        return None
+
+
+async def group_scope(admin: Admin, name: str, topics: Mapping[str, TopicView]) -> GroupScope:
+    """What `name` reads of these topics. Raises Failed where there is no such group."""
+    positions = await admin.list_consumer_group_offsets(name)
+    group = await describe_group(admin, name)
+    everywhere = [TopicPartition(view.name, number) for view in topics.values() for number in sorted(view.partitions)]
+    pending = await admin.list_pending_offset_commits(name, everywhere)
+    if not positions and not pending and (group is None or group.state == "Dead"):
+        raise Failed(f"there is no group {name!r}", "`oncelog groups list` shows the known groups")
+    read = {
+        *positions,
+        *pending,
+        *(where for member in (group.members if group else ()) for where in member.partitions),
+    }
+    return GroupScope(
+        name,
+        tuple(where for where in everywhere if where in read),
+        positions,
+        frozenset(pending),
+        await _offsets_partition(admin, name) if pending else None,
+        group,
+    )
+
+
+async def _offsets_partition(admin: Admin, name: str) -> TopicPartition:
+    """Where the group's positions, and the transactions that commit some, are."""
+    count = len((await admin.describe_topics([OFFSETS_TOPIC]))[OFFSETS_TOPIC].partitions)
+    return TopicPartition(OFFSETS_TOPIC, coordinator_partition(name, count))
+
+
+def listed(partitions: Iterable[TopicPartition]) -> str:
+    """Some of them by name, the rest as a number."""
+    wanted = sorted(partitions)
+    more = f" and {len(wanted) - NAMED_MAX} more" if len(wanted) > NAMED_MAX else ""
+    return ", ".join(map(str, wanted[:NAMED_MAX])) + more
