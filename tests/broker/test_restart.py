@@ -3,13 +3,14 @@
 import shutil
 
 import pytest
-from evidence.world.broker import Client, broker_and_client, eventually, run
+from evidence.world.broker import Client, broker_and_client, eventually, fetch_request, run
 
+from oncelog import Consumer
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.partitions import partitions
 from oncelog.core.placement import coordinator_partition
-from oncelog.errors import DamagedLog, ErrorCode, StorageError
+from oncelog.errors import CorruptRecord, DamagedLog, ErrorCode, StorageError
 from oncelog.log import partition_log
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest
@@ -251,6 +252,34 @@ def test_damage_below_the_recovery_point_keeps_only_that_partition_offline(tmp_p
             assert (await client.produce("t", "x", partition=1)).error_code == E.NONE
 
     run(work())
+
+
+def test_readers_get_what_lies_before_a_flipped_byte_and_are_told_where_it_is(tmp_path, caplog):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            for text in ("a", "b", "c", "d"):
+                await client.produce("t", text)
+        log = tmp_path / "t-0" / "00000000000000000000.log"
+        data = bytearray(log.read_bytes())
+        data[len(data) // 4 * 3 - 2] ^= 1  # the value of "c": its checksum is wrong, its header is not
+        log.write_bytes(data)
+        async with broker_and_client(tmp_path) as (broker, client):
+            assert await client.read("t") == ["a", "b"]
+            assert not broker.partitions.is_offline(TopicPartition("t", 0))
+            for _ in range(2):
+                reply = await client.call(fetch_request("t", 2, committed=True), 12)
+                assert reply.responses[0].partitions[0].error_code == E.CORRUPT_MESSAGE
+            assert await client.read("t", offset=3) == ["d"]
+            assert broker.partitions.is_offline(TopicPartition("t", 0))
+            servers = str(broker.advertised_address)
+            async with Consumer("t", bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+                assert [record.value for record in await consumer.poll(5000)] == [b"a", b"b"]
+                with pytest.raises(CorruptRecord, match="t-0 at offset 2"):
+                    await consumer.poll(5000)
+
+    run(work())
+    assert [r.message for r in caplog.records if "damaged at offset 2, readers stop there" in r.message][1:] == []
 
 
 def test_a_directory_belongs_to_one_server(tmp_path):

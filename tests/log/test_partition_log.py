@@ -303,6 +303,30 @@ def test_data_of_an_earlier_run_is_checked_when_it_is_read() -> None:
     assert world.log.read(6, 10, 8) is not None
 
 
+@pytest.mark.parametrize(
+    "byte", [3, 9, 11, 16, 26, 300], ids=["offset", "length", "length too", "magic", "delta", "value"]
+)
+def test_what_lies_before_and_behind_a_damaged_batch_is_given(byte: int) -> None:
+    world = World(config=replace(SMALL, segment_bytes=100_000))
+    starts = []
+    for _ in range(8):
+        starts.append(world.log.size_bytes)
+        world.append(value_bytes=600)
+    world.close()
+    world.files.flip_bit(f"{DIRECTORY}/{0:020d}.log", 8 * (starts[4] + byte))
+    world.open(is_clean=True)
+    read = world.log.read(0, 100_000, 8)
+    assert read is not None
+    # An offset that is wrong may be that of either of two that do not follow each other: then both are damaged.
+    intact = 3 if read.end_offset == 3 else 4
+    assert [batch.base_offset for batch in batches(read.data)] == list(range(intact))
+    assert world.log.failure is None
+    with pytest.raises(DamagedLog):
+        while (read := world.log.read(read.end_offset, 100_000, 8)) is not None:
+            assert read.end_offset <= 4
+    assert world.log.failure is not None
+
+
 def test_data_of_an_earlier_run_is_checked_in_one_pass() -> None:
     world = World()
     for _ in range(8):

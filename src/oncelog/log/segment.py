@@ -334,6 +334,30 @@ class Segment:
         first = self.locate(offset)
         if first is None:
             return None
+        is_damaged = False
+        try:
+            read_end, position_end = self._read_bounds(first, size_bytes_max, end_offset, at_least_one=at_least_one)
+        except DamagedLog:  # of a batch behind the first
+            is_damaged, read_end = True, end_offset
+            position_end = min(self.size_bytes, first.position + max(size_bytes_max, first.size_bytes))
+        if position_end <= first.position:
+            return None
+        data = self._log().read_at(first.position, position_end - first.position)
+        if len(data) < position_end - first.position and not is_damaged:
+            raise DamagedLog(f"{self.log_path}: ends at {first.position + len(data)} instead of {self.size_bytes}")
+        if is_damaged or first.position < self.unchecked_end_position:
+            intact_end_offset, intact_end = self._intact(data, first.position, end_offset)
+            if (
+                is_damaged or intact_end < position_end
+            ):  # what is whole is given; whoever goes on behind it is told of the damage
+                data, read_end, position_end = data[: intact_end - first.position], intact_end_offset, intact_end
+        self._read_hint = (read_end, position_end)
+        return SegmentRead(data, first.base_offset, read_end, first.position, position_end)
+
+    def _read_bounds(
+        self, first: BatchAt, size_bytes_max: int, end_offset: int, *, at_least_one: bool
+    ) -> tuple[int, int]:
+        """Where a read that begins with `first` ends: exclusive offset and position. Raises DamagedLog."""
         read_end, position_end = self.end_offset, self.size_bytes
         if end_offset < self.end_offset:
             beyond = self.locate(end_offset)
@@ -343,15 +367,7 @@ class Segment:
             read_end, position_end = self._whole_batches(first, first.position + size_bytes_max)
             if position_end == first.position and at_least_one:
                 read_end, position_end = first.last_offset + 1, first.position + first.size_bytes
-        if position_end <= first.position:
-            return None
-        data = self._log().read_at(first.position, position_end - first.position)
-        if len(data) < position_end - first.position:
-            raise DamagedLog(f"{self.log_path}: ends at {first.position + len(data)} instead of {self.size_bytes}")
-        if first.position < self.unchecked_end_position:
-            self._check(data, first.position)
-        self._read_hint = (read_end, position_end)
-        return SegmentRead(data, first.base_offset, read_end, first.position, position_end)
+        return read_end, position_end
 
     def _whole_batches(self, first: BatchAt, limit: int) -> tuple[int, int]:
         position = max(first.position, self._position_from_index(*self.offset_index.entry_at_most(limit)))
@@ -367,19 +383,31 @@ class Segment:
                 return found.base_offset, position
             position += found.size_bytes
 
-    def _check(self, data: bytes, position: int) -> None:
+    def _intact(self, data: bytes, position: int, end_offset: int) -> tuple[int, int]:
+        """How far these bytes are what was written, below `end_offset`: exclusive end offset and position. Raises
+        DamagedLog where the very first batch is not."""
         due_offset, end_position = self.base_offset, position + len(data)
+        whole = [(due_offset, position)]  # the end of each batch that is
         scan = Scan(self._log(), position, end_position)
         for batch in scan:
             if batch.base_offset < due_offset:
-                raise DamagedLog(f"{self.log_path}: offset {batch.base_offset} at {scan.position}, {due_offset} is due")
+                problem: str | None = f"offset {batch.base_offset} where {due_offset} or more is due"
+                break
+            if batch.end_offset > end_offset and len(whole) > 1:
+                return whole[-1]
             due_offset = batch.end_offset
-        if scan.problem is not None:
-            raise DamagedLog(f"{self.log_path}: position {scan.position}, offset {due_offset}: {scan.problem}")
-        behind = batch_at(self._log().read_at(end_position, WALK_SIZE_BYTES), 0, end_position)
-        end_offset = behind.base_offset if behind is not None and end_position < self.size_bytes else self.end_offset
-        if due_offset > end_offset:
-            raise DamagedLog(f"{self.log_path}: offsets up to {due_offset} where {end_offset} follows")
+            whole.append((due_offset, scan.position + batch.size_bytes))
+        else:
+            problem = scan.problem
+        behind = batch_at(self._log().read_at(scan.position, WALK_SIZE_BYTES), 0, scan.position)
+        next_offset = behind.base_offset if behind is not None and scan.position < self.size_bytes else self.end_offset
+        # Offsets lie outside the checksum: where two do not follow each other, either of them may be the wrong one.
+        if due_offset > next_offset and len(whole) > 1:
+            problem = problem or f"offsets up to {due_offset} where {next_offset} follows"
+            whole.pop()
+        if problem is not None and len(whole) == 1:
+            raise DamagedLog(f"{self.log_path}: position {scan.position}: {problem}")
+        return whole[-1]
 
     def upper_bound_offset(self, end_position: int) -> int | None:
         """Kafka's bound for what was read up to `end_position`: the next index entry's offset, None without one."""

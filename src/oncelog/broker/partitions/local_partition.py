@@ -24,6 +24,7 @@ from oncelog.wire.record_batch import RecordBatch
 
 _log = logging.getLogger("oncelog.partition")
 
+DAMAGE_SAID_MAX = 16
 Committed = Callable[[ErrorCode], None]
 
 
@@ -59,6 +60,7 @@ class LocalPartition:
         self._commits: deque[tuple[int, Committed]] = deque()
         self._watchers: dict[Watcher, None] = {}  # woken in the order they came
         self.is_offline = False
+        self._damaged: set[int] = set()  # where readers were stopped, as far as it was said
 
     @property
     def log_end_offset(self) -> int:
@@ -141,6 +143,13 @@ class LocalPartition:
         self.log.fail(StorageError(reason))
         _log.critical("partition %s takes nothing more: %s", self.name, reason)
         self._give_up()
+
+    def damaged_at(self, offset: int, reason: str) -> None:
+        """A batch that holds `offset` is not what was written: said once for each place, and nothing more is taken."""
+        if offset not in self._damaged and len(self._damaged) < DAMAGE_SAID_MAX:
+            self._damaged.add(offset)
+            _log.error("partition %s is damaged at offset %d, readers stop there: %s", self.name, offset, reason)
+        self.go_offline(reason)
 
     def go_away(self) -> None:
         """The topic was deleted."""

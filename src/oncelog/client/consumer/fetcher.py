@@ -414,7 +414,7 @@ class Fetcher:
         position.not_before_ms = now_ms + self._config.retry_backoff_ms
         if error_code in _MOVED:
             self._cluster.refresh_soon((topic_partition.topic,))
-        elif not error.retriable:
+        elif not error.retriable or error_code == ErrorCode.CORRUPT_MESSAGE:  # damage does not pass by itself
             self.error = error
         log.debug("%s", error)
 

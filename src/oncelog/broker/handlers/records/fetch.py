@@ -150,7 +150,11 @@ class _Fetch:
             read = partition.log.read(
                 wanted.fetch_offset, min(wanted.partition_bytes_max, left), bound.end_offset, at_least_one=at_least_one
             )
-        except (DamagedLog, CorruptBatch, StorageError) as error:
+        except (DamagedLog, CorruptBatch) as error:
+            # CORRUPT_MESSAGE is what a client tells its user, with the offset; KAFKA_STORAGE_ERROR it retries in silence.
+            partition.damaged_at(wanted.fetch_offset, str(error))
+            return _refused(wanted, E.CORRUPT_MESSAGE, aborted=None)
+        except StorageError as error:
             partition.go_offline(str(error))
             return _refused(wanted, E.KAFKA_STORAGE_ERROR, aborted=None)
         if read is not None:
