@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from evidence.world.broker import Client, broker_and_client, eventually, fetch_request, run, visible
 
 from oncelog.errors import ErrorCode
@@ -200,6 +201,20 @@ def test_deleted_records_stay_deleted(tmp_path):
             assert await list_offset(client, -2) == 2
             assert await client.read("t", offset=2) == ["c"]
             assert await delete_records(client, -1) == 3
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("delete", 0), ("compact,delete", 0), ("", 0), ("compact", E.POLICY_VIOLATION)]
+)
+def test_the_cleanup_policy_says_whether_records_may_be_deleted(tmp_path, policy, expected):
+    """Where it is empty nothing goes by itself, and what is asked for goes, as in Apache Kafka."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t", cleanup_policy=policy)
+            assert await delete_records(client, -1) == expected
 
     run(work())
 

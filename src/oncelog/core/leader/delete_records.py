@@ -24,7 +24,7 @@ class DeleteTo:
 def check_delete_records(
     partition: Partition, offset: int, *, is_internal: bool, may_delete: bool
 ) -> DeleteTo | Refuse:
-    """May the records before `offset` go? `may_delete`: the topic's cleanup.policy has "delete"."""
+    """May the records before `offset` go? `may_delete`: the topic's cleanup.policy has "delete", or is empty."""
     if is_internal:
         return Refuse(ErrorCode.INVALID_TOPIC_EXCEPTION, "records of an internal topic may not be deleted")
     if not may_delete:

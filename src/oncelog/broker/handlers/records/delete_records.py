@@ -48,7 +48,7 @@ def _delete(node: Node, name: TopicPartition, offset: int) -> DeleteRecordsParti
             partition.rules,
             offset,
             is_internal=name.topic in INTERNAL_TOPICS,
-            may_delete=partition.settings.is_deleted_by_retention,
+            may_delete=partition.settings.is_deleted_by_retention or not partition.settings.is_compacted,
         )
         if isinstance(verdict, Refuse):
             return refused(verdict.error_code)
