@@ -24,6 +24,7 @@ from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.producer.producer import Producer
 
 CONNECT_TIMEOUT_MS = 5000
+LINGER_MS = ProducerConfig.linger_ms
 _KINDS = (AdminConfig, ConsumerConfig, ProducerConfig)
 
 
@@ -47,6 +48,12 @@ async def open_admin(settings: Settings) -> AsyncIterator[Admin]:
 async def open_producer(settings: Settings, **more: Any) -> AsyncIterator[Producer]:
     """A running producer; `more` are its keys in snake case."""
     more.setdefault("max_block_ms", settings.timeout_ms)
+    # --timeout holds for what was sent, too; who gives delivery.timeout.ms or request.timeout.ms means just that.
+    own = snake_case(settings.client_config())
+    if "delivery_timeout_ms" not in own and "request_timeout_ms" not in own:
+        linger_ms = int(own.get("linger_ms", LINGER_MS))
+        more.setdefault("delivery_timeout_ms", settings.timeout_ms + linger_ms)
+        more.setdefault("request_timeout_ms", settings.timeout_ms)
     given = arguments(ProducerConfig, settings, **more)
     client = Producer(**given)
     if given.get("transactional_id") is None:

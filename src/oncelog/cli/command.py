@@ -19,7 +19,7 @@ from oncelog.cli.durations import DURATION
 from oncelog.cli.interruption import run
 from oncelog.cli.output import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, FORMATS, Failed, Output
 from oncelog.cli.properties_file import property_from_text, read_properties
-from oncelog.errors import ConfigurationError, InvalidArgument, OncelogError
+from oncelog.errors import ConfigurationError, InvalidArgument, KafkaError, OncelogError, RequestTimedOut
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 TIMEOUT_DEFAULT_MS = 30_000
@@ -223,13 +223,23 @@ def hint_for(error: BaseException, settings: Settings) -> str:
     """The way out, where one is known."""
     if isinstance(error, Failed):
         return error.hint
+    if (
+        isinstance(error, RequestTimedOut)
+        and isinstance(error.__cause__, KafkaError)
+        and str(error.__cause__) in str(error)
+    ):
+        error = error.__cause__  # what it waited for says more than that it waited
     name = type(error).__name__
     where = settings.bootstrap_servers or settings.properties.get("bootstrap.servers") or DEFAULT_BOOTSTRAP
+    describe = f"`{settings.repair('topics', 'describe')} TOPIC`"
     hints = {
         "TimeoutError": f"is a broker listening at {where}? give another with -b HOST:PORT, or more time with --timeout",
         "ConnectionRefusedError": f"no broker listens at {where}: give another with -b HOST:PORT",
         "Network": f"is a broker listening at {where}? give another with -b HOST:PORT",
         "RequestTimedOut": f"is a broker listening at {where}? give another with -b HOST:PORT, or more time with --timeout",
+        "KafkaStorage": f"its disk failed or a batch is damaged; the broker's log says why, and {describe} where",
+        "CorruptRecord": f"read on behind it with --from OFFSET; the broker's log says why, and {describe} where",
+        "LeaderNotAvailable": f"{describe} names the partitions that no broker serves now",
         "UnknownTopicOrPartition": "`oncelog topics list` shows what is there",
         "TransactionalIdNotFound": "`oncelog transactions list` shows the known ids",
         "GroupIdNotFound": "`oncelog groups list` shows the known groups",

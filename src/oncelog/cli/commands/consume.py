@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import click
 
 from oncelog.cli.clients import open_admin, open_consumer
-from oncelog.cli.command import Settings, command
-from oncelog.cli.durations import moment_from_text
-from oncelog.cli.output import Row, printable
+from oncelog.cli.command import Settings, command, hint_for
+from oncelog.cli.durations import duration_text, moment_from_text
+from oncelog.cli.output import EXIT_FAILURE, Failed, Row, printable
 from oncelog.cli.partitions import partitions_of, topic_and_partitions
 from oncelog.cli.record_format import VALUE_LINE, WIDE_LINE, compile_format, record_row
+from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
+from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.records import ConsumerRecord
+from oncelog.errors import CorruptRecord, KafkaError
 from oncelog.types import TopicPartition
 
 POLL_MS = 50
@@ -127,23 +131,84 @@ def _emitter(
 
 
 async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> None:
+    unreadable: dict[TopicPartition, KafkaError] = {}
     async with open_admin(settings) as admin:
         partitions = await partitions_of(admin, wanted.topics)
-        starts = await _starts(admin, partitions, wanted)
-        progress = Progress(await _ends(admin, partitions, wanted), wanted.count_max)
+        starts = await _starts(admin, partitions, wanted, unreadable)
+        ends = await _ends(admin, [at for at in partitions if at in starts], wanted, unreadable)
+        name_offline(settings, (await admin.describe_topics({at.topic for at in partitions})).values(), unreadable)
+    progress = Progress(ends, wanted.count_max)
+    patience = Patience(settings, ends=wanted.exits_at_end)
     async with open_consumer(settings, isolation_level=wanted.isolation, auto_offset_reset="earliest") as consumer:
-        left = {where for where in partitions if starts[where] < progress.ends.get(where, 2**63)}
+        readable = [where for where in partitions if where not in unreadable]
+        left = {where for where in readable if starts[where] < progress.ends.get(where, 2**63)}
         consumer.assign(left)
         for where in left:
             consumer.seek(where, starts[where])
         while left and not progress.is_done:
-            for record in await consumer.poll(POLL_MS):
+            try:
+                records = await consumer.poll(POLL_MS)
+            except CorruptRecord as error:
+                _pass_over(settings, consumer, left, error, unreadable)
+                continue
+            for record in records:
                 _take(record, progress, emit)
-            for where in [at for at in left if at in progress.ends]:
-                if await consumer.position(where) >= progress.ends[where]:
+            positions = {where: await consumer.position(where) for where in left}
+            for where, position in positions.items():
+                if position >= progress.ends.get(where, 2**63):
                     left.discard(where)
                     consumer.pause(where)
+            patience.look(positions, progress.ends, left)
             settings.out.flush()
+    if unreadable:
+        click.get_current_context().exit(EXIT_FAILURE)
+
+
+def _pass_over(
+    settings: Settings,
+    consumer: Consumer,
+    left: set[TopicPartition],
+    error: CorruptRecord,
+    unreadable: dict[TopicPartition, KafkaError],
+) -> None:
+    """A damaged partition ends where it is damaged; the others are read on. Raises it where nobody says which it is."""
+    where = TopicPartition(*error.topic_partition) if error.topic_partition is not None else None
+    if where is None:
+        raise error
+    if where in left:
+        left.discard(where)
+        consumer.pause(where)
+        unreadable[where] = error
+        settings.out.note(f"error: {error} ({hint_for(error, settings)})")
+
+
+class Patience:
+    """How long a read to a known end may come no further. Without a known end it waits for what may come, for ever."""
+
+    def __init__(self, settings: Settings, *, ends: bool) -> None:
+        self._timeout_ms = settings.timeout_ms if ends else None
+        self._loop = asyncio.get_running_loop()
+        self._seen: dict[TopicPartition, int] = {}
+        self._moved_at = self._loop.time()
+
+    def look(
+        self,
+        positions: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        left: Collection[TopicPartition],
+    ) -> None:
+        """Raises Failed when nothing moved for the whole time."""
+        if positions != self._seen:
+            self._seen, self._moved_at = dict(positions), self._loop.time()
+        elif self._timeout_ms is not None and left and self._loop.time() - self._moved_at > self._timeout_ms / 1000:
+            stuck = ", ".join(
+                f"{where} at {positions.get(where, '?')} of {ends.get(where, '?')}" for where in sorted(left)[:5]
+            )
+            topics = " ".join(sorted({where.topic for where in left}))
+            raise Failed(
+                f"nothing came for {duration_text(self._timeout_ms)}: {stuck}",
+                f"`oncelog topics describe {topics}` names offline partitions; more time with --timeout",
+            )
 
 
 async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: Emit) -> None:
@@ -165,6 +230,7 @@ async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: 
         auto_offset_reset=wanted.start,
         enable_auto_commit=False,
     ) as consumer:
+        patience = Patience(settings, ends=wanted.exits_at_end)
         while not progress.is_done and not await _is_at_end(consumer, progress):
             records = await consumer.poll(POLL_MS, progress.count_left)
             for record in records:
@@ -174,6 +240,10 @@ async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: 
             settings.out.flush()
             if records:  # what was printed, also what came after the end as it was, is the group's position
                 await consumer.commit()
+            assigned = consumer.assignment()
+            patience.look(
+                {at: await consumer.position(at) for at in assigned}, progress.ends, assigned or progress.ends
+            )
 
 
 async def _is_at_end(consumer: Consumer, progress: Progress) -> bool:
@@ -195,16 +265,22 @@ def _take(record: ConsumerRecord, progress: Progress, emit: Emit) -> None:
         progress.count_left -= 1
 
 
-async def _starts(admin: Admin, partitions: list[TopicPartition], wanted: Wanted) -> dict[TopicPartition, int]:
+async def _starts(
+    admin: Admin, partitions: list[TopicPartition], wanted: Wanted, unreadable: Unreadable
+) -> dict[TopicPartition, int]:
+    """Where each partition is begun; those that cannot be asked are left out, and their errors kept."""
     text = wanted.start
-    firsts = {
-        at: found.offset for at, found in (await admin.list_offsets(dict.fromkeys(partitions, "earliest"))).items()
-    }
+    earliest = await admin.list_offsets(dict.fromkeys(partitions, "earliest"), unreadable=unreadable)
+    firsts = {at: found.offset for at, found in earliest.items()}
+    partitions = list(firsts)
     if text == "earliest":
         return firsts
     if text.isdigit():
         return {at: max(int(text), firsts[at]) for at in partitions}
-    latest = await admin.list_offsets(dict.fromkeys(partitions, "latest"), isolation_level=wanted.isolation)
+    latest = await admin.list_offsets(
+        dict.fromkeys(partitions, "latest"), isolation_level=wanted.isolation, unreadable=unreadable
+    )
+    partitions = list(latest)
     if text == "latest":
         return {at: latest[at].offset for at in partitions}
     if text.startswith("-") and text[1:].isdigit():
@@ -215,13 +291,17 @@ async def _starts(admin: Admin, partitions: list[TopicPartition], wanted: Wanted
         moment = moment_from_text(text[1:])
     except ValueError as error:
         raise click.UsageError(f"--from {text}: {error}") from error
-    found = await admin.list_offsets(dict.fromkeys(partitions, moment))
-    return {at: found[at].offset if found[at].offset >= 0 else latest[at].offset for at in partitions}
+    found = await admin.list_offsets(dict.fromkeys(partitions, moment), unreadable=unreadable)
+    return {at: found[at].offset if found[at].offset >= 0 else latest[at].offset for at in found}
 
 
-async def _ends(admin: Admin, partitions: list[TopicPartition], wanted: Wanted) -> dict[TopicPartition, int]:
+async def _ends(
+    admin: Admin, partitions: list[TopicPartition], wanted: Wanted, unreadable: Unreadable | None = None
+) -> dict[TopicPartition, int]:
     ends = dict.fromkeys(partitions, wanted.to_offset) if wanted.to_offset is not None else {}
     if wanted.exits_at_end:
-        latest = await admin.list_offsets(dict.fromkeys(partitions, "latest"), isolation_level=wanted.isolation)
-        return {at: min(latest[at].offset, ends.get(at, 2**63)) for at in partitions}
+        latest = await admin.list_offsets(
+            dict.fromkeys(partitions, "latest"), isolation_level=wanted.isolation, unreadable=unreadable
+        )
+        return {at: min(latest[at].offset, ends.get(at, 2**63)) for at in latest}
     return {at: end for at, end in ends.items() if end is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -12,11 +13,15 @@ from oncelog.cli.command import Group, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import moment_from_text
 from oncelog.cli.outcomes import each_of
-from oncelog.cli.output import Failed, columns
+from oncelog.cli.output import EXIT_FAILURE, Failed, columns
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.group_scope import GroupScope, describe_group, group_scope, listed
+from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import GroupDescription
+from oncelog.client.cluster.each_leader import Unreadable
+from oncelog.client.cluster.view import TopicView
+from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition
 
 EMPTY_STATES = ("Empty", "Dead")
@@ -50,8 +55,8 @@ async def list_groups(settings: Settings, states: tuple[str, ...]) -> None:
 @groups.command("describe", watchable=True)
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @click.option("--members", is_flag=True, help="The members instead of the positions.")
-@click.pass_obj
-async def describe_groups(settings: Settings, names: tuple[str, ...], members: bool) -> None:
+@click.pass_context
+async def describe_groups(ctx: click.Context, names: tuple[str, ...], members: bool) -> None:
     """Positions, and three lags that stay right under transactions.
 
     \b
@@ -60,6 +65,8 @@ async def describe_groups(settings: Settings, names: tuple[str, ...], members: b
     RAW-LAG  position to high watermark: what tools that know of no transactions show
     Markers and aborted records have offsets, too: a lag counts offsets, not records.
     """
+    settings = ctx.ensure_object(Settings)
+    unreadable: dict[TopicPartition, KafkaError] = {}
     async with open_admin(settings) as admin:
         if members:
             found = await admin.describe_groups(names)
@@ -67,7 +74,8 @@ async def describe_groups(settings: Settings, names: tuple[str, ...], members: b
             shown = columns("group", "member", "client", "host", "partitions", wide=["instance", "state", "assignor"])
             settings.out.rows(shown, rows, empty="no members")
             return
-        looked_at = [await _lag_rows(admin, name) for name in names]
+        existing = await admin.list_topics(include_internal=True)
+        looked_at = [await _lag_rows(admin, name, existing, unreadable) for name in names]
     rows = [row for found, _ in looked_at for row in found]
     shown = columns(
         "group",
@@ -87,6 +95,11 @@ async def describe_groups(settings: Settings, names: tuple[str, ...], members: b
     if blocked is not None:
         where = f"--topic {blocked['topic']} --partition {blocked['partition']}"
         settings.out.note(f"hint: readers wait for open transactions: oncelog transactions explain {where}")
+    name_offline(
+        settings, existing.values(), unreadable, within=[TopicPartition(r["topic"], r["partition"]) for r in rows]
+    )
+    if unreadable:
+        ctx.exit(EXIT_FAILURE)
 
 
 def _member_rows(group: GroupDescription) -> list[dict[str, Any]]:
@@ -105,13 +118,14 @@ def _member_rows(group: GroupDescription) -> list[dict[str, Any]]:
     ]
 
 
-async def _lag_rows(admin: Admin, name: str) -> tuple[list[dict[str, Any]], list[str]]:
+async def _lag_rows(
+    admin: Admin, name: str, existing: Mapping[str, TopicView], unreadable: Unreadable
+) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for each partition that the group has a position of or reads, and what to say beside them."""
-    existing = await admin.list_topics(include_internal=True)
     scope = await group_scope(admin, name, existing)
     members = scope.group.members if scope.group else ()
     readers = {where: member for member in members for where in member.partitions}
-    bounds = await partition_bounds(admin, list(scope.partitions))
+    bounds = await partition_bounds(admin, list(scope.partitions), unreadable=unreadable)
     rows = []
     for where in sorted({*scope.positions, *scope.partitions}):
         at, reader = scope.positions.get(where), readers.get(where)

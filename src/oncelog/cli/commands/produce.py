@@ -8,7 +8,7 @@ import contextlib
 import json
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Any, NamedTuple
 
 import click
@@ -16,12 +16,17 @@ import click
 from oncelog.cli.byte_chunks import byte_chunks
 from oncelog.cli.clients import open_admin, open_producer
 from oncelog.cli.command import Settings, command
+from oncelog.cli.durations import duration_text
 from oncelog.cli.output import Failed, columns, counted
 from oncelog.cli.transactions.visibility import wait_until_visible
+from oncelog.cli.unreadable import name_offline
 from oncelog.client.producer.producer import Producer
 from oncelog.client.records import Delivery
+from oncelog.errors import OncelogError
+from oncelog.host.tasks import Tasks
 
 UNFINISHED_MAX = 5000
+WAITS_LONG_SECONDS = 1.0
 
 
 class NewRecord(NamedTuple):
@@ -42,6 +47,7 @@ class Report:
     record_count: int = 0
     transaction_count: int = 0
     result: str = "sent"
+    unfinished: list[Delivery] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,12 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
     async with open_producer(settings, **more) as producer:
         delimiter = given["delimiter"].encode().decode("unicode_escape").encode()
         lines = _lines(files or (sys.stdin.buffer,), delimiter)
-        await _send_all(producer, (read(line) async for line in lines), batching, report)
+        tasks = Tasks()
+        tasks.start(_say_why_it_waits(settings, report), name="oncelog-waiting")
+        try:
+            await _send_all(producer, (read(line) async for line in lines), batching, report)
+        finally:
+            await tasks.close()
     if report.transaction_count:
         async with open_admin(settings) as admin:
             await wait_until_visible(admin, transactional_id)
@@ -97,9 +108,24 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
         settings.out.note(f"{counted(report.record_count, 'record')} {report.result}{inside}")
 
 
+async def _say_why_it_waits(settings: Settings, report: Report) -> None:
+    """A partition that takes nothing is named while its records are still tried, not only when their time is over."""
+    stuck: Delivery | None = None
+    while True:
+        await asyncio.sleep(WAITS_LONG_SECONDS)
+        oldest = next((each for each in report.unfinished if not each.done()), None)
+        if oldest is not None and oldest is stuck:
+            break
+        stuck = oldest
+    with contextlib.suppress(OncelogError):  # whoever sends will say it
+        async with open_admin(settings) as admin:
+            name_offline(settings, (await admin.describe_topics([report.topic])).values())
+    settings.out.note(f"waiting for {report.topic}, for at most {duration_text(settings.timeout_ms)} (--timeout)")
+
+
 async def _send_all(producer: Producer, records: AsyncIterator[NewRecord], batching: Batching, report: Report) -> None:
     is_open = False
-    unfinished: list[Delivery] = []
+    unfinished = report.unfinished
     async with contextlib.aclosing(_numbered(records)) as numbered:
         try:
             async for number, record in numbered:

@@ -9,9 +9,13 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.outcomes import each_of, pairs_of
-from oncelog.cli.output import columns
+from oncelog.cli.output import EXIT_FAILURE, columns
+from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.topics import NewTopic
+from oncelog.client.cluster.each_leader import Unreadable
+from oncelog.client.cluster.offset_lookup import FoundOffset
+from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition
 
 
@@ -34,18 +38,22 @@ async def list_topics(settings: Settings, internal: bool) -> None:
             "replication": max((len(p.replica_nodes) for p in topic.partitions.values()), default=0),
             "internal": topic.is_internal,
             "topic_id": topic.topic_id.hex(),
+            "offline": [number for number, each in sorted(topic.partitions.items()) if each.is_offline],
         }
         for topic in found.values()
     ]
     settings.out.rows(
-        columns("topic", "partitions", "replication", "internal", wide=["topic_id"]), rows, empty="there are no topics"
+        columns("topic", "partitions", "replication", "internal", wide=["topic_id", "offline"]),
+        rows,
+        empty="there are no topics",
     )
+    name_offline(settings, found.values())
 
 
 @topics.command("describe", watchable=True)
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
-@click.pass_obj
-async def describe_topics(settings: Settings, names: tuple[str, ...]) -> None:
+@click.pass_context
+async def describe_topics(ctx: click.Context, names: tuple[str, ...]) -> None:
     """Partitions, their leaders, and how far they can be read.
 
     \b
@@ -53,27 +61,47 @@ async def describe_topics(settings: Settings, names: tuple[str, ...]) -> None:
     LAST-STABLE-OFFSET  read_committed readers get what lies below: everything above is after the first open transaction
     HIGH-WATERMARK      read_uncommitted readers get what lies below
     BLOCKED             offsets between the two: held back by open transactions (`oncelog transactions explain`)
+    A partition that cannot be looked at has none of them: it is named with the reason, and the exit status is 1.
     """
+    settings = ctx.ensure_object(Settings)
+    unreadable: dict[TopicPartition, KafkaError] = {}
     async with open_admin(settings) as admin:
         found = await admin.describe_topics(names)
         where = [TopicPartition(t.name, index) for t in found.values() for index in sorted(t.partitions)]
-        bounds = await partition_bounds(admin, where)
+        bounds = await partition_bounds(admin, where, unreadable=unreadable)
     rows = []
     for topic, partition in where:
-        view = found[topic].partitions[partition]
+        view, at = found[topic].partitions[partition], TopicPartition(topic, partition)
         row = {"topic": topic, "partition": partition, "leader": view.leader_id, "leader_epoch": view.leader_epoch}
         row |= {"replicas": list(view.replica_nodes), "in_sync": list(view.isr_nodes)}
         row["topic_id"] = found[topic].topic_id.hex()
-        rows.append({**row, **bounds[TopicPartition(topic, partition)]})
+        row["state"] = "unreadable" if at in unreadable else "offline" if view.is_offline else "ok"
+        rows.append({**row, **bounds.get(at, NO_BOUNDS)})
     shown = ["topic", "partition", "leader", "log_start", "last_stable_offset", "high_watermark", "blocked"]
-    settings.out.rows(columns(*shown, wide=["leader_epoch", "replicas", "in_sync", "topic_id"]), rows)
+    settings.out.rows(columns(*shown, wide=["leader_epoch", "replicas", "in_sync", "topic_id", "state"]), rows)
+    name_offline(settings, found.values(), unreadable)
+    if unreadable:
+        ctx.exit(EXIT_FAILURE)
 
 
-async def partition_bounds(admin: Admin, partitions: list[TopicPartition]) -> dict[TopicPartition, dict[str, int]]:
-    """First kept offset, last stable offset, high watermark, and how many offsets lie between the latter two."""
-    starts = await admin.list_offsets(dict.fromkeys(partitions, "earliest"))
-    stable = await admin.list_offsets(dict.fromkeys(partitions, "latest"), isolation_level="read_committed")
-    ends = await admin.list_offsets(dict.fromkeys(partitions, "latest"))
+NO_BOUNDS = {"log_start": None, "last_stable_offset": None, "high_watermark": None, "blocked": None}
+
+
+async def partition_bounds(
+    admin: Admin, partitions: list[TopicPartition], *, unreadable: Unreadable | None = None
+) -> dict[TopicPartition, dict[str, int]]:
+    """First kept offset, last stable offset, high watermark, and how many offsets lie between the latter two.
+
+    `unreadable` takes the errors of partitions that cannot be asked; these are left out.
+    """
+
+    async def ask(at: str, isolation_level: str = "read_uncommitted") -> dict[TopicPartition, FoundOffset]:
+        wanted = {tp: at for tp in partitions if tp not in (unreadable or ())}
+        return await admin.list_offsets(wanted, isolation_level=isolation_level, unreadable=unreadable)
+
+    starts = await ask("earliest")
+    stable = await ask("latest", "read_committed")
+    ends = await ask("latest")
     return {
         where: {
             "log_start": starts[where].offset,
@@ -83,6 +111,7 @@ async def partition_bounds(admin: Admin, partitions: list[TopicPartition]) -> di
             "blocked": max(0, ends[where].offset - stable[where].offset),
         }
         for where in partitions
+        if where in starts and where in stable and where in ends
     }
 
 

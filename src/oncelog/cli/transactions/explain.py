@@ -13,8 +13,9 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import duration_text
-from oncelog.cli.output import EXIT_FOUND, Failed, counted
+from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, counted, error_name
 from oncelog.cli.transactions.group_scope import GroupScope, group_scope, listed
+from oncelog.cli.unreadable import WHY_OFFLINE, offline_partitions, why
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.transaction_listing import (
     NEVER_MS,
@@ -22,12 +23,19 @@ from oncelog.client.admin.transaction_listing import (
     ProducerDescription,
     TransactionDescription,
 )
+from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.view import TopicView
-from oncelog.errors import ErrorCode, error_for
+from oncelog.errors import ErrorCode, KafkaError, error_for
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
 MARKERS_LATE_MS = 30_000
+OFFLINE_ADVICE = "read the broker's log; free or mend its disk, then restart it; `oncelog dump-log` shows the damage"
+ROW_KEYS = (
+    *("topic", "partition", "last_stable_offset", "high_watermark", "blocked", "producer_id", "producer_epoch"),
+    *("start_offset", "last_timestamp_ms", "quiet_ms", "transactional_id", "coordinator", "state", "duration_ms"),
+    *("open_behind", "verdict", "why", "advice", "repair", "group", "pending"),
+)
 ANY_AGE_MS = -(2**62)  # clocks differ: even what seems to come from the future is looked at
 
 
@@ -79,17 +87,25 @@ async def explain(
         if group is not None:
             scope = await group_scope(admin, group, topics)
             where = [at for at in where if at in scope.partitions]
-        holders = await _pending(admin, scope) + await _holders(admin, where)
+        unreadable: dict[TopicPartition, KafkaError] = {}
+        holders = await _pending(admin, scope) + await _holders(admin, where, unreadable)
+        looked_at = set(where)
+        offline = sorted({*unreadable, *(at for at in offline_partitions(topics.values()) if at in looked_at)})
     if scope is not None:
         _note_scope(settings, scope, where)
     with settings.out.stream() as emit:
         for holder in holders:
             verdict = judge(settings, holder)
             emit(_row(holder, verdict), _text(holder, verdict))
-    if not holders:
+        for at in offline:
+            emit(_offline_row(at, unreadable.get(at)), _offline_text(at, unreadable.get(at)))
+    if holders or offline:
+        if exit_code:
+            ctx.exit(EXIT_FOUND)
+        if unreadable:
+            ctx.exit(EXIT_FAILURE)
+    else:
         settings.out.note(f"nothing is held back: no open transactions on {counted(len(where), 'partition')}")
-    elif exit_code:
-        ctx.exit(EXIT_FOUND)
 
 
 def _partitions(topics: Mapping[str, TopicView], partition: int | None) -> list[TopicPartition]:
@@ -140,16 +156,18 @@ async def _pending(admin: Admin, scope: GroupScope | None) -> list[Holder]:
     ]
 
 
-async def _holders(admin: Admin, where: list[TopicPartition]) -> list[Holder]:
-    """The first open transaction of each partition that has one."""
-    producers = await admin.describe_producers(where)
+async def _holders(admin: Admin, where: list[TopicPartition], unreadable: Unreadable | None = None) -> list[Holder]:
+    """The first open transaction of each partition that has one. `unreadable` takes what cannot be asked."""
+    producers = await admin.describe_producers(where, unreadable=unreadable)
     opened = {
-        at: sorted((p for p in producers[at] if p.transaction_start_offset is not None), key=_start) for at in where
+        at: sorted((p for p in producers[at] if p.transaction_start_offset is not None), key=_start)
+        for at in where
+        if at in producers
     }
-    blocked = [at for at in where if opened[at]]
+    bounds = await partition_bounds(admin, [at for at in opened if opened[at]], unreadable=unreadable)
+    blocked = list(bounds)
     if not blocked:
         return []
-    bounds = await partition_bounds(admin, blocked)
     owners = await _owners(admin, {opened[at][0].producer_id for at in blocked})
     hanging = await _hanging_of(admin, blocked)
     now_ms = RealClock().now_ms()
@@ -172,7 +190,9 @@ async def _hanging_of(
 ) -> dict[tuple[TopicPartition, int], HangingTransaction]:
     hanging: dict[tuple[TopicPartition, int], HangingTransaction] = {}
     for topic in dict.fromkeys(at.topic for at in where):
-        for found in await admin.find_hanging_transactions(topic=topic, max_transaction_timeout_ms=ANY_AGE_MS):
+        for found in await admin.find_hanging_transactions(
+            topic=topic, max_transaction_timeout_ms=ANY_AGE_MS, unreadable={}
+        ):
             hanging[found.topic_partition, found.producer_id] = found
     return hanging
 
@@ -253,6 +273,17 @@ def _row(holder: Holder, verdict: Verdict) -> dict[str, Any]:
         "group": holder.pending_group.name if holder.pending_group else None,
         "pending": [str(where) for where in sorted(holder.pending_group.pending)] if holder.pending_group else [],
     }
+
+
+def _offline_row(where: TopicPartition, error: KafkaError | None) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(ROW_KEYS)
+    row |= {"topic": where.topic, "partition": where.partition, "verdict": "offline", "pending": []}
+    return row | {"why": WHY_OFFLINE if error is None else why(error), "advice": OFFLINE_ADVICE}
+
+
+def _offline_text(where: TopicPartition, error: KafkaError | None) -> str:
+    what = "takes nothing more, and gives what it can" if error is None else f"gives nothing ({error_name(error)})"
+    return f"{where}: {what}\n  why   {WHY_OFFLINE if error is None else why(error)}\n  do    {OFFLINE_ADVICE}"
 
 
 def _text(holder: Holder, verdict: Verdict) -> str:

@@ -9,12 +9,15 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.durations import DURATION
-from oncelog.cli.output import EXIT_FOUND, Column, columns
+from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Column, columns
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.explain import explain
 from oncelog.cli.transactions.in_doubt import in_doubt
 from oncelog.cli.transactions.repair import abort, complete, force_terminate
+from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.transaction_listing import NEVER_MS, HangingTransaction, TransactionDescription
+from oncelog.errors import KafkaError
+from oncelog.types import TopicPartition
 
 STATES = [
     "Empty",
@@ -127,14 +130,16 @@ async def describe_transactions(settings: Settings, names: tuple[str, ...], more
 @click.option("--partition", type=click.IntRange(0), help="[default: all]")
 @click.option("--broker-id", type=int, help="Ask this replica instead of the leader.")
 @click.option("--open", "only_open", is_flag=True, help="Only producers with an open transaction.")
-@click.pass_obj
+@click.pass_context
 async def describe_producers(
-    settings: Settings, topic: str, partition: int | None, broker_id: int | None, only_open: bool
+    ctx: click.Context, topic: str, partition: int | None, broker_id: int | None, only_open: bool
 ) -> None:
     """What a partition's leader remembers of its producers, open transactions among it."""
+    settings = ctx.ensure_object(Settings)
+    unreadable: dict[TopicPartition, KafkaError] = {}
     async with open_admin(settings) as admin:
         where = await partitions_of(admin, [topic if partition is None else f"{topic}:{partition}"])
-        found = await admin.describe_producers(where, broker_id=broker_id)
+        found = await admin.describe_producers(where, broker_id=broker_id, unreadable=unreadable)
     rows = [
         {
             "topic": at.topic,
@@ -147,13 +152,16 @@ async def describe_producers(
             "transaction_start_offset": each.transaction_start_offset,
         }
         for at in where
-        for each in found[at]
+        for each in found.get(at, ())
         if not only_open or each.transaction_start_offset is not None
     ]
     shown = ["topic", "partition", "producer_id", "producer_epoch", "coordinator_epoch", "last_sequence"]
     settings.out.rows(
         columns(*shown, "last_timestamp_ms", "transaction_start_offset"), rows, empty="no producers are remembered"
     )
+    name_offline(settings, (), unreadable)
+    if unreadable:
+        ctx.exit(EXIT_FAILURE)
 
 
 def hanging_row(settings: Settings, found: HangingTransaction) -> dict[str, Any]:
@@ -198,16 +206,24 @@ async def find_hanging(
     settings = ctx.ensure_object(Settings)
     if partition is not None and topic is None:
         raise click.UsageError("--partition needs --topic")
+    unreadable: dict[TopicPartition, KafkaError] = {}
     async with open_admin(settings) as admin:
         found = await admin.find_hanging_transactions(
-            topic=topic, partition=partition, broker_id=broker_id, max_transaction_timeout_ms=timeout
+            topic=topic,
+            partition=partition,
+            broker_id=broker_id,
+            max_transaction_timeout_ms=timeout,
+            unreadable=unreadable,
         )
     rows = [hanging_row(settings, each) for each in found]
     names = ["topic", "partition", "producer_id", "producer_epoch", "start_offset", "last_timestamp_ms", "duration_ms"]
     wide = columns(wide=["coordinator_epoch", "transactional_id", "reason"])
     settings.out.rows([*columns(*names), *wide, Column("repair")], rows, empty="no hanging transactions")
+    name_offline(settings, (), unreadable)
     if rows and exit_code:
         ctx.exit(EXIT_FOUND)
+    if unreadable:
+        ctx.exit(EXIT_FAILURE)
 
 
 for _command in (explain, abort, force_terminate, complete, in_doubt):

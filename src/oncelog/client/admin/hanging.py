@@ -13,6 +13,7 @@ from oncelog.client.admin.topics import AdminTopics
 from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.client.admin.transactions import AdminTransactions
 from oncelog.client.backoff import Deadline
+from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.errors import ErrorCode, IllegalState, InvalidArgument, InvalidTxnState, error_for
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.write_txn_markers import (
@@ -41,10 +42,12 @@ class AdminHanging(AdminTransactions, AdminTopics):
         partition: int | None = None,
         broker_id: int | None = None,
         max_transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MAX_MS,
+        unreadable: Unreadable | None = None,
     ) -> list[HangingTransaction]:
         """Open transactions that were quiet for longer than `max_transaction_timeout_ms` and have no owner.
 
-        Looks at all partitions (internal topics too), or those of a topic, a partition, a leading broker.
+        Looks at all partitions (internal topics too), or those of a topic, a partition, a leading broker. `unreadable`:
+        a dict that takes the error of each partition that cannot be asked, instead of raising it.
         """
         arguments.text_or_none("topic", topic)
         arguments.integer_or_none("partition", partition)
@@ -52,9 +55,10 @@ class AdminHanging(AdminTransactions, AdminTopics):
         arguments.integer("max_transaction_timeout_ms", max_transaction_timeout_ms, high=arguments.INT64_MAX)
         partitions = await self._partitions_to_search(topic, partition, broker_id)
         now_ms = self._host.clock.now_ms()
+        described = await self.describe_producers(partitions, unreadable=unreadable)
         candidates = [
             _Candidate(topic_partition, producer)
-            for topic_partition, producers in (await self.describe_producers(partitions)).items()
+            for topic_partition, producers in described.items()
             for producer in producers
             if producer.transaction_start_offset is not None
             and now_ms - producer.last_timestamp_ms > max_transaction_timeout_ms
@@ -65,7 +69,7 @@ class AdminHanging(AdminTransactions, AdminTopics):
         reasons = [(c, *_why_hanging(c, owners.get(c.producer.producer_id, []))) for c in candidates]
         suspects = [(c, reason, transactional_id) for c, reason, transactional_id in reasons if reason]
         # What was ended while we asked is no longer there.
-        again = await self.describe_producers({c.topic_partition for c, _, _ in suspects})
+        again = await self.describe_producers({c.topic_partition for c, _, _ in suspects}, unreadable=unreadable)
         return [
             _hanging(c, now_ms, reason, transactional_id)
             for c, reason, transactional_id in suspects

@@ -10,12 +10,12 @@ from typing import Any
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.client.backoff import Deadline
+from oncelog.client.cluster.each_leader import Unreadable, by_leader
 from oncelog.client.cluster.offset_lookup import (
     EARLIEST,
     LARGEST_TIMESTAMP,
     LATEST,
     FoundOffset,
-    by_leader,
     list_offsets,
 )
 from oncelog.client.cluster.view import TopicView
@@ -143,9 +143,16 @@ class AdminTopics(AdminSession):
             raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {missing.args[0]!r}") from None
 
     async def list_offsets(
-        self, wanted: Mapping[TopicPartition, str | int], *, isolation_level: str = "read_uncommitted"
+        self,
+        wanted: Mapping[TopicPartition, str | int],
+        *,
+        isolation_level: str = "read_uncommitted",
+        unreadable: Unreadable | None = None,
     ) -> dict[TopicPartition, FoundOffset]:
-        """Offsets by "earliest", "latest", "max-timestamp" or a time in ms. Latest of read_committed is the LSO."""
+        """Offsets by "earliest", "latest", "max-timestamp" or a time in ms. Latest of read_committed is the LSO.
+
+        `unreadable`: a dict that takes the error of each partition that cannot be asked, instead of raising it.
+        """
         arguments.one_of("isolation_level", isolation_level, ISOLATION_LEVELS)
         times = {
             arguments.topic_partition("a key of wanted", tp): SPECIAL_TIMES[
@@ -155,7 +162,8 @@ class AdminTopics(AdminSession):
             else arguments.integer(f"wanted[{tp}]", at, low=LARGEST_TIMESTAMP, high=arguments.INT64_MAX)
             for tp, at in arguments.mapping("wanted", wanted, "TopicPartitions to times").items()
         }
-        return await list_offsets(self._cluster, times, is_read_committed=isolation_level == "read_committed")
+        is_committed = isolation_level == "read_committed"
+        return await list_offsets(self._cluster, times, is_read_committed=is_committed, unreadable=unreadable)
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete what lies before these offsets (-1: all that is committed); gives the new first offsets."""

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription, TransactionListing
-from oncelog.client.backoff import Deadline
-from oncelog.client.cluster.offset_lookup import by_leader
+from oncelog.client.cluster.each_leader import Unreadable, ask_leaders
 from oncelog.errors import ErrorCode, KafkaError, TransactionalIdNotFound, error_for
 from oncelog.types import CoordinatorKey, Node, PreparedTxnState, ProducerIdAndEpoch, TopicPartition
-from oncelog.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from oncelog.wire.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
 from oncelog.wire.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog.wire.messages.end_txn import EndTxnRequest
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
@@ -101,38 +100,33 @@ class AdminTransactions(AdminSession):
         return {each.transactional_id: each for answer in answers for each in answer}
 
     async def describe_producers(
-        self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        broker_id: int | None = None,
+        unreadable: Unreadable | None = None,
     ) -> dict[TopicPartition, list[ProducerDescription]]:
-        """What each partition's leader (or this replica) remembers of producers, open transactions among it."""
+        """What each partition's leader (or this replica) remembers of producers, open transactions among it.
+
+        `unreadable`: a dict that takes the error of each partition that cannot be asked, instead of raising it.
+        """
         wanted = arguments.topic_partitions("partitions", partitions)
         arguments.integer_or_none("broker_id", broker_id)
-        found: dict[TopicPartition, list[ProducerDescription]] = {}
 
-        async def attempt(_: Deadline) -> None:
-            left = [tp for tp in wanted if tp not in found]
-            if broker_id is not None:
-                nodes = {self._cluster.node(broker_id): left}
-            else:
-                nodes = await by_leader(self._cluster, left)
-            parts = [
-                (node, tps[at : at + DESCRIBED_AT_ONCE])
-                for node, tps in nodes.items()
-                for at in range(0, len(tps), DESCRIBED_AT_ONCE)
-            ]
-            try:
-                for answer in await asyncio.gather(*(self._describe_producers(node, tps) for node, tps in parts)):
-                    found.update(answer)
-            except KafkaError:
-                self._cluster.refresh_soon({tp.topic for tp in left})
-                raise
+        async def ask(
+            node: Node, tps: list[TopicPartition]
+        ) -> tuple[dict[TopicPartition, list[ProducerDescription]], dict[TopicPartition, KafkaError]]:
+            parts = [tps[at : at + DESCRIBED_AT_ONCE] for at in range(0, len(tps), DESCRIBED_AT_ONCE)]
+            answers = await asyncio.gather(*(self._describe_producers(node, part) for part in parts))
+            found = {tp: producers for answer, _ in answers for tp, producers in answer.items()}
+            return found, {tp: error for _, errors in answers for tp, error in errors.items()}
 
-        if wanted:
-            await self._cluster.retry("describe producers", attempt)
-        return found
+        what = "describe producers"
+        return await ask_leaders(self._cluster, what, wanted, ask, unreadable=unreadable, broker_id=broker_id)
 
     async def _describe_producers(
         self, node: Node, partitions: list[TopicPartition]
-    ) -> dict[TopicPartition, list[ProducerDescription]]:
+    ) -> tuple[dict[TopicPartition, list[ProducerDescription]], dict[TopicPartition, KafkaError]]:
         topics: dict[str, list[int]] = {}
         for topic, partition in partitions:
             topics.setdefault(topic, []).append(partition)
@@ -140,26 +134,18 @@ class AdminTransactions(AdminSession):
             topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
         )
         response = await self._cluster.request(node, message)
-        found = {}
+        found: dict[TopicPartition, list[ProducerDescription]] = {}
+        errors: dict[TopicPartition, KafkaError] = {}
         for topic_response in response.topics:
             for each in topic_response.partitions:
                 topic_partition = TopicPartition(topic_response.name, each.partition_index)
                 if each.error_code:
-                    raise error_for(each.error_code, f"describe producers of {topic_partition}")
-                found[topic_partition] = [
-                    ProducerDescription(
-                        producer_id=p.producer_id,
-                        producer_epoch=p.producer_epoch,
-                        last_sequence=p.last_sequence,
-                        last_timestamp_ms=p.last_timestamp,
-                        coordinator_epoch=p.coordinator_epoch,
-                        transaction_start_offset=p.current_txn_start_offset
-                        if p.current_txn_start_offset >= 0
-                        else None,
-                    )
-                    for p in sorted(each.active_producers, key=lambda p: p.producer_id)
-                ]
-        return found
+                    errors[topic_partition] = error_for(each.error_code, f"describe producers of {topic_partition}")
+                else:
+                    found[topic_partition] = [
+                        _producer(each) for each in sorted(each.active_producers, key=lambda p: p.producer_id)
+                    ]
+        return found, errors
 
     # -- ending
 
@@ -226,3 +212,15 @@ class AdminTransactions(AdminSession):
         timeout_ms = described[transactional_id].timeout_ms
         usual = 0 < timeout_ms < 2**31 - 1
         await self.fence_producers([transactional_id], timeout_ms=timeout_ms if usual else None)
+
+
+def _producer(state: ProducerState) -> ProducerDescription:
+    start = state.current_txn_start_offset
+    return ProducerDescription(
+        producer_id=state.producer_id,
+        producer_epoch=state.producer_epoch,
+        last_sequence=state.last_sequence,
+        last_timestamp_ms=state.last_timestamp,
+        coordinator_epoch=state.coordinator_epoch,
+        transaction_start_offset=start if start >= 0 else None,
+    )

@@ -378,13 +378,16 @@ class Cluster:
         found = self.view.leader_of(topic_partition)
         if found is None or found.leader_id not in self.view.nodes:
             await self.refresh((topic_partition.topic,))
-            topic = self.view.topics.get(topic_partition.topic)
+        return self.known_leader(topic_partition)
+
+    def known_leader(self, topic_partition: TopicPartition) -> Node:
+        """The partition's leader by the metadata that is here. Raises what that says, or LeaderNotAvailable."""
+        topic, found = self.view.topics.get(topic_partition.topic), self.view.leader_of(topic_partition)
+        if found is None:
             if topic is not None and topic.error_code:
                 raise error_for(topic.error_code, f"topic {topic_partition.topic!r}")
             if topic is None or topic_partition.partition not in topic.partitions:
                 raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(topic_partition))
-            found = self.view.leader_of(topic_partition)
-        if found is None:
             raise LeaderNotAvailable(f"{topic_partition} has no leader now")
         return self.node(found.leader_id)
 

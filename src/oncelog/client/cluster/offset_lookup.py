@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import Cluster
+from oncelog.client.cluster.each_leader import Unreadable, ask_leaders
 from oncelog.errors import KafkaError, error_for
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -32,46 +31,22 @@ async def list_offsets(
     *,
     is_read_committed: bool,
     timeout_ms: int | None = None,
+    unreadable: Unreadable | None = None,
 ) -> dict[TopicPartition, FoundOffset]:
     """The offsets of these timestamps (or LATEST, EARLIEST ...). Latest under read_committed is the LSO."""
     cluster.track({tp.topic for tp in wanted}, may_create=False)
-    found: dict[TopicPartition, FoundOffset] = {}
 
-    async def attempt(_: Deadline) -> None:
-        left = [tp for tp in wanted if tp not in found]
-        by_node = await by_leader(cluster, left)
-        asked = [
-            _ask(cluster, node, {tp: wanted[tp] for tp in tps}, is_read_committed) for node, tps in by_node.items()
-        ]
-        errors: list[KafkaError] = []
-        for result in await asyncio.gather(*asked, return_exceptions=True):
-            if isinstance(result, KafkaError):
-                errors.append(result)
-            elif isinstance(result, BaseException):
-                raise result
-            else:
-                found.update(result[0])
-                errors += result[1]
-        if errors:
-            cluster.refresh_soon()
-            raise next((error for error in errors if not error.retriable), errors[0])
+    async def ask(
+        node: Node, partitions: list[TopicPartition]
+    ) -> tuple[dict[TopicPartition, FoundOffset], dict[TopicPartition, KafkaError]]:
+        return await _ask(cluster, node, {tp: wanted[tp] for tp in partitions}, is_read_committed)
 
-    if wanted:
-        await cluster.retry("look up offsets", attempt, timeout_ms=timeout_ms)
-    return found
-
-
-async def by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[Node, list[TopicPartition]]:
-    """Partitions by the broker that leads them. Raises retriable errors where one has no leader."""
-    found: dict[Node, list[TopicPartition]] = {}
-    for topic_partition in partitions:
-        found.setdefault(await cluster.leader(topic_partition), []).append(topic_partition)
-    return found
+    return await ask_leaders(cluster, "look up offsets", wanted, ask, timeout_ms=timeout_ms, unreadable=unreadable)
 
 
 async def _ask(
     cluster: Cluster, node: Node, wanted: Mapping[TopicPartition, int], is_read_committed: bool
-) -> tuple[dict[TopicPartition, FoundOffset], list[KafkaError]]:
+) -> tuple[dict[TopicPartition, FoundOffset], dict[TopicPartition, KafkaError]]:
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for (topic, partition), timestamp in wanted.items():
         topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=partition, timestamp=timestamp))
@@ -84,12 +59,12 @@ async def _ask(
     version_min = 7 if LARGEST_TIMESTAMP in wanted.values() else 2
     response = await cluster.request(node, message, version_min=version_min)
     found: dict[TopicPartition, FoundOffset] = {}
-    errors: list[KafkaError] = []
+    errors: dict[TopicPartition, KafkaError] = {}
     for topic in response.topics:
         for each in topic.partitions:
             topic_partition = TopicPartition(topic.name, each.partition_index)
             if each.error_code:
-                errors.append(error_for(each.error_code, f"offsets of {topic_partition}"))
+                errors[topic_partition] = error_for(each.error_code, f"offsets of {topic_partition}")
             else:
                 found[topic_partition] = FoundOffset(each.offset, each.timestamp, each.leader_epoch)
     return found, errors

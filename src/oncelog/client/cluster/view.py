@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from oncelog.errors import ErrorCode
 from oncelog.types import Node, TopicPartition
@@ -20,6 +20,12 @@ class PartitionView:
     leader_epoch: int
     replica_nodes: tuple[int, ...] = ()
     isr_nodes: tuple[int, ...] = ()
+    offline_nodes: tuple[int, ...] = ()
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether it has no leader, or its leader says that its disk failed or a batch is damaged."""
+        return self.leader_id < 0 or self.leader_id in self.offline_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,8 @@ class ClusterView:
         for each in topic.partitions:
             index = each.partition_index
             leader_id = each.leader_id if each.error_code in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE) else -1
-            view = PartitionView(index, leader_id, each.leader_epoch, tuple(each.replica_nodes), tuple(each.isr_nodes))
+            nodes = (each.replica_nodes, each.isr_nodes, each.offline_replicas)
+            view = PartitionView(index, leader_id, each.leader_epoch, *map(tuple, nodes))
             old = known.partitions.get(index) if known and known.topic_id == topic.topic_id else None
             partitions[index] = old if old and old.leader_epoch > view.leader_epoch >= 0 else view
         return TopicView(topic.name, bytes(topic.topic_id), topic.is_internal, topic.error_code, partitions)
@@ -83,7 +90,7 @@ class ClusterView:
         old = topic.partitions.get(topic_partition.partition) if topic else None
         if topic is None or old is None or leader_id < 0 or leader_epoch <= old.leader_epoch:
             return
-        view = PartitionView(old.partition, leader_id, leader_epoch, old.replica_nodes, old.isr_nodes)
+        view = replace(old, leader_id=leader_id, leader_epoch=leader_epoch)
         topic.partitions[old.partition] = view
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes] | None:

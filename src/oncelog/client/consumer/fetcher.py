@@ -15,6 +15,7 @@ from typing import Any
 
 from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.config import ConsumerConfig
+from oncelog.client.consumer.corrupt import corrupt
 from oncelog.client.consumer.deserializing import decoder_of
 from oncelog.client.consumer.position_check import PositionCheck
 from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Chunk, Position, Positions
@@ -362,7 +363,7 @@ class Fetcher:
                         batch.check_crc()
         except CorruptBatch as error:
             if not self._put_off(position):
-                self.error = _corrupt(topic_partition, position.offset, error)
+                self.error = corrupt(topic_partition, position.offset, error)
             return
         if found:
             position.chunks.append(Chunk(found, len(data.records)))
@@ -383,7 +384,7 @@ class Fetcher:
                 new_spill=self._new_spill,
             )
         except CorruptBatch as error:
-            self.error = _corrupt(topic_partition, position.offset, error)
+            self.error = corrupt(topic_partition, position.offset, error)
         except (IllegalState, OSError) as error:
             self.error = error
 
@@ -414,7 +415,9 @@ class Fetcher:
         position.not_before_ms = now_ms + self._config.retry_backoff_ms
         if error_code in _MOVED:
             self._cluster.refresh_soon((topic_partition.topic,))
-        elif not error.retriable or error_code == ErrorCode.CORRUPT_MESSAGE:  # damage does not pass by itself
+        elif error_code == ErrorCode.CORRUPT_MESSAGE:  # damage does not pass by itself
+            self.error = error = corrupt(topic_partition, position.offset)
+        elif not error.retriable:
             self.error = error
         log.debug("%s", error)
 
@@ -477,7 +480,7 @@ class Fetcher:
         try:
             return is_whole(batch, taken)
         except CorruptBatch as error:
-            raise _corrupt(where, position.offset, error) from error
+            raise corrupt(where, position.offset, error) from error
 
     def _give_way(self, topic_partition: TopicPartition, position: Position) -> None:
         """A partition that was emptied goes behind the others."""
@@ -503,7 +506,7 @@ class Fetcher:
                 batch.check_crc()
             records = position.records_of(batch)
         except CorruptBatch as error:
-            raise _corrupt(topic_partition, position.offset, error) from error
+            raise corrupt(topic_partition, position.offset, error) from error
         timestamp_type, offset = batch.timestamp_type, position.offset
         index, decode = position.decoded_index, self._decode
         try:
@@ -548,7 +551,7 @@ class Fetcher:
                 decode=self._decode,
             )
         except CorruptBatch as error:
-            raise _corrupt(topic_partition, position.reached, error) from error
+            raise corrupt(topic_partition, position.reached, error) from error
 
     def take_batches(self, count_max: int) -> tuple[list[tuple[TopicPartition, RecordBatch, int, int]], bool]:
         """Parts of batches of together about `count_max` records: (partition, batch, start offset, end offset)."""
@@ -593,7 +596,3 @@ def _seen(answer: asyncio.Future[FetchResponse]) -> None:
 def _first(position: Position) -> tuple[RecordBatch, bool]:
     chunk = position.chunks[0]
     return chunk.batches[chunk.index]
-
-
-def _corrupt(topic_partition: TopicPartition, offset: int | None, error: CorruptBatch) -> CorruptRecord:
-    return CorruptRecord(f"{topic_partition} at offset {offset}: {error}")

@@ -165,7 +165,10 @@ class Sender:
 
     def _expire(self, batch: ProducerBatch) -> None:
         text = f"{batch.record_count} records for {batch.topic_partition} were not acknowledged within "
-        self._fail(batch, RequestTimedOut(f"{text}delivery_timeout_ms={self._config.delivery_timeout_ms}"))
+        text += f"delivery_timeout_ms={self._config.delivery_timeout_ms}"
+        error = RequestTimedOut(text + (f"; last error: {batch.last_error}" if batch.last_error else ""))
+        error.__cause__ = batch.last_error
+        self._fail(batch, error)
 
     def _fail(self, batch: ProducerBatch, error: KafkaError) -> None:
         if self._config.is_idempotent:
@@ -371,6 +374,7 @@ class Sender:
         if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             pause_ms = 0  # it waits for the batch before it anyway
         log.debug("retrying %s in %d ms: %s", batch, pause_ms, error)
+        batch.last_error = error
         self.counts.retry_count += 1
         self._accumulator.requeue(batch, not_before_ms=now_ms + pause_ms)
 

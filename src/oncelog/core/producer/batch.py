@@ -48,6 +48,7 @@ class ProducerBatch:
         "encoded",
         "identity",
         "is_closed",
+        "last_error",
         "not_before_ms",
         "on_done",
         "outcome",
@@ -74,6 +75,7 @@ class ProducerBatch:
         self.attempt_count = 0
         self.not_before_ms = 0.0
         self.was_first_when_sent = False
+        self.last_error: KafkaError | None = None  # of an attempt that was repeated
         self.outcome: Acknowledged | KafkaError | None = None
         self.on_done: list[Callable[[ProducerBatch], None]] = []
 

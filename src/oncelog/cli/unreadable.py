@@ -1,0 +1,58 @@
+"""Partitions that a command could not look at, or only in part: named on stderr, with why. The others are shown all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from oncelog.cli.command import Settings
+from oncelog.cli.output import error_name
+from oncelog.client.cluster.view import TopicView
+from oncelog.errors import KafkaError
+from oncelog.types import TopicPartition
+
+NAMED_MAX = 20
+WHY_OFFLINE = "its disk failed or a batch is damaged: it takes nothing more until a restart; the broker's log says why"
+
+
+def offline_partitions(topics: Iterable[TopicView]) -> list[TopicPartition]:
+    """Those without a leader, and those whose leader says that it cannot serve them, in order."""
+    return sorted(
+        TopicPartition(view.name, number)
+        for view in topics
+        for number, each in view.partitions.items()
+        if each.is_offline
+    )
+
+
+def name_offline(
+    settings: Settings,
+    topics: Iterable[TopicView],
+    unreadable: Mapping[TopicPartition, KafkaError] | None = None,
+    *,
+    within: Iterable[TopicPartition] | None = None,
+) -> None:
+    """Say which partitions (of `within`) could not be looked at, and which take nothing more."""
+    errors = unreadable or {}
+    wanted = None if within is None else set(within)
+    named = sorted({*errors, *(tp for tp in offline_partitions(topics) if wanted is None or tp in wanted)})
+    for where in named[:NAMED_MAX]:
+        if where in errors:
+            settings.out.note(
+                f"error: {where} could not be looked at: {error_name(errors[where])}: {why(errors[where])}"
+            )
+        else:
+            settings.out.note(f"warning: {where} is offline: {WHY_OFFLINE}")
+    if len(named) > NAMED_MAX:
+        settings.out.note(
+            f"error: and {len(named) - NAMED_MAX} more partitions that are offline or could not be looked at"
+        )
+
+
+def why(error: KafkaError) -> str:
+    """What an error of one partition means for who operates it."""
+    meanings = {
+        "KafkaStorage": WHY_OFFLINE,
+        "LeaderNotAvailable": "no broker leads it now",
+        "CorruptRecord": "what is stored there is not what was written",
+    }
+    return meanings.get(type(error).__name__, error.message or str(error))

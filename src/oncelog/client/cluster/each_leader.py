@@ -1,0 +1,109 @@
+"""Asking the leaders of many partitions: retried per partition, and, where wanted, without the ones that cannot be had.
+
+One partition whose disk failed must not hide the others: who gives `unreadable` gets what can be read, and for each other
+partition the last error. A leader that has just moved is found again first: three looks, the metadata fresh for each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import TypeVar
+
+from oncelog.client.backoff import Deadline
+from oncelog.client.cluster.cluster import Cluster
+from oncelog.errors import KafkaError, RequestTimedOut
+from oncelog.types import Node, TopicPartition
+
+T = TypeVar("T")
+Unreadable = MutableMapping[TopicPartition, KafkaError]
+Ask = Callable[
+    [Node, list[TopicPartition]], Awaitable[tuple[dict[TopicPartition, T], dict[TopicPartition, KafkaError]]]
+]
+LOOKS = 3
+
+
+async def ask_leaders(
+    cluster: Cluster,
+    what: str,
+    partitions: Iterable[TopicPartition],
+    ask: Ask[T],
+    *,
+    unreadable: Unreadable | None = None,
+    timeout_ms: int | None = None,
+    broker_id: int | None = None,
+) -> dict[TopicPartition, T]:
+    """What `ask` finds at each leader. Raises the first error, those that no retry helps first; with `unreadable` an
+    error of a partition goes there instead, and nothing is raised. `broker_id`: this replica is asked instead."""
+    wanted = list(partitions)
+    found: dict[TopicPartition, T] = {}
+    last: dict[TopicPartition, KafkaError] = {}
+    look_count = 0
+
+    async def attempt(_: Deadline) -> None:
+        nonlocal look_count
+        look_count += 1
+        last.clear()
+        left = [tp for tp in wanted if tp not in found and tp not in (unreadable or ())]
+        if broker_id is not None:
+            by_node = {cluster.node(broker_id): left}
+        else:
+            by_node = await _by_leader(cluster, left, last)
+        await asyncio.gather(*(_ask_one(node, tps, ask, found, last) for node, tps in by_node.items()))
+        if last:
+            cluster.refresh_soon({tp.topic for tp in last})
+            if unreadable is not None:
+                unreadable.update({tp: e for tp, e in last.items() if look_count >= LOOKS or not e.retriable})
+            errors = [error for tp, error in last.items() if unreadable is None or tp not in unreadable]
+            if errors:
+                raise next((error for error in errors if not error.retriable), errors[0])
+
+    if wanted:
+        try:
+            await cluster.retry(what, attempt, timeout_ms=timeout_ms)
+        except RequestTimedOut as error:
+            if unreadable is None:
+                raise
+            left = [tp for tp in wanted if tp not in found and tp not in unreadable]
+            unreadable.update({tp: last.get(tp, error) for tp in left})
+    return found
+
+
+async def _ask_one(
+    node: Node,
+    partitions: list[TopicPartition],
+    ask: Ask[T],
+    found: dict[TopicPartition, T],
+    last: dict[TopicPartition, KafkaError],
+) -> None:
+    """Each answer is noted as it comes: a broker that does not answer holds up nobody else's."""
+    try:
+        answer, errors = await ask(node, partitions)
+    except KafkaError as error:
+        last.update(dict.fromkeys(partitions, error))
+    else:
+        found.update(answer)
+        last.update(errors)
+
+
+async def by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[Node, list[TopicPartition]]:
+    """Partitions by the broker that leads them. Raises retriable errors where one has no leader."""
+    found: dict[Node, list[TopicPartition]] = {}
+    for topic_partition in partitions:
+        found.setdefault(await cluster.leader(topic_partition), []).append(topic_partition)
+    return found
+
+
+async def _by_leader(
+    cluster: Cluster, partitions: list[TopicPartition], errors: dict[TopicPartition, KafkaError]
+) -> dict[Node, list[TopicPartition]]:
+    unknown = {tp.topic for tp in partitions if cluster.view.leader_of(tp) is None}
+    if unknown:  # all in one question: each partition for itself would ask again
+        await cluster.refresh(unknown)
+    found: dict[Node, list[TopicPartition]] = {}
+    for topic_partition in partitions:
+        try:
+            found.setdefault(cluster.known_leader(topic_partition), []).append(topic_partition)
+        except KafkaError as error:
+            errors[topic_partition] = error
+    return found

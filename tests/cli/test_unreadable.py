@@ -1,0 +1,94 @@
+"""Partitions that are damaged or offline: named with the reason by every command, and they hide none of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog.testing import TestBroker
+from tests.cli.world import Cli
+
+OFFLINE = "its disk failed or a batch is damaged"
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    """Topic "flip": a flipped byte in the third batch of partition 0. Topic "lost": partition 0 does not open at all."""
+    directory = tmp_path_factory.mktemp("damaged")
+    with TestBroker(data_dir=str(directory)) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        for topic in ("flip", "lost"):
+            cli.create(topic, 2)
+            for text in ("a", "b", "c", "d"):
+                cli("produce", topic, "-p", 0, stdin=text * 100)
+            cli("produce", topic, "-p", 1, stdin="whole\n")
+        cli.leave_open("flip", "flip-holder")
+    _flip(directory / "flip-0", 0.6)
+    _flip(directory / "lost-0", 0.1)
+    for snapshot in (directory / "lost-0").glob("*.snapshot"):
+        snapshot.unlink()
+    with TestBroker(data_dir=str(directory)) as broker:
+        yield Cli(broker.bootstrap_servers)
+
+
+def _flip(directory: Path, part: float) -> None:
+    log = directory / "00000000000000000000.log"
+    data = bytearray(log.read_bytes())
+    data[data.index(b"c" * 100) if part > 0.5 else 80] ^= 1
+    log.write_bytes(data)
+
+
+def test_a_read_gives_what_is_whole_names_the_damage_and_ends(damaged: Cli) -> None:
+    result = damaged("consume", "flip", "-e", "--from", "earliest", status=1)
+    assert sorted(result.stdout.split()) == ["a" * 100, "b" * 100, "whole"]
+    assert "flip-0 at offset 2" in result.stderr
+    assert damaged("consume", "flip:0", "-e", "--from", 3).stdout == "d" * 100 + "\n"
+    damaged("consume", "flip:0", "-e", "-o", "json", status=1)
+
+
+def test_an_offline_partition_hides_no_other(damaged: Cli) -> None:
+    rows = damaged.json("topics", "describe", "lost", status=1)
+    assert [(row["partition"], row["state"], row["high_watermark"]) for row in rows] == [
+        (0, "unreadable", None),
+        (1, "ok", 1),
+    ]
+    read = damaged("consume", "lost", "-e", status=1)
+    assert (read.stdout, "lost-0 could not be looked at: KAFKA_STORAGE_ERROR" in read.stderr) == ("whole\n", True)
+    assert damaged.json("transactions", "describe-producers", "--topic", "lost", status=1) != []
+    assert "lost-0" in damaged("transactions", "find-hanging", "--topic", "lost", status=1).stderr
+    assert "lost-0" in damaged("topics", "list").stderr
+
+
+def test_an_offline_partition_is_no_all_clear(damaged: Cli) -> None:
+    found = damaged.json("transactions", "explain", "--exit-code", status=3)
+    by_partition = {(row["topic"], row["partition"]): row for row in found}
+    assert by_partition["lost", 0]["verdict"] == "offline"
+    assert OFFLINE in by_partition["lost", 0]["why"]
+    assert by_partition["flip", 0]["transactional_id"] == "flip-holder"
+    damaged("transactions", "explain", "--topic", "lost", status=1)
+
+
+def test_a_groups_other_positions_are_shown(damaged: Cli) -> None:
+    damaged("groups", "reset-offsets", "lost-group", "--topic", "lost:1", "--to-earliest", "-y")
+    damaged(
+        "groups",
+        "reset-offsets",
+        "lost-group",
+        "--topic",
+        "lost:0",
+        "--to-earliest",
+        "-y",
+        "--timeout",
+        "300ms",
+        status=1,
+    )
+    assert damaged.json("groups", "describe", "lost-group")[0]["lag"] == 1
+
+
+def test_what_is_sent_there_fails_within_the_timeout_and_says_why(damaged: Cli) -> None:
+    result = damaged("produce", "lost", "-p", 0, "--timeout", "300ms", stdin="x\n", status=1)
+    assert "KAFKA_STORAGE_ERROR" in result.stderr
+    assert OFFLINE in result.stderr
+    assert "is a broker listening" not in result.stderr
