@@ -74,7 +74,7 @@ def test_it_shows_what_the_database_says_and_resolves(cli: Cli, in_doubt: str) -
     }
     left = cli.json("transactions", "in-doubt", "--database", in_doubt)
     assert {row["verdict"] for row in left} == {"not-here"}
-    cli("transactions", "force-terminate", "--transactional-id", "doubt-elsewhere", "-y")
+    cli("transactions", "force-terminate", "--transactional-id", "doubt-elsewhere", "--even-if-prepared", "-y")
     assert committed_values(cli.bootstrap_servers, "doubt")[-1] == b"doubt-decided"
 
 
@@ -96,7 +96,7 @@ def test_what_a_newer_instance_kept_is_shown_and_resolved_as_what_it_is(cli: Cli
     }
     described = cli.json("transactions", "describe", "doubt-decided", "doubt-undecided", "doubt-elsewhere")
     assert [row["state"] == "Ongoing" for row in described] == [False, False, True]
-    cli("transactions", "force-terminate", "--transactional-id", "doubt-elsewhere", "-y")
+    cli("transactions", "force-terminate", "--transactional-id", "doubt-elsewhere", "--even-if-prepared", "-y")
 
 
 @pytest.mark.parametrize(

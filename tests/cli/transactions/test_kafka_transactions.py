@@ -158,3 +158,10 @@ def test_help_and_version() -> None:
         with pytest.raises(SystemExit) as ended:
             main(arguments)
         assert not ended.value.code
+
+
+def test_a_prepared_transaction_is_not_ended_without_its_decision(cli: Cli, tool: Tool) -> None:
+    cli.leave_open(cli.create("tool-prepared"), "tool-prepared", two_phase=True)
+    tool("forceTerminateTransaction", "--transactionalId", "tool-prepared", status=1)
+    assert "--even-if-prepared" in tool.err
+    assert cli.json("transactions", "describe", "tool-prepared")["state"] == "Ongoing"

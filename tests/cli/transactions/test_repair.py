@@ -125,3 +125,48 @@ def test_complete_takes_over_what_a_new_instance_kept(cli: Cli, commit: bool) ->
     assert "was initialised since" in cli(*command, wrong, "--commit", "-y", status=1).stderr
     cli(*command, state, "--commit" if commit else "--abort", "-y")
     assert len(values(cli, name)) == (3 if commit else 0)
+
+
+def test_a_prepared_transaction_is_not_ended_without_its_decision(cli: Cli) -> None:
+    """Whoever decided about it, a database, would disagree with the topic afterwards."""
+    state = cli.leave_open(cli.create("repair-prepared"), "repair-prepared", two_phase=True)
+    command = ("transactions", "force-terminate", "--transactional-id", "repair-prepared")
+    for more in ("-y", "--dry-run"):
+        refused = cli(*command, more, status=1)
+        assert "waits for what was decided elsewhere" in refused.stderr
+        assert f"complete --transactional-id repair-prepared --state {state} --commit or --abort" in refused.stderr
+        assert "repair-prepared-0" in refused.stderr, "what is known of it"
+    assert cli.json("transactions", "describe", "repair-prepared")["state"] == "Ongoing"
+    done = cli(*command, "--even-if-prepared", "-y")
+    assert "topic and database then disagree" in done.stderr
+    assert cli.json("transactions", "describe", "repair-prepared")["state"] == "Empty"
+
+
+def test_a_dry_run_of_complete_says_what_the_real_run_would(cli: Cli) -> None:
+    name = "repair-dry"
+    state = cli.leave_open(cli.create(name), name, two_phase=True)
+    command = ("transactions", "complete", "--transactional-id", name, "--state")
+    other = f"{state.split(':')[0]}:7"
+    assert (
+        f"its open transaction is {state}, not {other}"
+        in cli(*command, other, "--commit", "--dry-run", status=1).stderr
+    )
+    cli(*command, state, "--commit", "--dry-run")
+    cli(*command, state, "--commit", "-y")
+    for status, said in ((0, "--commit"), (1, "--abort")):
+        for how in ("--dry-run", "-y"):
+            cli(*command, state, said, how, status=status)
+    cli(*command, "999999:0", "--commit", "--dry-run", status=1)
+
+
+def test_abort_by_ids_writes_what_it_shows(cli: Cli) -> None:
+    topic = cli.create("repair-epoch")
+    producer_id = cli.leave_hanging(topic, "repair-epoch-ghost")
+    ids = ("--producer-id", producer_id, "--coordinator-epoch", 0, "--producer-epoch")
+    command = ("transactions", "abort", "--topic", topic, "--partition", 0, *ids)
+    for how in ("-y", "--dry-run"):
+        refused = cli(*command, 5, how, status=1)
+        assert f"is of producer {producer_id}:0, not {producer_id}:5" in refused.stderr
+    assert cli.json(*command, 5, "--force", "-y")[0]["producer_epoch"] == 5
+    (left,) = cli.json("transactions", "describe-producers", "--topic", topic)
+    assert (left["producer_epoch"], left["transaction_start_offset"]) == (5, None)

@@ -18,6 +18,7 @@ from oncelog.cli.command import Settings
 from oncelog.cli.main import refuse_without_assertions
 from oncelog.cli.output import Failed
 from oncelog.cli.partitions import partitions_of
+from oncelog.cli.transactions.repair import is_prepared, refused_prepared
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.transaction_listing import TransactionDescription
 from oncelog.errors import ConfigurationError, OncelogError
@@ -230,7 +231,10 @@ async def _find_hanging(admin: Admin, options: argparse.Namespace) -> None:
 
 
 async def _force_terminate(admin: Admin, options: argparse.Namespace) -> None:
-    await admin.force_terminate_transaction(options.transactional_id)
+    name = options.transactional_id
+    if is_prepared((await admin.describe_transactions([name]))[name]):  # no released Kafka has any
+        raise Failed(f"{refused_prepared(name)} to `oncelog transactions force-terminate`")
+    await admin.force_terminate_transaction(name)
 
 
 async def _run(options: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ owns is not aborted on one partition, since the rest could commit: that would te
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import click
@@ -14,12 +15,12 @@ from oncelog.cli.clients import open_admin, open_producer
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import duration_text
-from oncelog.cli.output import Failed, columns
+from oncelog.cli.output import Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.explain import ANY_AGE_MS
 from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.client.admin.admin import Admin
-from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription
+from oncelog.client.admin.transaction_listing import NEVER_MS, ProducerDescription, TransactionDescription
 from oncelog.errors import (
     IllegalState,
     InvalidPidMapping,
@@ -29,6 +30,8 @@ from oncelog.errors import (
     UnsupportedVersion,
 )
 from oncelog.types import PreparedTxnState, TopicPartition
+
+PRODUCER_EPOCH_MAX = 32_767
 
 
 @click.command("abort", cls=Command, changes=True)
@@ -63,7 +66,9 @@ async def abort(
         )
     async with open_admin(settings) as admin:
         (where,) = await partitions_of(admin, [f"{topic}:{partition}"])
-        producer = await _open_producer_at(admin, where, start_offset, producer_id)
+        producer = _as_written(
+            where, await _open_producer_at(admin, where, start_offset, producer_id), given, force=force
+        )
         owner = await _owner_of(admin, producer.producer_id)
         owned = await _is_owned(admin, where, producer)
         text = await _abort_text(admin, where, producer, owner, owned=owned)
@@ -99,6 +104,20 @@ async def _open_producer_at(
     raise Failed(f"no open transaction of {where} {what}", f"open ones start at {known}" if opened else "none is open")
 
 
+def _as_written(
+    where: TopicPartition, producer: ProducerDescription, given: dict[str, int], *, force: bool
+) -> ProducerDescription:
+    """The producer as the marker will name it. Raises Failed where that is not the one whose transaction is open."""
+    written = dataclasses.replace(producer, **given)
+    if written.producer_epoch != producer.producer_epoch and not force:
+        raise Failed(
+            f"refused: the open transaction of {where} is of producer {producer.producer_id}:{producer.producer_epoch}, "
+            f"not {written.producer_id}:{written.producer_epoch}",
+            f"use --producer-epoch {producer.producer_epoch}, or --force to write another",
+        )
+    return written
+
+
 async def _owner_of(admin: Admin, producer_id: int) -> TransactionDescription | None:
     for listing in await admin.list_transactions(producer_ids=[producer_id]):
         return (await admin.describe_transactions([listing.transactional_id]))[listing.transactional_id]
@@ -129,20 +148,25 @@ async def _abort_text(
         relation = "owns this transaction" if owned else "does not own this transaction any more: it is hanging"
         opinion = f"{owner.transactional_id} is {owner.state} at epoch {owner.producer_epoch}, {relation}"
     return (
-        f"write an ABORT marker for producer {producer.producer_id}:{producer.producer_epoch} on {where} (leader {leader})\n"
+        f"write an ABORT marker for producer {producer.producer_id}:{producer.producer_epoch} on {where} (leader {leader}, "
+        f"coordinator epoch {producer.coordinator_epoch})\n"
         f"  its transaction began at offset {producer.transaction_start_offset}; its records stay hidden for ever\n"
-        f"  {bounds['blocked']} offsets up to {bounds['high_watermark']} are held back by the first open transaction\n"
+        f"  {counted(bounds['blocked'], 'offset')} up to {bounds['high_watermark']} held back by the first open transaction\n"
         f"  coordinator: {opinion}"
     )
 
 
 @click.command("force-terminate", cls=Command, changes=True)
 @click.option("--transactional-id", required=True)
+@click.option(
+    "--even-if-prepared", is_flag=True, help="Also one in two-phase commit, that a database may have decided."
+)
 @click.pass_obj
-async def force_terminate(settings: Settings, transactional_id: str) -> None:
+async def force_terminate(settings: Settings, transactional_id: str, even_if_prepared: bool) -> None:
     """Abort a transactional id's open transaction on all its partitions and fence its producer.
 
-    Also ends a prepared (two-phase) transaction: if its database has committed, the two then disagree.
+    One in two-phase commit is refused: if its database has committed, the two then disagree. `complete` ends it as it
+    was decided; --even-if-prepared is for when nobody can decide any more.
     """
     async with open_admin(settings) as admin:
         found = (await admin.describe_transactions([transactional_id]))[transactional_id]
@@ -151,12 +175,38 @@ async def force_terminate(settings: Settings, transactional_id: str) -> None:
         else:
             what = f"fence its producer; its state is {found.state}, no transaction is open to abort"
         producer = f"producer {found.producer_id}:{found.producer_epoch}"
+        if is_prepared(found):
+            what += "\n  it is in two-phase commit: if its database has committed, topic and database then disagree"
+            if not even_if_prepared:
+                settings.out.note(f"{transactional_id} ({producer}): {what}")
+                raise Failed(
+                    refused_prepared(transactional_id), f"use {complete_command(settings, found)} --commit or --abort"
+                )
         if not settings.confirm(f"{transactional_id} ({producer}): {what}", transactional_id):
             return
         await admin.force_terminate_transaction(transactional_id)
         await wait_until_visible(admin, transactional_id)
     result = "aborted" if found.state == "Ongoing" else "fenced"
     _said(settings, {"transactional_id": transactional_id, "producer_id": found.producer_id, "result": result})
+
+
+def is_prepared(found: TransactionDescription) -> bool:
+    """Whether a database may have decided about its open transaction: two-phase commit has no timeout (KIP-939)."""
+    return found.state == "Ongoing" and found.timeout_ms == NEVER_MS
+
+
+def refused_prepared(transactional_id: str) -> str:
+    """Why a prepared transaction is not ended without its decision."""
+    return (
+        f"refused: the transaction of {transactional_id} waits for what was decided elsewhere; look into its database, "
+        "or give --even-if-prepared"
+    )
+
+
+def complete_command(settings: Settings, found: TransactionDescription) -> str:
+    """The command that ends it as it was decided, without the decision."""
+    state = f"{found.producer_id}:{found.producer_epoch}"
+    return settings.repair("transactions", "complete", "--transactional-id", found.transactional_id, "--state", state)
 
 
 def _listed(found: TransactionDescription) -> str:
@@ -187,6 +237,9 @@ async def complete(settings: Settings, transactional_id: str, state_text: str, c
         found = (await admin.describe_transactions([transactional_id]))[transactional_id]
         what = f"{'commit' if commit else 'abort'} transaction {state} of {transactional_id}"
         described = f"it is {found.state}, producer {found.producer_id}:{found.producer_epoch}, {_listed(found)}"
+        objection = _objection(found, state, commit=commit)
+        if settings.dry_run and objection:
+            raise Failed(f"dry run, would be refused: {transactional_id}: {objection}: {described}")
         if not settings.confirm(f"{what}; {described}", transactional_id):
             return
         try:
@@ -200,6 +253,20 @@ async def complete(settings: Settings, transactional_id: str, state_text: str, c
         await wait_until_visible(admin, transactional_id)
     result = "committed" if commit else "aborted"
     _said(settings, {"transactional_id": transactional_id, "state": str(state), "result": result})
+
+
+def _objection(found: TransactionDescription, state: PreparedTxnState, *, commit: bool) -> str:
+    """Why the coordinator would refuse, as far as its description tells; "" where nothing speaks against it."""
+    if found.state == "Ongoing":
+        is_it = (found.producer_id, found.producer_epoch) == (state.producer_id, state.producer_epoch)
+        return "" if is_it else f"its open transaction is {found.producer_id}:{found.producer_epoch}, not {state}"
+    # KIP-890: the end of a transaction raised the producer epoch by one, or gave a new id where that was the last one.
+    is_next = (found.producer_id, found.producer_epoch) == (state.producer_id, state.producer_epoch + 1)
+    if not is_next and state.producer_epoch < PRODUCER_EPOCH_MAX - 1:
+        return f"it has no open transaction, and its last one was not {state}"
+    if found.state.endswith("Abort" if commit else "Commit"):
+        return f"transaction {state} is over, and not that way"
+    return "" if found.state.endswith(("Commit", "Abort")) else "it has no open transaction"
 
 
 async def _complete_kept(settings: Settings, transactional_id: str, state: PreparedTxnState, *, commit: bool) -> None:
