@@ -68,7 +68,11 @@ class Delivery:
 
     def done(self) -> bool:
         """Whether the outcome is known."""
-        return self._batch.outcome is not None
+        return self._now()[0].outcome is not None
+
+    def _now(self) -> tuple[ProducerBatch, int]:
+        """Where the record is: a batch that the broker refused may have been split."""
+        return self._batch.part_of(self._index) if self._batch.parts else (self._batch, self._index)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
         """Call back soon after the outcome is known: `result()` has it then. As a future does it: from the event loop, which
@@ -81,39 +85,42 @@ class Delivery:
             def ended(_: ProducerBatch) -> None:
                 loop.call_soon(callback, self)
 
-            self._batch.on_done.append(ended)
+            self._now()[0].on_done.append(ended)
 
     def result(self) -> RecordMetadata:
         """The outcome, once `done`. Raises the error of a failed record."""
-        outcome = self._batch.outcome
+        batch, index = self._now()
+        outcome = batch.outcome
         if outcome is None:
             raise asyncio.InvalidStateError("the record is not acknowledged yet")
         if isinstance(outcome, KafkaError):
             raise again(outcome)
-        return self._metadata(outcome)
+        return self._metadata(outcome, index)
 
     @property
     def error(self) -> KafkaError | None:
         """The error of a failed record; None for one that was acknowledged, or whose outcome is not known yet."""
-        outcome = self._batch.outcome
+        outcome = self._now()[0].outcome
         return again(outcome) if isinstance(outcome, KafkaError) else None
 
     @property
     def metadata(self) -> RecordMetadata:
         """As `result()`, without raising: the offset is -1 where there is none (yet)."""
-        outcome = self._batch.outcome
-        return self._metadata(outcome if isinstance(outcome, Acknowledged) else Acknowledged(-1))
+        batch, index = self._now()
+        outcome = batch.outcome
+        return self._metadata(outcome if isinstance(outcome, Acknowledged) else Acknowledged(-1), index)
 
-    def _metadata(self, outcome: Acknowledged) -> RecordMetadata:
+    def _metadata(self, outcome: Acknowledged, index: int) -> RecordMetadata:
         topic, partition = self._batch.topic_partition
-        offset = outcome.base_offset + self._index if outcome.base_offset >= 0 else -1
+        offset = outcome.base_offset + index if outcome.base_offset >= 0 else -1
         if outcome.log_append_time_ms >= 0:
             return RecordMetadata(topic, partition, offset, outcome.log_append_time_ms, LOG_APPEND_TIME)
         return RecordMetadata(topic, partition, offset, self._timestamp_ms)
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
-        if self._batch.outcome is None:
+        batch, _ = self._now()
+        if batch.outcome is None:
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._batch.on_done.append(lambda _: None if ended.done() else ended.set_result(None))
+            batch.on_done.append(lambda _: None if ended.done() else ended.set_result(None))
             yield from ended.__await__()
         return self.result()

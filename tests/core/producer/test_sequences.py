@@ -104,6 +104,31 @@ def test_a_new_identity_waits_until_nothing_is_outstanding():
     assert (fresh.sequence, fresh.identity) == (0, SECOND)
 
 
+def test_what_followed_a_failed_batch_is_numbered_anew_where_it_is_certainly_not_stored():
+    numbers = sequences()
+    failed, certain, uncertain = sent(numbers), sent(numbers), sent(numbers)
+    uncertain.may_be_stored = True
+    assert not numbers.renumber(certain), "nothing failed before it"
+    numbers.resolved(failed)
+    assert not numbers.renumber(certain), "the identity is still the same"
+    numbers.begin_identity(SECOND)
+    assert [numbers.renumber(each) for each in (certain, uncertain)] == [True, False]
+    assert not certain.has_sequence
+    assert not numbers.may_send(certain), "it waits for the answer of the other"
+    assert numbers.may_send(uncertain)
+    numbers.resolved(uncertain)
+    numbers.assign(certain)
+    assert (certain.identity, certain.sequence, uncertain.sequence) == (SECOND, 0, 3)
+
+
+def test_what_came_before_a_failed_batch_is_not_behind_it():
+    numbers = sequences()
+    before, failed = sent(numbers), sent(numbers)
+    numbers.resolved(failed)
+    numbers.begin_identity(SECOND)
+    assert not numbers.renumber(before)
+
+
 def test_reset_starts_all_at_zero():
     numbers = sequences()
     for done in (sent(numbers), sent(numbers, B)):

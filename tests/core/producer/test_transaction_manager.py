@@ -577,3 +577,11 @@ def test_suspend_names_the_open_transaction_and_needs_tv2():
     assert Driver().begun(with_partition=False).manager.suspend().is_none
     with pytest.raises(UnsupportedVersion):
         Driver(level=1).begun().manager.suspend()
+
+
+def test_the_first_cause_stays():
+    manager = Driver().begun().manager
+    manager.batch_failed(sent_batch(manager), NotEnoughReplicas("the cause"))
+    manager.batch_failed(batch(), OutOfOrderSequence("what followed"))
+    with pytest.raises(TransactionAbortable, match="the cause"):
+        manager.raise_error()

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from oncelog.errors import InvalidArgument
+from oncelog.errors import InvalidArgument, RecordTooLarge
 from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 
 Headers = Iterable[tuple[str, bytes | None]]
@@ -141,6 +141,11 @@ def _check_text(what: str, text: str) -> None:
         raise InvalidArgument(
             f"{what} {_cut(text)} is no text: a surrogate at {error.start} cannot be encoded"
         ) from None
+
+
+def too_large(what: str, size_bytes: int, limit: int) -> RecordTooLarge:
+    """The error of a record that no request can hold."""
+    return RecordTooLarge(f"{what} of about {size_bytes} bytes is larger than max_request_size={limit}")
 
 
 def shown(value: Any) -> str:

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncelog.client.config import ProducerConfig
-from oncelog.client.producer.arguments import shown
+from oncelog.client.producer.arguments import shown, too_large
+from oncelog.core.producer.batch import RECORD_OVERHEAD_BYTES, ProducedRecord
 from oncelog.core.producer.partitioner import Partitioner
 from oncelog.errors import InvalidArgument
 from oncelog.wire.arrow_records import EncodedRecords, encode_from_arrow, rows_by_partition
 from oncelog.wire.compression import Codec
 from oncelog.wire.record_batch import HEADER_BYTES, build_batch_of_section
+from oncelog.wire.record_codec import parse_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +46,12 @@ class ArrowSource:
             codec=self._codec,
         )
 
+    def records(self) -> list[ProducedRecord]:
+        """The rows as objects: only where the broker refused the batch, and takes some of it."""
+        section, count, base_timestamp, _ = self._records
+        found = parse_records(bytes(section), count, 0, base_timestamp, None)
+        return [(each.timestamp, each.key, each.value, each.headers) for each in found]
+
 
 def checked_batch(batch: Any) -> None:
     """Raise InvalidArgument for what is no Arrow batch with values."""
@@ -59,6 +67,29 @@ def checked_batch(batch: Any) -> None:
         )
 
 
+def check_sizes(batch: pa.RecordBatch, limit: int) -> None:
+    """Raise RecordTooLarge where a row's key and value pass `max_request_size`, before anything is buffered."""
+    import pyarrow.compute as pc
+
+    if batch.nbytes <= limit - RECORD_OVERHEAD_BYTES:
+        return
+    columns = [batch.column(name) for name in ("key", "value") if name in batch.schema.names]
+    lengths = [pc.fill_null(pc.binary_length(each).cast("int64"), 0) for each in columns if _has_bytes(each.type)]
+    if not lengths or not batch.num_rows:
+        return
+    sizes = lengths[0] if len(lengths) == 1 else pc.add(*lengths)
+    largest = pc.max(sizes).as_py() + RECORD_OVERHEAD_BYTES
+    if largest > limit:
+        row = pc.index(sizes, largest - RECORD_OVERHEAD_BYTES).as_py()
+        raise too_large(f"row {row}: a record", largest, limit)
+
+
+def _has_bytes(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return kind in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
+
+
 def _told(rows: Iterator[T]) -> Iterator[T]:
     try:
         yield from rows
@@ -69,9 +100,13 @@ def _told(rows: Iterator[T]) -> Iterator[T]:
 def sections(
     batch: pa.RecordBatch, rows: pa.Array | None, now_ms: int, config: ProducerConfig
 ) -> Iterator[ArrowSource]:
-    """The rows as sections, none larger than a request takes; one record that is larger comes alone."""
+    """The rows as sections, none larger than a request takes. Raises RecordTooLarge for a record that is."""
+    limit = config.max_request_size
     size_bytes_max = min(BATCH_BYTES_MAX, config.max_request_size, config.buffer_memory) - HEADER_BYTES
     for encoded in _told(encode_from_arrow(batch, timestamp_ms=now_ms, size_bytes_max=size_bytes_max, rows=rows)):
+        size_bytes = HEADER_BYTES + len(encoded.section)
+        if size_bytes > limit:
+            raise too_large("a record", size_bytes, limit)
         yield ArrowSource(encoded, config.codec)
 
 

@@ -27,6 +27,7 @@ from oncelog.client.producer.arguments import (
     checked_topic,
     header_pairs,
     key_and_value,
+    too_large,
     whole_number,
 )
 from oncelog.client.producer.sender import Sender
@@ -37,7 +38,7 @@ from oncelog.core.producer.partitioner import StickyPartitioner
 from oncelog.core.producer.requests import PendingResult
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager, TransactionManagerConfig, again
-from oncelog.errors import IllegalState, InvalidPartitions, KafkaError, RecordTooLarge, RequestTimedOut, UnknownServer
+from oncelog.errors import IllegalState, InvalidPartitions, KafkaError, RequestTimedOut, UnknownServer
 from oncelog.host.host import Host, real_host
 from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 
@@ -190,8 +191,7 @@ class Producer:
         timestamp_ms = self._host.clock.now_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
         size_bytes = record_size_bytes(key, value, pairs)
         if size_bytes > self._config.max_request_size:
-            limit = self._config.max_request_size
-            raise RecordTooLarge(f"a record of about {size_bytes} bytes is larger than max_request_size={limit}")
+            raise too_large("a record", size_bytes, self._config.max_request_size)
         view = self._cluster.view.topics.get(topic) if isinstance(topic, str) else None
         if view is None or view.error_code or not view.led_partitions:
             view = await self._topic(topic)
@@ -240,12 +240,20 @@ class Producer:
 
         `topic` None: each row says its own in a column `topic`. No Python object per record is made. Rows of one
         partition keep their order. Waits for room at most `max_block_ms` each time; errors come with `flush` or the
-        end of the transaction. Raises InvalidArgument for columns that cannot be written.
+        end of the transaction. Raises InvalidArgument for columns that cannot be written, and
+        RecordTooLarge.
         """
-        from oncelog.client.producer.arrow_sending import by_topic, checked_batch, partitioned_rows, sections
+        from oncelog.client.producer.arrow_sending import (
+            by_topic,
+            check_sizes,
+            checked_batch,
+            partitioned_rows,
+            sections,
+        )
 
         self._check_may_send()
         checked_batch(batch)
+        check_sizes(batch, self._config.max_request_size)
         if partition is not None:
             partition = whole_number("partition", partition)
         now_ms = self._host.clock.now_ms()

@@ -16,11 +16,12 @@ from oncelog.client.cluster.connection import Connection
 from oncelog.client.config import ProducerConfig
 from oncelog.client.metrics import SendCounts
 from oncelog.core.producer.accumulator import RecordAccumulator
-from oncelog.core.producer.batch import Acknowledged, ProducerBatch
+from oncelog.core.producer.batch import NOT_STORED, Acknowledged, ProducerBatch
 from oncelog.core.producer.in_flight import RequestsInFlight
 from oncelog.core.producer.produce_responses import MOVED, BatchVerdict, verdict_on_batch
 from oncelog.core.producer.requests import TxnRequest
 from oncelog.core.producer.responses import on_response, on_unsupported_version
+from oncelog.core.producer.splitting import TOO_LARGE, ranges_after
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager, again
 from oncelog.errors import (
@@ -173,7 +174,15 @@ class Sender:
     def _fail(self, batch: ProducerBatch, error: KafkaError) -> None:
         if self._config.is_idempotent:
             self._manager.batch_failed(batch, error)
+            if not self._manager.is_transactional:
+                self._renumber_waiting(batch.topic_partition)
         self._end(batch, error)
+
+    def _renumber_waiting(self, topic_partition: TopicPartition) -> None:
+        """A batch failed: what was refused because it follows that one goes on in the next epoch."""
+        renumbered = list(filter(self._manager.sequences.renumber, self._accumulator.waiting(topic_partition)))
+        if renumbered:
+            self._accumulator.put_in_order(topic_partition)
 
     def _end(self, batch: ProducerBatch, outcome: Acknowledged | KafkaError) -> None:
         self._manager.sequences.resolved(batch, is_acknowledged=isinstance(outcome, Acknowledged))
@@ -312,6 +321,7 @@ class Sender:
             self._on_response(batches, response, names)
         else:
             for batch in batches:
+                batch.may_be_stored |= answer is not None  # else it never left
                 self._on_no_answer(batch, error)
         self.wake()
 
@@ -333,6 +343,7 @@ class Sender:
         for batch in batches:
             found = results.get(batch.topic_partition)
             if found is None:
+                batch.may_be_stored = True
                 self._on_no_answer(
                     batch, error_for(ErrorCode.UNKNOWN_TOPIC_ID, f"no answer for {batch.topic_partition}")
                 )
@@ -347,11 +358,13 @@ class Sender:
         if verdict is BatchVerdict.DONE_BEFORE:
             self._end(batch, Acknowledged(-1))
             return
-        text = "; ".join(
-            [result.error_message or f"{batch.record_count} records for {batch.topic_partition} were refused"]
-            + [f"record {each.batch_index}: {each.batch_index_error_message}" for each in result.record_errors]
-        )
-        error = error_for(result.error_code, text)
+        batch.may_be_stored |= result.error_code not in NOT_STORED
+        named = {each.batch_index: each.batch_index_error_message or "" for each in result.record_errors}
+        ranges = ranges_after(batch, result.error_code, named)
+        if ranges:
+            self._split(batch, ranges, result.error_code, named)
+            return
+        error = error_for(result.error_code, _refusal(batch, result, named))
         if verdict is BatchVerdict.RETRY:
             moved = result.error_code in MOVED
             if moved:
@@ -362,16 +375,37 @@ class Sender:
         else:
             self._fail(batch, error)
 
+    def _split(self, batch: ProducerBatch, ranges: list[range], error_code: int, named: dict[int, str]) -> None:
+        """The broker takes it in parts only (KIP-126), or all but the records that it names (KIP-467)."""
+        log.debug("%s is sent again in %d parts", batch, len(ranges))
+        parts = batch.split(ranges)
+        self._accumulator.was_split(batch, parts)
+        self._manager.sequences.was_split(batch, parts)
+        refused = {} if error_code in TOO_LARGE else named
+        for part, each in zip(parts, ranges, strict=True):
+            if each.start not in refused:
+                self._accumulator.requeue(part, not_before_ms=self._cluster.now_ms())
+        if batch.is_behind_gap and not self._manager.is_transactional:
+            self._renumber_waiting(batch.topic_partition)
+        for part, each in zip(parts, ranges, strict=True):
+            if each.start in refused:
+                text = f"a record for {part.topic_partition} was refused: {refused[each.start]}"
+                self._fail(part, error_for(error_code, text))
+
     def _retry(self, batch: ProducerBatch, error: KafkaError) -> None:
         now_ms = self._cluster.now_ms()
-        if batch.attempt_count > self._config.retries or self._accumulator.deadline_ms(batch) <= now_ms:
+        follows_another = error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # which was refused: not its own retry
+        is_over = batch.attempt_count > self._config.retries and not follows_another
+        is_behind_gap = batch.is_behind_gap and not self._manager.is_transactional
+        is_lost = is_behind_gap and not self._manager.sequences.renumber(batch) and follows_another
+        if is_over or is_lost or self._accumulator.deadline_ms(batch) <= now_ms:
             self._fail(batch, error)
             return
         first_ms, max_ms = self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
         if error.code == ErrorCode.CONCURRENT_TRANSACTIONS:
             first_ms = min(first_ms, 20)  # markers of the previous transaction are on their way (KAFKA-18662)
         pause_ms = min(first_ms * 2 ** min(batch.attempt_count - 1, 10), max_ms)
-        if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        if follows_another:
             pause_ms = 0  # it waits for the batch before it anyway
         log.debug("retrying %s in %d ms: %s", batch, pause_ms, error)
         batch.last_error = error
@@ -399,3 +433,12 @@ class Sender:
         if manager.state is TransactionState.FATAL_ERROR and manager.last_error is not None:
             self._drop_waiting()
         self.wake()
+
+
+def _refusal(batch: ProducerBatch, result: PartitionProduceResponse, named: dict[int, str]) -> str:
+    """Why a batch was refused, for the text of its error."""
+    if result.error_code in TOO_LARGE:
+        size = batch.size_bytes
+        return f"a record of about {size} bytes is larger than {batch.topic_partition} takes (max.message.bytes)"
+    said = result.error_message or f"{batch.record_count} records for {batch.topic_partition} were refused"
+    return "; ".join([said] + [f"record {index}: {text}" for index, text in named.items()])

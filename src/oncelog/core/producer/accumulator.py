@@ -8,7 +8,7 @@ Times are the loop's monotonic milliseconds.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from oncelog.core.producer.batch import BATCH_OVERHEAD_BYTES, EncodedRecords, ProducedRecord, ProducerBatch
@@ -33,6 +33,7 @@ class RecordAccumulator:
         self._config = config
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self._incomplete: dict[ProducerBatch, None] = {}  # in the order of their beginning
+        self._begun_count = 0
         self._flushing_count = 0
         self.starved_count = 0  # who waits for room: nothing lingers meanwhile
         self.used_bytes = 0
@@ -73,7 +74,8 @@ class RecordAccumulator:
         return batch
 
     def _open(self, topic_partition: TopicPartition, now_ms: float) -> ProducerBatch:
-        batch = ProducerBatch(topic_partition, now_ms)
+        batch = ProducerBatch(topic_partition, now_ms, (self._begun_count,))
+        self._begun_count += 1
         self._queues[topic_partition].append(batch)
         self._incomplete[batch] = None
         return batch
@@ -117,13 +119,28 @@ class RecordAccumulator:
         batch.is_closed = True
 
     def requeue(self, batch: ProducerBatch, *, not_before_ms: float) -> None:
-        """Put a batch back for another attempt, in the order of sequences, before everything that has none yet."""
+        """Put a batch back for another attempt: what has a sequence before what has none, each as they were begun."""
         batch.not_before_ms = not_before_ms
         queue = self._queues.setdefault(batch.topic_partition, deque())
         position = 0
-        while position < len(queue) and queue[position].has_sequence and _precedes(queue[position], batch):
+        while position < len(queue) and _place(queue[position]) < _place(batch):
             position += 1
         queue.insert(position, batch)
+
+    def waiting(self, topic_partition: TopicPartition) -> list[ProducerBatch]:
+        """What waits of a partition, in order."""
+        return list(self._queues.get(topic_partition, ()))
+
+    def put_in_order(self, topic_partition: TopicPartition) -> None:
+        """Some of what waits lost its sequence."""
+        self._queues[topic_partition] = deque(sorted(self._queues[topic_partition], key=_place))
+
+    def was_split(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
+        """The parts, which are not queued yet, take the place and the room of a batch that was on its way."""
+        self.completed(batch)
+        for part in parts:
+            self._incomplete[part] = None
+            self.used_bytes += part.size_bytes - BATCH_OVERHEAD_BYTES
 
     def next_timer(self, now_ms: float) -> float | None:
         """The next time after `now_ms` (milliseconds) at which something becomes ready or expires by itself."""
@@ -194,6 +211,5 @@ class RecordAccumulator:
             self.completed(batch)
 
 
-def _precedes(first: ProducerBatch, second: ProducerBatch) -> bool:
-    """Whether `first` has the earlier sequence; sequences wrap at 2^31, batches in flight are few (KAFKA-13794)."""
-    return (second.sequence - first.sequence) % 2**31 < 2**30
+def _place(batch: ProducerBatch) -> tuple[bool, tuple[int, ...]]:
+    return not batch.has_sequence, batch.ordinal

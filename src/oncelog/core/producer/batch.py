@@ -1,7 +1,8 @@
 """One batch on the producer's side: what it holds, who it is on the wire, and how it ended.
 
-Rule: once a batch has a sequence, its identity, sequence and bytes never change, whatever happens to it. What cannot be
-resolved under that sequence fails; nothing is ever rewritten (a rewritten batch could be stored twice).
+Rule: once a batch has a sequence, its identity, sequence and bytes never change as long as it may be stored. What cannot be
+resolved under that sequence fails (rewritten, it could be stored twice). Only what was refused each time before it was
+appended is certainly stored nowhere: it may be split, or get another sequence.
 """
 
 from __future__ import annotations
@@ -10,14 +11,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from oncelog.errors import KafkaError
+from oncelog.errors import ErrorCode, KafkaError
 from oncelog.types import NO_SEQUENCE, ProducerIdAndEpoch, TopicPartition
 
 ProducedRecord = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
 """timestamp_ms, key, value, headers."""
 
+SEQUENCE_COUNT = 2**31
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 21  # length, attributes, deltas, lengths of key, value and headers at their longest
+
+
+NOT_STORED = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.INVALID_RECORD,
+    }
+)
+"""Refusals that a leader decides on before it appends. Others may come after it: that it lost its leadership, say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +59,10 @@ class EncodedRecords(Protocol):
         """The whole record batch."""
         ...
 
+    def records(self) -> list[ProducedRecord]:
+        """Each record for itself, where the batch has to be split."""
+        ...
+
 
 class ProducerBatch:
     """Records of one partition that are sent together. `outcome` is None until it ended."""
@@ -47,11 +72,15 @@ class ProducerBatch:
         "created_ms",
         "encoded",
         "identity",
+        "is_behind_gap",
         "is_closed",
         "last_error",
+        "may_be_stored",
         "not_before_ms",
         "on_done",
+        "ordinal",
         "outcome",
+        "parts",
         "record_count",
         "records",
         "sequence",
@@ -61,7 +90,7 @@ class ProducerBatch:
         "was_first_when_sent",
     )
 
-    def __init__(self, topic_partition: TopicPartition, created_ms: float) -> None:
+    def __init__(self, topic_partition: TopicPartition, created_ms: float, ordinal: tuple[int, ...] = ()) -> None:
         self.topic_partition = topic_partition
         self.created_ms = created_ms
         self.records: list[ProducedRecord] = []
@@ -74,8 +103,12 @@ class ProducerBatch:
         self.encoded: bytearray | bytes | None = None
         self.attempt_count = 0
         self.not_before_ms = 0.0
+        self.ordinal = ordinal  # its place among the batches of its partition
         self.was_first_when_sent = False
         self.last_error: KafkaError | None = None  # of an attempt that was repeated
+        self.is_behind_gap = False  # a batch with an earlier sequence failed, which nobody will fill
+        self.may_be_stored = False  # some attempt of it ended in another way than by a certain refusal
+        self.parts: tuple[ProducerBatch, ...] = ()
         self.outcome: Acknowledged | KafkaError | None = None
         self.on_done: list[Callable[[ProducerBatch], None]] = []
 
@@ -94,6 +127,46 @@ class ProducerBatch:
     def has_sequence(self) -> bool:
         """Whether the batch was given its permanent sequence."""
         return self.sequence != NO_SEQUENCE
+
+    def part_of(self, index: int) -> tuple[ProducerBatch, int]:
+        """The batch that a record is in by now, and its index there."""
+        at = self
+        while at.parts:
+            for part in at.parts:
+                if index < part.record_count:
+                    at = part
+                    break
+                index -= part.record_count
+        return at, index
+
+    def split(self, ranges: Sequence[range]) -> tuple[ProducerBatch, ...]:
+        """Divide it by `ranges` of record indexes, which cover all in order. Each record keeps its sequence, if it has one.
+
+        The batch itself ends when all parts have: acknowledged if all are, else with the first one's error.
+        """
+        records = self.records if self.source is None else self.source.records()
+        self.parts = tuple(self._part(records[each.start : each.stop], each.start, n) for n, each in enumerate(ranges))
+        for part in self.parts:
+            part.on_done.append(self._part_ended)
+        self.records, self.encoded = [], None
+        return self.parts
+
+    def _part(self, records: list[ProducedRecord], first: int, number: int) -> ProducerBatch:
+        made = ProducerBatch(self.topic_partition, self.created_ms, (*self.ordinal, number))
+        for record in records:
+            made.add(record, record_size_bytes(*record[1:]))
+        made.is_closed = True
+        made.attempt_count, made.may_be_stored = self.attempt_count, self.may_be_stored
+        made.is_behind_gap = self.is_behind_gap
+        if self.has_sequence:
+            made.identity, made.sequence = self.identity, (self.sequence + first) % SEQUENCE_COUNT
+        return made
+
+    def _part_ended(self, _: ProducerBatch) -> None:
+        outcomes = [part.outcome for part in self.parts]
+        if None not in outcomes:
+            errors = [outcome for outcome in outcomes if isinstance(outcome, KafkaError)]
+            self.end(errors[0] if errors else outcomes[0] or Acknowledged(-1))
 
     def end(self, outcome: Acknowledged | KafkaError) -> None:
         """The batch is done; the first outcome stays."""

@@ -1,17 +1,17 @@
 """Sequence numbers of an idempotent producer, per partition, and what is outstanding under them.
 
 Each partition keeps the identity it began with until nothing is outstanding, then moves to the producer's current one
-and starts at 0. So a bump after a failed batch never renumbers what may already be stored elsewhere.
+and starts at 0. So a bump after a failed batch never renumbers what may already be stored elsewhere. What follows the
+failed one under its identity is behind a gap: the leader refuses it; it is numbered anew once that is certain.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from oncelog.core.producer.batch import ProducerBatch
+from oncelog.core.producer.batch import SEQUENCE_COUNT, ProducerBatch
 from oncelog.types import NO_SEQUENCE, ProducerIdAndEpoch, TopicPartition
-
-SEQUENCE_COUNT = 2**31
 
 
 @dataclass(slots=True)
@@ -74,8 +74,37 @@ class ProducerSequences:
         """The batch ended, well or badly."""
         partition = self._partitions.get(batch.topic_partition)
         if partition is not None and batch in partition.outstanding:
-            partition.outstanding.remove(batch)
+            position = partition.outstanding.index(batch)
+            del partition.outstanding[position]
             partition.is_known |= is_acknowledged
+            if not is_acknowledged:
+                for behind in partition.outstanding[position:]:
+                    behind.is_behind_gap = True
+
+    def was_split(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
+        """The parts, which have its sequences, take the batch's place."""
+        partition = self._partitions.get(batch.topic_partition)
+        if partition is not None and batch in partition.outstanding:
+            position = partition.outstanding.index(batch)
+            partition.outstanding[position : position + 1] = parts
+
+    def renumber(self, batch: ProducerBatch) -> bool:
+        """Give up the sequence of a batch that is not on its way, so that it gets one of a later identity; whether that may be.
+
+        Only behind a gap, as nothing fills it, and only what each attempt's answer says is not stored.
+        """
+        partition = self._partitions.get(batch.topic_partition)
+        if not batch.is_behind_gap or batch.may_be_stored or partition is None or partition.identity == self.identity:
+            return False
+        if batch in partition.outstanding:
+            partition.outstanding.remove(batch)
+        batch.identity, batch.sequence, batch.encoded, batch.is_behind_gap = (
+            ProducerIdAndEpoch(),
+            NO_SEQUENCE,
+            None,
+            False,
+        )
+        return True
 
     def next_sequence(self, topic_partition: TopicPartition) -> int:
         """The sequence the next new batch of this partition gets (0 where nothing was sent)."""

@@ -372,8 +372,8 @@ class TransactionManager:
     # -- errors
 
     def abortable_error(self, error: KafkaError) -> None:
-        """The transaction can only be aborted. While it is being aborted this says nothing new."""
-        if self.state in (_S.ABORTING_TRANSACTION, _S.FATAL_ERROR):
+        """The transaction can only be aborted. The first cause stays; while it is being aborted this says nothing new."""
+        if self.state in (_S.ABORTABLE_ERROR, _S.ABORTING_TRANSACTION, _S.FATAL_ERROR):
             return
         if not may_follow(_S.ABORTABLE_ERROR, self.state):
             return
