@@ -56,7 +56,9 @@ class ConsumerRecord(NamedTuple):
 
 
 class Delivery:
-    """What `send` gives: await it for the RecordMetadata, or the error. It need not be awaited.
+    """What `send` gives: await it for the RecordMetadata, or the error.
+
+    It need not be awaited: a failure that nobody asks about is raised by the next `flush`, and logged.
 
     All records of a batch share one future, made when the first of them is awaited.
     """
@@ -77,6 +79,11 @@ class Delivery:
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
         """Call back soon after the outcome is known: `result()` has it then. As a future does it: from the event loop, which
         also takes what the callback raises."""
+        self._now()[0].watch()
+        self.look_on(callback)
+
+    def look_on(self, callback: Callable[[Delivery], None]) -> None:
+        """As `add_done_callback`, for who is not responsible: a failure still counts as one that nobody asked about."""
         loop = asyncio.get_running_loop()
         if self.done():
             loop.call_soon(callback, self)
@@ -94,14 +101,23 @@ class Delivery:
         if outcome is None:
             raise asyncio.InvalidStateError("the record is not acknowledged yet")
         if isinstance(outcome, KafkaError):
+            batch.watch()
             raise again(outcome)
         return self._metadata(outcome, index)
 
     @property
     def error(self) -> KafkaError | None:
         """The error of a failed record; None for one that was acknowledged, or whose outcome is not known yet."""
+        batch, _ = self._now()
+        if not isinstance(batch.outcome, KafkaError):
+            return None
+        batch.watch()
+        return again(batch.outcome)
+
+    def seen(self) -> tuple[RecordMetadata, KafkaError | None]:
+        """Metadata and error, for who only looks on."""
         outcome = self._now()[0].outcome
-        return again(outcome) if isinstance(outcome, KafkaError) else None
+        return self.metadata, again(outcome) if isinstance(outcome, KafkaError) else None
 
     @property
     def metadata(self) -> RecordMetadata:
@@ -120,6 +136,7 @@ class Delivery:
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         batch, _ = self._now()
         if batch.outcome is None:
+            batch.watch()
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             batch.on_done.append(lambda _: None if ended.done() else ended.set_result(None))
             yield from ended.__await__()

@@ -119,6 +119,10 @@ def checked_state(state: Any) -> PreparedTxnState:
 
 
 def _header(pair: Any) -> tuple[str, bytes | None]:
+    if pair.__class__ is tuple and len(pair) == 2 and pair[0].__class__ is str and pair[1].__class__ is bytes:
+        right: tuple[str, bytes] = pair
+        if right[0].isascii():
+            return right
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise InvalidArgument(f"a header must be a pair of a str and bytes, not {shown(pair)}")
     name, content = pair

@@ -146,11 +146,12 @@ class Producer:
         if state in _OPEN:
             await self.abort_transaction()
         else:
-            await self.flush()
+            await self._flushed()
 
     async def _close(self) -> None:
         self._is_stopped = True
         self._sender.end_all(UnknownServer("the producer was stopped"))
+        self._sender.unheard.end()
         await self._cluster.close()
         for interceptor in self._interceptors:
             interceptor.close()
@@ -204,7 +205,7 @@ class Producer:
         record = (timestamp_ms, key, value, pairs)
         batch, index = self._accumulator.append(topic_partition, record, size_bytes, self._cluster.now_ms())
         if self._interceptors:
-            Delivery(batch, index, timestamp_ms).add_done_callback(self._acknowledged)
+            Delivery(batch, index, timestamp_ms).look_on(self._acknowledged)
         if index == 0 or batch.is_closed:
             self._sender.wake()
             await asyncio.sleep(0)  # a loop that only sends must let the sender run
@@ -215,7 +216,7 @@ class Producer:
 
     def _acknowledged(self, delivery: Delivery) -> None:
         for interceptor in self._interceptors:
-            interceptor.on_acknowledgement(delivery.metadata, delivery.error)
+            interceptor.on_acknowledgement(*delivery.seen())
 
     async def send_and_wait(
         self,
@@ -272,21 +273,29 @@ class Producer:
         self._check_may_send()
         if self._manager.is_transactional:
             self._manager.add_partition(topic_partition)
-        batch = self._accumulator.append_encoded(
+        self._accumulator.append_encoded(
             topic_partition, source, source.record_count, source.size_bytes, self._cluster.now_ms()
         )
-        batch.on_done.append(self._note_failure)
         self._sender.wake()
         await asyncio.sleep(0)
 
-    def _note_failure(self, batch: ProducerBatch) -> None:
-        if isinstance(batch.outcome, KafkaError) and not self._manager.is_transactional:
-            self._unseen_error = batch.outcome
-
-    _unseen_error: KafkaError | None = None
-
     async def flush(self) -> None:
-        """Wait until everything buffered so far is acknowledged or failed. Raises the transaction's error, if any."""
+        """Wait until everything buffered so far is acknowledged or failed.
+
+        Raises the transaction's error, if any; without transactions the first error of records whose deliveries nobody
+        waits for, since the last `flush`.
+        """
+        waiting = await self._flushed()
+        error = self._sender.unheard.take_first()
+        if error is None:
+            failed = (batch.outcome for batch in waiting if not batch.is_watched and not batch.parts)
+            error = next((each for each in failed if isinstance(each, KafkaError)), None)
+        if self._manager.is_transactional:
+            self._manager.raise_error()
+        elif error is not None:
+            raise again(error)
+
+    async def _flushed(self) -> list[ProducerBatch]:
         waiting = list(self._accumulator.incomplete())
         if waiting:
             self._accumulator.begin_flush()
@@ -295,11 +304,7 @@ class Producer:
                 await _all_ended(waiting)
             finally:
                 self._accumulator.end_flush()
-        error, self._unseen_error = self._unseen_error, None
-        if error is not None:
-            raise again(error)
-        if self._manager.is_transactional:
-            self._manager.raise_error()
+        return waiting
 
     def purge(self, in_queue: bool = True, in_flight: bool = True) -> int:
         """Give up records that are not acknowledged, at once: those never sent, those on their way, or both. How many.

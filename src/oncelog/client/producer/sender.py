@@ -24,6 +24,7 @@ from oncelog.core.producer.responses import on_response, on_unsupported_version
 from oncelog.core.producer.splitting import TOO_LARGE, ranges_after
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager, again
+from oncelog.core.producer.unheard import UnheardFailures
 from oncelog.errors import (
     ErrorCode,
     KafkaError,
@@ -71,6 +72,7 @@ class Sender:
         self._room = asyncio.Event()
         self._leader_is_unknown = False
         self.counts = SendCounts()
+        self.unheard = UnheardFailures(log.error)
         self._unanswered: set[ProducerBatch] = set()  # on their way, also what was purged meanwhile
 
     # -- for the producer
@@ -100,6 +102,7 @@ class Sender:
         record_count = 0
         for batch in self._accumulator.take_purged(in_queue=in_queue, in_flight=in_flight):
             record_count += batch.record_count
+            batch.is_watched |= batch.source is None  # the caller is told by what this gives
             if batch.attempt_count:
                 text = f"{batch.record_count} records for {batch.topic_partition} were purged while on their way"
                 self._fail(batch, PurgedInFlight(text))
@@ -116,7 +119,7 @@ class Sender:
     def end_all(self, error: KafkaError) -> None:
         """The producer is over: whatever has not ended ends with `error`."""
         for batch in self._accumulator.incomplete():
-            self.counts.ended(batch, error)
+            self._note_end(batch, error)
         self._accumulator.fail_all(error)
         self._manager.fatal_error(error)
         self._room.set()
@@ -187,10 +190,16 @@ class Sender:
     def _end(self, batch: ProducerBatch, outcome: Acknowledged | KafkaError) -> None:
         self._manager.sequences.resolved(batch, is_acknowledged=isinstance(outcome, Acknowledged))
         self._accumulator.completed(batch)
-        self.counts.ended(batch, outcome)
+        self._note_end(batch, outcome)
         batch.end(outcome)
         self._room.set()
         self.wake()
+
+    def _note_end(self, batch: ProducerBatch, outcome: Acknowledged | KafkaError) -> None:
+        self.counts.ended(batch, outcome)
+        is_heard = batch.outcome is not None or batch.is_watched or self._manager.is_transactional  # its end tells
+        if isinstance(outcome, KafkaError) and not is_heard:
+            self.unheard.add(batch, outcome)
 
     # -- Produce
 

@@ -50,6 +50,33 @@ class Acknowledged:
     log_start_offset: int = -1
 
 
+@dataclass(slots=True)
+class Failure:
+    """What became of some records; `is_heard`: somebody asked, `is_told`: in a line of the log."""
+
+    error: KafkaError
+    record_count: int
+    topic_partition: TopicPartition
+    is_heard: bool = False
+    is_told: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.record_count} records for {self.topic_partition} were not delivered: {self.error}"
+
+
+class Unheard:
+    """A failure, for as long as its deliveries are."""
+
+    __slots__ = ("_forgotten", "failure")
+
+    def __init__(self, failure: Failure, forgotten: Callable[[Failure], None]) -> None:
+        self.failure, self._forgotten = failure, forgotten
+
+    def __del__(self) -> None:
+        if not self.failure.is_heard:
+            self._forgotten(self.failure)
+
+
 class EncodedRecords(Protocol):
     """Records that know how to become one batch: a list of records, or a slice of Arrow columns."""
 
@@ -74,6 +101,7 @@ class ProducerBatch:
         "identity",
         "is_behind_gap",
         "is_closed",
+        "is_watched",
         "last_error",
         "may_be_stored",
         "not_before_ms",
@@ -87,6 +115,7 @@ class ProducerBatch:
         "size_bytes",
         "source",
         "topic_partition",
+        "unheard",
         "was_first_when_sent",
     )
 
@@ -108,6 +137,8 @@ class ProducerBatch:
         self.last_error: KafkaError | None = None  # of an attempt that was repeated
         self.is_behind_gap = False  # a batch with an earlier sequence failed, which nobody will fill
         self.may_be_stored = False  # some attempt of it ended in another way than by a certain refusal
+        self.is_watched = False  # somebody asked what becomes of it
+        self.unheard: Unheard | None = None
         self.parts: tuple[ProducerBatch, ...] = ()
         self.outcome: Acknowledged | KafkaError | None = None
         self.on_done: list[Callable[[ProducerBatch], None]] = []
@@ -127,6 +158,12 @@ class ProducerBatch:
     def has_sequence(self) -> bool:
         """Whether the batch was given its permanent sequence."""
         return self.sequence != NO_SEQUENCE
+
+    def watch(self) -> None:
+        """Somebody asks what becomes of it, or became."""
+        self.is_watched = True
+        if self.unheard is not None:
+            self.unheard.failure.is_heard = True
 
     def part_of(self, index: int) -> tuple[ProducerBatch, int]:
         """The batch that a record is in by now, and its index there."""
@@ -157,7 +194,7 @@ class ProducerBatch:
             made.add(record, record_size_bytes(*record[1:]))
         made.is_closed = True
         made.attempt_count, made.may_be_stored = self.attempt_count, self.may_be_stored
-        made.is_behind_gap = self.is_behind_gap
+        made.is_behind_gap, made.is_watched = self.is_behind_gap, self.is_watched
         if self.has_sequence:
             made.identity, made.sequence = self.identity, (self.sequence + first) % SEQUENCE_COUNT
         return made

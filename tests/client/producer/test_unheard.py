@@ -1,0 +1,161 @@
+"""A delivery that fails and is awaited by nobody: `flush` raises it, and it is logged once."""
+
+import asyncio
+
+import pytest
+from evidence.world.client import ScriptedBroker, producer, run
+
+from oncelog import ProducerInterceptor, errors
+from oncelog.errors import ErrorCode
+from oncelog.wire.api import ApiKey
+
+E = ErrorCode
+
+
+def lines(caplog):
+    return [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+
+
+async def settled(p):
+    """Everything is answered; nobody asked anything."""
+    while p.metrics().incomplete_record_count:  # noqa: ASYNC110 - virtual time
+        await asyncio.sleep(0.01)
+
+
+def test_flush_raises_the_first_cause_and_only_once(caplog):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.MESSAGE_TOO_LARGE, E.TOPIC_AUTHORIZATION_FAILED)
+        async with producer(broker, batch_size=1) as p:
+            kept = [await p.send("t", b"%d" % n, partition=0) for n in range(3)]
+            with pytest.raises(errors.RecordTooLarge):
+                await p.flush()
+            await p.flush()
+            with pytest.raises(errors.TopicAuthorization):
+                await kept[1]
+            assert (await kept[2]).offset == 0
+        assert lines(caplog) == [], "whoever flushed was told"
+
+    run(work)
+
+
+def test_what_nobody_can_ask_about_any_more_is_logged_once(caplog):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.MESSAGE_TOO_LARGE)
+        async with producer(broker) as p:
+            await p.send("t", b"v", partition=0)
+            await settled(p)
+            assert len(lines(caplog)) == 1
+            with pytest.raises(errors.RecordTooLarge):
+                await p.flush()
+        (line,) = lines(caplog)
+        assert line.startswith("1 records for t-0 were not delivered: MESSAGE_TOO_LARGE")
+        assert line.endswith("nobody waits for it")
+
+    run(work)
+
+
+def test_the_stop_tells_what_is_kept_and_was_never_asked(caplog):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, *[E.MESSAGE_TOO_LARGE] * 3)
+        kept = []
+        async with producer(broker, batch_size=1) as p:
+            for n in range(3):
+                kept.append(await p.send("t", b"%d" % n, partition=0))
+            await settled(p)
+            assert lines(caplog) == [], "somebody may still ask"
+        (line,) = lines(caplog)
+        assert line.endswith("nobody waited for it (the first of 3 such batches)")
+        kept.clear()
+        assert len(lines(caplog)) == 1
+
+    run(work)
+
+
+@pytest.mark.parametrize("asks", ["awaits", "result", "error", "callback", "waits before"])
+def test_what_somebody_asks_about_is_nobody_elses(caplog, asks):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.MESSAGE_TOO_LARGE)
+        async with producer(broker) as p:
+            delivery = await p.send("t", b"v", partition=0)
+            if asks == "callback":
+                delivery.add_done_callback(lambda done: None)
+            if asks != "waits before":
+                await settled(p)
+            if asks == "error":
+                assert isinstance(delivery.error, errors.RecordTooLarge)
+            elif asks != "callback":
+                with pytest.raises(errors.RecordTooLarge):
+                    delivery.result() if asks == "result" else await delivery
+            del delivery
+            await p.flush()
+        assert lines(caplog) == []
+
+    run(work)
+
+
+class Onlooker(ProducerInterceptor):
+    def __init__(self):
+        self.seen = []
+
+    def on_acknowledgement(self, metadata, error):
+        self.seen.append((metadata.offset, type(error)))
+
+
+def test_an_interceptor_only_looks_on(caplog):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.MESSAGE_TOO_LARGE)
+        onlooker = Onlooker()
+        async with producer(broker, interceptor_classes=[onlooker]) as p:
+            await p.send("t", b"v", partition=0)
+            with pytest.raises(errors.RecordTooLarge):
+                await p.flush()
+            await asyncio.sleep(0.01)
+        assert onlooker.seen == [(-1, errors.RecordTooLarge)]
+
+    run(work)
+
+
+def test_lines_are_bounded(caplog):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, *[E.MESSAGE_TOO_LARGE] * 300)
+        async with producer(broker, batch_size=1) as p:
+            for _ in range(300):
+                await p.send("t", b"v", partition=0)
+            await settled(p)
+            assert len(lines(caplog)) == 9
+            assert lines(caplog)[-1].endswith("(256 batches so far)")
+            assert len(p._sender.unheard._kept) == 100
+        assert len(lines(caplog)) == 10
+
+    run(work)
+
+
+def test_two_flushes_at_once_are_both_told():
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.MESSAGE_TOO_LARGE)
+        async with producer(broker) as p:
+            await p.send("t", b"v", partition=0)
+            told = await asyncio.gather(p.flush(), p.flush(), return_exceptions=True)
+            assert [type(each) for each in told] == [errors.RecordTooLarge] * 2
+
+    run(work)
+
+
+def test_in_a_transaction_its_end_tells(caplog):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.MESSAGE_TOO_LARGE)
+        async with producer(broker, transactional_id="x") as p:
+            with pytest.raises(errors.RecordTooLarge):
+                async with p.transaction():
+                    await p.send("t", b"v", partition=0)
+        assert lines(caplog) == []
+
+    run(work)
