@@ -17,6 +17,7 @@ HERE = TopicPartition("t", 0)
         (arguments.text("x", "ä"), "ä"),
         (arguments.texts("x", "name"), ["name"]),
         (arguments.texts("x", {"b"}), ["b"]),
+        (arguments.texts("x", {"b": 1}), ["b"]),
         (arguments.texts("x", (name for name in "ab")), ["a", "b"]),
         (arguments.integer("x", 2**31 - 1), 2**31 - 1),
         (arguments.integer_or_none("x", None), None),

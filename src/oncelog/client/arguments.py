@@ -47,10 +47,11 @@ def text_or_none(name: str, value: Any) -> str | None:
 
 
 def texts(name: str, values: Any) -> list[str]:
-    """Several texts; a single one counts as itself, not as its letters."""
+    """Several texts (also the keys of a mapping); a single one counts as itself, not as its letters."""
     if isinstance(values, str):
         return [text(name, values)]
-    return [text(f"{name}[{index}]", value) for index, value in enumerate(items(name, values))]
+    found = list(values) if isinstance(values, Mapping) else items(name, values)
+    return [text(f"{name}[{index}]", value) for index, value in enumerate(found)]
 
 
 def items(name: str, values: Any, *, of: str = "several") -> list[Any]:
