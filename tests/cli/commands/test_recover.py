@@ -68,7 +68,7 @@ def test_a_lost_transaction_is_a_failure(cli: Cli, url: str) -> None:
     query = Query(cli, url, "recover-lost")
     winner = query.attempt("0", 0, b"winner")
     decided(query, "0", winner)
-    cli("transactions", "force-terminate", "--transactional-id", winner.transactional_id, "-y")
+    cli("transactions", "force-terminate", "--transactional-id", winner.transactional_id, "--even-if-prepared", "-y")
     report = cli.json("recover", "--query", query.query_id, "--decision-url", url, status=1)
     assert len(report["lost"]) == 1
     assert winner.transactional_id in report["lost"][0]

@@ -52,7 +52,9 @@ class AdminHanging(AdminTransactions, AdminTopics):
         arguments.text_or_none("topic", topic)
         arguments.integer_or_none("partition", partition)
         arguments.integer_or_none("broker_id", broker_id)
-        arguments.integer("max_transaction_timeout_ms", max_transaction_timeout_ms, high=arguments.INT64_MAX)
+        arguments.integer(
+            "max_transaction_timeout_ms", max_transaction_timeout_ms, low=-arguments.INT64_MAX, high=arguments.INT64_MAX
+        )
         partitions = await self._partitions_to_search(topic, partition, broker_id)
         now_ms = self._host.clock.now_ms()
         described = await self.describe_producers(partitions, unreadable=unreadable)
