@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("oncelog.client")
 
 JAVAS = "murmur2_random"
+NOT_STARTED = "this producer is not running: use `async with`, or call start()"
+STOPPED = "this producer is not running any more: it was stopped, make a new one"
 _OPEN = (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR)
 
 
@@ -84,7 +86,9 @@ class Producer:
         self._sticky = StickyPartitioner(self._host.random.below, batch_size_bytes=self._config.batch_size)
         self._interceptors = interceptors_of(self._config.interceptor_classes, ProducerInterceptor)
         self._is_started = False
+        self._is_stopping = False  # takes no more records
         self._is_stopped = False
+        self._stopped = asyncio.Event()
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, host: Host | None = None, **more: Any) -> Self:
@@ -121,10 +125,13 @@ class Producer:
         """Send what is buffered, finish a commit or abort that was begun, abort an open transaction, leave a prepared one
         prepared, close. Never raises twice.
 
-        What cannot be sent within `timeout_ms` (default: delivery_timeout_ms) fails.
+        From its beginning `send` is refused; what was taken before is sent, or fails where that is not done within
+        `timeout_ms` (default: delivery_timeout_ms).
         """
-        if self._is_stopped:
+        if self._is_stopping:
+            await self._stopped.wait()
             return
+        self._is_stopping = True
         try:
             async with asyncio.timeout((self._config.delivery_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
                 await self._finish()
@@ -149,12 +156,15 @@ class Producer:
             await self._flushed()
 
     async def _close(self) -> None:
-        self._is_stopped = True
+        self._is_stopping = self._is_stopped = True
         self._sender.end_all(UnknownServer("the producer was stopped"))
         self._sender.unheard.end()
-        await self._cluster.close()
-        for interceptor in self._interceptors:
-            interceptor.close()
+        try:
+            await self._cluster.close()
+            for interceptor in self._interceptors:
+                interceptor.close()
+        finally:
+            self._stopped.set()
 
     def _broken(self, error: BaseException) -> None:
         if isinstance(error, KafkaError):
@@ -212,7 +222,13 @@ class Producer:
         return Delivery(batch, index, timestamp_ms)
 
     async def _topic(self, topic: str) -> TopicView:
-        return await self._cluster.topic(checked_topic(topic), timeout_ms=self._config.max_block_ms, may_create=True)
+        checked_topic(topic)
+        try:
+            return await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms, may_create=True)
+        except KafkaError as error:
+            if self._is_stopping:
+                raise IllegalState(STOPPED) from error
+            raise
 
     def _acknowledged(self, delivery: Delivery) -> None:
         for interceptor in self._interceptors:
@@ -333,8 +349,8 @@ class Producer:
         self.send_soon()
 
     def _check_may_send(self) -> None:
-        if self._is_stopped or not self._is_started:
-            raise IllegalState("this producer is not running: use `async with`, or call start()")
+        if self._is_stopping or not self._is_started:
+            raise IllegalState(STOPPED if self._is_started else NOT_STARTED)
         if self._manager.is_transactional:
             self._manager.check_in_transaction("send")
         else:
@@ -381,6 +397,8 @@ class Producer:
     def begin_transaction(self) -> None:
         """Begin a transaction. Raises IllegalState where one is open, or the producer's fatal error."""
         self._check_transactional()
+        if self._is_stopping:
+            raise IllegalState(STOPPED)
         if self._manager.state is TransactionState.FATAL_ERROR:
             self._manager.raise_error()
         self._manager.begin_transaction()
@@ -475,7 +493,7 @@ class Producer:
         if not self._manager.is_transactional:
             raise IllegalState("transactions need a transactional_id")
         if self._is_stopped or not self._is_started:
-            raise IllegalState("this producer is not running: use `async with`, or call start()")
+            raise IllegalState(STOPPED if self._is_started else NOT_STARTED)
 
     _cancelled_end: PendingResult | None = None
 

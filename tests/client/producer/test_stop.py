@@ -1,0 +1,120 @@
+"""`stop`: what was taken before is sent, what comes during it is refused; whoever stops too waits for the end."""
+
+import asyncio
+
+import pytest
+from evidence.world.client import ScriptedBroker, producer, run
+
+from oncelog import ProducerInterceptor, errors
+from oncelog.wire.api import ApiKey
+
+
+async def send_until_refused(p, taken):
+    while True:
+        taken.append(await p.send("t", b"%d" % len(taken), partition=0))
+        await asyncio.sleep(0.001)
+
+
+def test_what_comes_during_a_stop_is_refused_and_what_was_taken_is_sent():
+    """Records were taken until the connections closed, and failed with UNKNOWN_SERVER_ERROR."""
+
+    async def work():
+        broker = ScriptedBroker()
+        broker.delay_s[ApiKey.PRODUCE] = 0.5
+        p = producer(broker)
+        await p.start()
+        taken = []
+        sending = asyncio.ensure_future(send_until_refused(p, taken))
+        await asyncio.sleep(0.1)
+        stopping = asyncio.ensure_future(p.stop())
+        with pytest.raises(errors.IllegalState, match="it was stopped, make a new one"):
+            await sending
+        assert not stopping.done(), "refused at once"
+        await stopping
+        assert [(await each).offset for each in taken] == list(range(len(taken)))
+        assert len(broker.log["t", 0]) > 0
+
+    run(work)
+
+
+@pytest.mark.parametrize("waits_for", ["room", "metadata"])
+def test_a_send_that_waits_is_refused_too(waits_for):
+    async def work(loop):
+        broker = ScriptedBroker()
+        p = producer(broker, buffer_memory=300, batch_size=100)
+        await p.start()
+        await p.send_and_wait("t", b"known", partition=0)
+        broker.delay_s[ApiKey.PRODUCE] = 0.5
+        taken = [await p.send("t", bytes(200), partition=0)]
+        waiting = asyncio.ensure_future(p.send("t" if waits_for == "room" else "nope", bytes(200), partition=0))
+        await asyncio.sleep(0.1)
+        began = loop.time()
+        await p.stop()
+        with pytest.raises(errors.IllegalState):
+            await waiting
+        assert (await taken[0]).offset == 1
+        assert loop.time() - began < 2
+
+    run(work)
+
+
+class Closed(ProducerInterceptor):
+    count = 0
+
+    def close(self):
+        self.count += 1
+
+
+def test_a_second_stop_waits_for_the_first():
+    async def work():
+        broker = ScriptedBroker()
+        broker.delay_s[ApiKey.PRODUCE] = 0.5
+        closed = Closed()
+        p = producer(broker, interceptor_classes=[closed])
+        await p.start()
+        delivery = await p.send("t", b"v", partition=0)
+        first, second = asyncio.ensure_future(p.stop()), asyncio.ensure_future(p.stop())
+        await second
+        assert delivery.result().offset == 0
+        await first
+        await p.stop()
+        assert closed.count == 1
+
+    run(work)
+
+
+def test_no_transaction_begins_during_a_stop():
+    async def work():
+        broker = ScriptedBroker()
+        p = producer(broker, transactional_id="x")
+        await p.start()
+        p.begin_transaction()
+        await p.send_and_wait("t", b"v", partition=0)
+        broker.delay_s[ApiKey.END_TXN] = 0.5
+        stopping = asyncio.ensure_future(p.stop())
+        await asyncio.sleep(0.1)
+        with pytest.raises(errors.IllegalState, match="it was stopped"):
+            p.begin_transaction()
+        await stopping
+        assert [each.committed for each in broker.requests(ApiKey.END_TXN)] == [False]
+
+    run(work)
+
+
+def test_a_stop_that_is_cancelled_has_closed():
+    async def work():
+        broker = ScriptedBroker()
+        broker.delay_s[ApiKey.PRODUCE] = 100
+        p = producer(broker)
+        await p.start()
+        delivery = await p.send("t", b"v", partition=0)
+        stopping = asyncio.ensure_future(p.stop())
+        await asyncio.sleep(0.1)
+        stopping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopping
+        with pytest.raises(errors.UnknownServer, match="the producer was stopped"):
+            await delivery
+        await asyncio.wait_for(p.stop(), 1)
+
+    run(work)
