@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from oncelog.core.producer.batch import Acknowledged, ProducerBatch
 from oncelog.core.producer.transaction_manager import again
-from oncelog.errors import KafkaError
+from oncelog.errors import IllegalState, KafkaError
 from oncelog.types import TopicPartition
 
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
@@ -79,12 +79,12 @@ class Delivery:
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
         """Call back soon after the outcome is known: `result()` has it then. As a future does it: from the event loop, which
         also takes what the callback raises."""
-        self._now()[0].watch()
         self.look_on(callback)
+        self._now()[0].watch()
 
     def look_on(self, callback: Callable[[Delivery], None]) -> None:
         """As `add_done_callback`, for who is not responsible: a failure still counts as one that nobody asked about."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop()
         if self.done():
             loop.call_soon(callback, self)
         else:
@@ -114,6 +114,14 @@ class Delivery:
         batch.watch()
         return again(batch.outcome)
 
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        running = asyncio.get_running_loop()
+        if self._batch.home not in (None, running):
+            raise IllegalState(
+                "this record was sent in another event loop: its end is told there, and would not be heard here"
+            )
+        return running
+
     def seen(self) -> tuple[RecordMetadata, KafkaError | None]:
         """Metadata and error, for who only looks on."""
         outcome = self._now()[0].outcome
@@ -136,8 +144,8 @@ class Delivery:
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         batch, _ = self._now()
         if batch.outcome is None:
+            ended: asyncio.Future[None] = self._loop().create_future()
             batch.watch()
-            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             batch.on_done.append(lambda _: None if ended.done() else ended.set_result(None))
             yield from ended.__await__()
         return self.result()

@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("oncelog.client")
 
 JAVAS = "murmur2_random"
+ELSEWHERE = (
+    "this producer was started in another event loop: use it there, one for each loop, or oncelog.sync in threads"
+)
 NOT_STARTED = "this producer is not running: use `async with`, or call start()"
 STOPPED = "this producer is not running any more: it was stopped, make a new one"
 _OPEN = (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR)
@@ -85,6 +88,7 @@ class Producer:
         self._sender = Sender(self._cluster, self._config, self._manager, self._accumulator)
         self._sticky = StickyPartitioner(self._host.random.below, batch_size_bytes=self._config.batch_size)
         self._interceptors = interceptors_of(self._config.interceptor_classes, ProducerInterceptor)
+        self._home: asyncio.AbstractEventLoop | None = None
         self._is_started = False
         self._is_stopping = False  # takes no more records
         self._is_stopped = False
@@ -109,6 +113,7 @@ class Producer:
         if self._is_started:
             raise IllegalState("this producer was started before")
         self._is_started = True
+        self._home = asyncio.get_running_loop()
         try:
             await self._cluster.start()
             self._cluster.tasks.start(self._sender.run(), name="oncelog-sender")
@@ -123,11 +128,12 @@ class Producer:
 
     async def stop(self, timeout_ms: int | None = None) -> None:
         """Send what is buffered, finish a commit or abort that was begun, abort an open transaction, leave a prepared one
-        prepared, close. Never raises twice.
+        prepared, close. Raises nothing but IllegalState in another event loop than that of `start`.
 
         From its beginning `send` is refused; what was taken before is sent, or fails where that is not done within
         `timeout_ms` (default: delivery_timeout_ms).
         """
+        self._check_home()
         if self._is_stopping:
             await self._stopped.wait()
             return
@@ -214,12 +220,24 @@ class Producer:
             self._manager.add_partition(topic_partition)
         record = (timestamp_ms, key, value, pairs)
         batch, index = self._accumulator.append(topic_partition, record, size_bytes, self._cluster.now_ms())
+        if not index:
+            batch.home = self._home
         if self._interceptors:
             Delivery(batch, index, timestamp_ms).look_on(self._acknowledged)
         if index == 0 or batch.is_closed:
             self._sender.wake()
             await asyncio.sleep(0)  # a loop that only sends must let the sender run
         return Delivery(batch, index, timestamp_ms)
+
+    def _check_home(self) -> None:
+        """What this producer waits for is set in the loop of `start`: in another one it would wait for ever."""
+        if self._home is not None:
+            try:
+                running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+            except RuntimeError:
+                running = None
+            if running is not self._home:
+                raise IllegalState(ELSEWHERE)
 
     async def _topic(self, topic: str) -> TopicView:
         checked_topic(topic)
@@ -301,6 +319,7 @@ class Producer:
         Raises the transaction's error, if any; without transactions the first error of records whose deliveries nobody
         waits for, since the last `flush`.
         """
+        self._check_home()
         waiting = await self._flushed()
         error = self._sender.unheard.take_first()
         if error is None:
@@ -330,10 +349,12 @@ class Producer:
         another epoch. An open transaction that lost records so can only be aborted; `abort_transaction` waits until what
         is on its way was answered or lost. Where there is nothing to give up, nothing changes.
         """
+        self._check_home()
         return self._sender.purge(in_queue=in_queue, in_flight=in_flight)
 
     def send_soon(self) -> None:
         """What is buffered leaves before its linger_ms are over: now, or when what is on its way has arrived."""
+        self._check_home()
         on_its_way = next((batch for batch in self._accumulator.incomplete() if batch.attempt_count), None)
         if on_its_way is None:
             self._accumulator.close_batches()
@@ -351,6 +372,8 @@ class Producer:
     def _check_may_send(self) -> None:
         if self._is_stopping or not self._is_started:
             raise IllegalState(STOPPED if self._is_started else NOT_STARTED)
+        if asyncio.get_running_loop() is not self._home:
+            raise IllegalState(ELSEWHERE)
         if self._manager.is_transactional:
             self._manager.check_in_transaction("send")
         else:
@@ -492,6 +515,7 @@ class Producer:
     def _check_transactional(self) -> None:
         if not self._manager.is_transactional:
             raise IllegalState("transactions need a transactional_id")
+        self._check_home()
         if self._is_stopped or not self._is_started:
             raise IllegalState(STOPPED if self._is_started else NOT_STARTED)
 
@@ -547,6 +571,7 @@ class Producer:
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic."""
+        self._check_home()
         view = await self._cluster.topic(checked_topic(topic), timeout_ms=self._config.max_block_ms)
         return sorted(view.partitions)
 

@@ -98,6 +98,7 @@ class ProducerBatch:
         "attempt_count",
         "created_ms",
         "encoded",
+        "home",
         "identity",
         "is_behind_gap",
         "is_closed",
@@ -137,6 +138,7 @@ class ProducerBatch:
         self.last_error: KafkaError | None = None  # of an attempt that was repeated
         self.is_behind_gap = False  # a batch with an earlier sequence failed, which nobody will fill
         self.may_be_stored = False  # some attempt of it ended in another way than by a certain refusal
+        self.home: object = None  # the event loop where its end is told
         self.is_watched = False  # somebody asked what becomes of it
         self.unheard: Unheard | None = None
         self.parts: tuple[ProducerBatch, ...] = ()
@@ -195,6 +197,7 @@ class ProducerBatch:
         made.is_closed = True
         made.attempt_count, made.may_be_stored = self.attempt_count, self.may_be_stored
         made.is_behind_gap, made.is_watched = self.is_behind_gap, self.is_watched
+        made.home = self.home
         if self.has_sequence:
             made.identity, made.sequence = self.identity, (self.sequence + first) % SEQUENCE_COUNT
         return made
