@@ -182,6 +182,38 @@ def test_unknown_topics_end_with_max_block():
     run(work)
 
 
+@pytest.mark.parametrize("ask", [lambda p: p.send("nope", b"v"), lambda p: p.partitions_for("nope")])
+def test_a_topic_that_nobody_creates_fails_in_seconds(ask):
+    """It was asked for until max_block_ms was over, a minute."""
+
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with producer(broker) as p:
+            await p.send_and_wait("t", b"v")
+            began = loop.time()
+            with pytest.raises(errors.UnknownTopicOrPartition, match=r"there is no topic 'nope'.*: create it"):
+                await ask(p)
+            assert 5 <= loop.time() - began < 7
+            await p._cluster.refresh(())
+            assert [each.name for each in broker.requests(ApiKey.METADATA)[-1].topics] == ["t"], "asked for no more"
+            assert (await p.send_and_wait("t", b"v")).offset == 1
+
+    run(work)
+
+
+def test_topics_are_created_also_after_others_were_looked_at():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, max_block_ms=1000) as p:
+            await p.partitions_for("t")
+            assert not broker.requests(ApiKey.METADATA)[-1].allow_auto_topic_creation
+            with pytest.raises(errors.RequestTimedOut):
+                await p.send("new", b"v")
+            assert broker.requests(ApiKey.METADATA)[-1].allow_auto_topic_creation
+
+    run(work)
+
+
 def test_back_pressure_waits_for_room_and_not_for_ever():
     async def work(loop):
         broker = ScriptedBroker()

@@ -24,6 +24,7 @@ from oncelog.errors import (
     LeaderNotAvailable,
     Network,
     NotController,
+    UnknownTopicOrPartition,
     UnsupportedVersion,
     error_for,
 )
@@ -38,6 +39,10 @@ log = logging.getLogger("oncelog.client")
 
 T = TypeVar("T")
 VERSION_MAX = 32767
+
+
+class _NoSuchTopicError(Exception):
+    """The brokers said for long enough that there is no such topic."""
 
 
 class Cluster:
@@ -300,6 +305,11 @@ class Cluster:
         if may_create:
             self._may_create.update(topics)
 
+    def untrack(self, name: str) -> None:
+        """A topic that does not exist need not be asked for."""
+        self._tracked.discard(name)
+        self._may_create.discard(name)
+
     async def refresh(self, topics: Iterable[str] | None) -> None:
         """Ask for metadata: of these topics and the tracked ones, or of all topics (None). One request at a time."""
         if topics is None:
@@ -323,7 +333,7 @@ class Cluster:
         names = None if wanted is None else sorted(wanted | self._tracked)
         message = MetadataRequest(
             topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
-            allow_auto_topic_creation=bool(names) and self._may_create.issuperset(names or ()),
+            allow_auto_topic_creation=self._may_all_be_created(names or ()),
         )
         self._refreshed_ms, self._refreshed = self.now_ms(), None if names is None else frozenset(names)
         response = await self.request(None, message, version_min=1)
@@ -334,6 +344,12 @@ class Cluster:
             raise error_for(response.error_code, "Metadata")
         self.view.update(response, is_complete=names is None)
         self._on_metadata()
+
+    def _may_all_be_created(self, names: Iterable[str]) -> bool:
+        """Whether every topic that a request names and that is not there may be created by it."""
+        known = self.view.topics
+        missing = [name for name in names if name not in known or known[name].error_code]
+        return bool(missing) and self._may_create.issuperset(missing)
 
     def refresh_soon(self, topics: Iterable[str] = ()) -> None:
         """Metadata turned out to be old; do not wait for the new. The same is asked for at most once per back-off."""
@@ -355,23 +371,39 @@ class Cluster:
             except KafkaError as error:
                 log.debug("metadata could not be refreshed: %s", error)  # who still needs it asks again
 
-    async def topic(self, name: str, *, timeout_ms: int, may_create: bool = False) -> TopicView:
-        """A topic's metadata, waiting until it has a leader somewhere. Raises what the broker says, or RequestTimedOut."""
+    async def topic(
+        self, name: str, *, timeout_ms: int, may_create: bool = False, unknown_ms: int | None = None
+    ) -> TopicView:
+        """A topic's metadata, waiting until it has a leader somewhere. Raises what the broker says, or RequestTimedOut.
+
+        `unknown_ms`: for how long the brokers may say that there is none, before UnknownTopicOrPartition is raised.
+        """
         found = self.view.topics.get(name)
         if found is not None and not found.error_code and found.led_partitions:
             return found
         self.track((name,), may_create=may_create)
+        unknown_since_ms: float | None = None
 
         async def attempt(_: Deadline) -> TopicView:
+            nonlocal unknown_since_ms
             await self.refresh((name,))
             topic = self.view.topics.get(name)
+            is_unknown = topic is None or topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            unknown_since_ms = (unknown_since_ms or self.now_ms()) if is_unknown else None
+            if unknown_since_ms and unknown_ms is not None and self.now_ms() - unknown_since_ms >= unknown_ms:
+                self.untrack(name)
+                raise _NoSuchTopicError
             if topic is None or topic.error_code:
                 raise error_for(topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
             if not topic.led_partitions:
                 raise LeaderNotAvailable(f"no partition of topic {name!r} has a leader")
             return topic
 
-        return await self.retry(f"metadata of topic {name!r}", attempt, timeout_ms=timeout_ms)
+        try:
+            return await self.retry(f"metadata of topic {name!r}", attempt, timeout_ms=timeout_ms)
+        except _NoSuchTopicError:
+            text = f"there is no topic {name!r}, and the brokers make none: create it, or look at the name"
+            raise UnknownTopicOrPartition(text) from None
 
     async def leader(self, topic_partition: TopicPartition) -> Node:
         """The partition's leader, from what is known; refreshes where nothing is. Raises retriable errors."""

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("oncelog.client")
 
+UNKNOWN_TOPIC_MS = 5000  # a topic that the first request creates is there after one or two
 JAVAS = "murmur2_random"
 ELSEWHERE = (
     "this producer was started in another event loop: use it there, one for each loop, or oncelog.sync in threads"
@@ -239,10 +240,12 @@ class Producer:
             if running is not self._home:
                 raise IllegalState(ELSEWHERE)
 
-    async def _topic(self, topic: str) -> TopicView:
+    async def _topic(self, topic: str, *, may_create: bool = True) -> TopicView:
         checked_topic(topic)
         try:
-            return await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms, may_create=True)
+            return await self._cluster.topic(
+                topic, timeout_ms=self._config.max_block_ms, may_create=may_create, unknown_ms=UNKNOWN_TOPIC_MS
+            )
         except KafkaError as error:
             if self._is_stopping:
                 raise IllegalState(STOPPED) from error
@@ -572,8 +575,7 @@ class Producer:
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic."""
         self._check_home()
-        view = await self._cluster.topic(checked_topic(topic), timeout_ms=self._config.max_block_ms)
-        return sorted(view.partitions)
+        return sorted((await self._topic(topic, may_create=False)).partitions)
 
 
 async def _all_ended(batches: Sequence[ProducerBatch]) -> None:
