@@ -76,7 +76,7 @@ ROOMS = {
     "broker/handlers": {"broker", "broker/config", "broker/coordinators", "broker/partitions", "broker/requests"}
     | {"core/groups", "core/groups/classic", "core/groups/consumer", "core/leader", "core/metadata"}
     | {"core/transactions"},
-    "client": {"client/consumer", "core/producer"},
+    "client": {"client/consumer", "core/consumer", "core/producer"},
     "client/cluster": {"client"},
     "client/producer": {"client", "client/cluster", "core/producer"},
     "client/consumer": {"client", "client/cluster", "core/consumer"},

@@ -380,7 +380,10 @@ class Consumer(_Blocking[AsyncConsumer]):
         return self
 
     def __next__(self) -> ConsumerRecord:
-        return self._call(self._client.__anext__())
+        try:
+            return self._call(self._client.__anext__())
+        except StopAsyncIteration:  # another thread stopped it
+            raise StopIteration from None
 
     def subscribe(
         self, topics: Iterable[str] = (), *, pattern: str | None = None, listener: RebalanceListener | None = None

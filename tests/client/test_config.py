@@ -66,12 +66,31 @@ def test_producer_refuses(values, says):
         ({"order": "time"}, "expected one of offset, transaction"),
         ({"group.id": ""}, "must not be empty"),
         ({"max.poll.records": 0}, "must be more than 0"),
+        ({"fetch.min.bytes": -1}, "must be from 0 to 2147483647"),
+        ({"fetch.max.bytes": 2**31}, "must be from 0 to 2147483647"),
+        ({"metadata.max.age.ms": 2**63}, f"must be from 0 to {2**63 - 1}"),
+        ({"heartbeat.interval.ms": 45000}, "must be less than session_timeout_ms=45000"),
+        ({"partition.assignment.strategy": "range, fair"}, "partition_assignment_strategy=fair: expected one of range"),
+        ({"partition.assignment.strategy": [None]}, "expected str"),
+        ({"bootstrap.servers": ["a:1", 5.5]}, "expected str"),
+        ({"client.id": "\ud800"}, "expected str"),
+        ({"group.id": "x" * 40_000}, "expected str"),
+        ({"max.poll.records": None}, "expected int"),
+        ({"max.poll.records": float("inf")}, "expected int"),
+        ({"max.poll.records": [5]}, "expected int"),
     ],
 )
 def test_consumer_refuses(values, says):
     with pytest.raises(ConfigurationError) as refused:
         ConsumerConfig.of_dotted(values)
     assert says in str(refused.value)
+
+
+def test_numbers_of_64_bits_and_strategies_by_name():
+    config = ConsumerConfig.of(
+        {"metadata_max_age_ms": 2**40, "partition_assignment_strategy": "cooperative-sticky, range"}
+    )
+    assert (config.metadata_max_age_ms, config.assignment_strategies) == (2**40, ("cooperative-sticky", "range"))
 
 
 def test_kafkas_keys_without_meaning_are_taken_with_a_warning(caplog):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from oncelog.core.consumer.assignors import ASSIGNORS
 from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
 from oncelog.errors import ConfigurationError
 from oncelog.wire.compression import Codec
@@ -56,6 +57,25 @@ CODING = frozenset(
 """Functions and objects here; the names of Java classes in somebody's properties file say nothing to us."""
 
 
+LISTS = ("bootstrap_servers", "partition_assignment_strategy")
+TEXT_BYTES_MAX = 32767  # the protocol's strings
+INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
+LONG = frozenset(
+    {
+        "buffer_memory",
+        "max_block_ms",
+        "metadata_max_age_ms",
+        "reconnect_backoff_max_ms",
+        "reconnect_backoff_ms",
+        "retry_backoff_max_ms",
+        "retry_backoff_ms",
+        "transaction_order_disk_bytes",
+        "transaction_order_memory_bytes",
+    }
+)
+"""Options of 64 bits; all other numbers have 32, as in Kafka."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig:
     """What every client takes. Times in milliseconds."""
@@ -78,9 +98,16 @@ class ClientConfig:
         self.bootstrap_addresses()
         if self.security_protocol.upper() != "PLAINTEXT":
             raise ConfigurationError(f"security_protocol={self.security_protocol}: only PLAINTEXT is supported")
-        for name in self.must_be_positive():
-            if getattr(self, name) <= 0:
-                raise ConfigurationError(f"{name}={getattr(self, name)} must be more than 0")
+        for field in dataclasses.fields(self):
+            if field.type == "int":
+                self._check_range(field.name)
+
+    def _check_range(self, name: str) -> None:
+        value, high = getattr(self, name), INT64_MAX if name in LONG else INT32_MAX
+        if name in self.must_be_positive() and value <= 0:
+            raise ConfigurationError(f"{name}={value} must be more than 0")
+        if not 0 <= value <= high:
+            raise ConfigurationError(f"{name}={value} must be from 0 to {high}")
 
     def must_be_positive(self) -> tuple[str, ...]:
         """Keys that take no zero and nothing below."""
@@ -171,7 +198,6 @@ class ProducerConfig(ClientConfig):
         if not callable(self.partitioner):
             _one_of("partitioner", str(self.partitioner), tuple(PARTITIONERS))
         _functions(self, "key_serializer", "value_serializer", "stats_cb")
-        _not_negative("statistics_interval_ms", self.statistics_interval_ms)
         if self.transaction_two_phase_commit_enable and self.transactional_id is None:
             raise ConfigurationError("transaction_two_phase_commit_enable needs a transactional_id")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
@@ -267,15 +293,32 @@ class ConsumerConfig(ClientConfig):
         if self.order == "transaction" and not self.is_read_committed:
             raise ConfigurationError('order="transaction" needs isolation_level="read_committed"')
         _functions(self, "key_deserializer", "value_deserializer", "stats_cb")
-        _not_negative("statistics_interval_ms", self.statistics_interval_ms)
         _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
         _one_of("auto_offset_reset", self.auto_offset_reset, ("latest", "earliest", "none"))
         if self.group_id == "":
             raise ConfigurationError("group_id must not be empty")
+        for name in self.assignment_strategies:
+            _one_of("partition_assignment_strategy", name, tuple(ASSIGNORS))
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigurationError(
+                f"heartbeat_interval_ms={self.heartbeat_interval_ms} must be less than "
+                f"session_timeout_ms={self.session_timeout_ms}: a third of it at most, usually"
+            )
 
     def must_be_positive(self) -> tuple[str, ...]:
         """Keys that take no zero and nothing below."""
-        return (*super().must_be_positive(), "max_poll_records", "session_timeout_ms", "heartbeat_interval_ms")
+        return (
+            *super().must_be_positive(),
+            "heartbeat_interval_ms",
+            "max_poll_interval_ms",
+            "max_poll_records",
+            "session_timeout_ms",
+        )
+
+    @property
+    def assignment_strategies(self) -> tuple[str, ...]:
+        """The names in `partition_assignment_strategy`, in their order."""
+        return tuple(name.strip() for name in self.partition_assignment_strategy.split(","))
 
     @property
     def is_read_committed(self) -> bool:
@@ -300,11 +343,6 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise ConfigurationError(f"{name}={value}: expected one of {', '.join(allowed)}")
 
 
-def _not_negative(name: str, value: int) -> None:
-    if value < 0:
-        raise ConfigurationError(f"{name}={value} must not be less than 0")
-
-
 def _functions(config: ClientConfig, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
@@ -324,14 +362,12 @@ def _converted(name: str, value: Any, kind: str) -> Any:
     if kind == "Any" or (value is None and "None" in kind):
         return value
     base = kind.removesuffix(" | None")
-    if name == "bootstrap_servers" and isinstance(value, list | tuple):
-        return ",".join(value)
-    if name == "partition_assignment_strategy" and isinstance(value, list | tuple):
-        return ",".join(value)
     readers: dict[str, Callable[[Any], Any]] = {"bool": _boolean, "int": _integer, "str": _text}
     try:
+        if name in LISTS and isinstance(value, list | tuple):
+            return ",".join(map(_text, value))
         return readers[base](value)
-    except ValueError as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise ConfigurationError(f"{name}={value!r}: expected {base}") from error
 
 
@@ -352,5 +388,7 @@ def _integer(value: Any) -> int:
 
 def _text(value: Any) -> str:
     if isinstance(value, str | int) and not isinstance(value, bool):
-        return str(value)
+        text = str(value)
+        if len(text.encode()) <= TEXT_BYTES_MAX:  # UnicodeEncodeError is a ValueError
+            return text
     raise ValueError(value)

@@ -15,6 +15,15 @@ from oncelog.wire.schema import Buffer, InvalidField, Struct, decode_message, en
 
 SIZE_BYTES_MAX = 104857600  # Kafka's socket.request.max.bytes
 
+OTHER_PROTOCOLS = {
+    b"HTTP": "HTTP (the port of a web server)",
+    b"GET ": "HTTP",
+    b"POST": "HTTP",
+    b"\x15\x03": "TLS (the port wants security_protocol=SSL)",
+    b"\x16\x03": "TLS (of a client with security_protocol=SSL)",
+}
+"""What stands where a frame's size belongs, and whose mistake that usually is: each would be far too large a size."""
+
 _SIZE = Layout(">i")
 _REQUEST_START = Layout(">hhih")  # API key, version, correlation id, length of the client id
 _REQUEST_PREFIX = Layout(">ihhih")  # the same behind the frame's size
@@ -86,6 +95,11 @@ def frame_size(view: memoryview, pos: int, size_bytes_max: int) -> int:
     if 0 < size_bytes <= size_bytes_max:
         return int(size_bytes)
     kind = MalformedFrame if size_bytes <= 0 else FrameTooLarge
+    other = next(
+        (what for prefix, what in OTHER_PROTOCOLS.items() if bytes(view[pos : pos + 4]).startswith(prefix)), None
+    )
+    if other is not None:
+        raise kind(f"this is {other}, not Kafka's protocol")
     raise kind(f"a frame of {size_bytes} bytes is not between 1 and {size_bytes_max}")
 
 

@@ -6,7 +6,6 @@ import pytest
 from evidence.world.client import BOOTSTRAP, NO_ANSWER, ScriptedBroker, run
 
 from oncelog import Consumer, RebalanceListener, TopicPartition, errors
-from oncelog.client.consumer.classic_protocol import assignors_named
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import ApiKey
 from oncelog.wire.consumer_protocol import Assignment, assignment_to_bytes, subscription_from_bytes
@@ -334,12 +333,6 @@ def test_auto_commit_stores_what_was_handed_out():
             assert (commit.generation_id_or_member_epoch, commit.member_id) == (1, "m")
 
     run(work)
-
-
-def test_strategies_by_name():
-    assert list(assignors_named("cooperative-sticky, range")) == ["cooperative-sticky", "range"]
-    with pytest.raises(errors.ConfigurationError, match="'fair' is none of range"):
-        assignors_named("fair")
 
 
 async def _read_until(c, count):

@@ -72,6 +72,9 @@ class AdminSession:
 
     async def stop(self) -> None:
         """Close."""
+        if self._cluster.is_closed:
+            return
+        self._cluster.check_loop()
         await self._cluster.close()
 
     def _broken(self, error: BaseException) -> None:

@@ -39,6 +39,8 @@ log = logging.getLogger("oncelog.client")
 
 T = TypeVar("T")
 VERSION_MAX = 32767
+TOLD_MAX = 10
+UNKNOWN_TOPIC_PATIENCE_MS = 5000  # a new topic takes a moment to be known everywhere; one that is not there stays so
 
 
 class _NoSuchTopicError(Exception):
@@ -62,6 +64,8 @@ class Cluster:
         self.traffic = TrafficByBroker()
         self.is_closed = False
         self.tracks_all = False  # whether every topic is looked at, as new ones may match a pattern
+        self._loop: asyncio.AbstractEventLoop | None = None  # in which it was started
+        self._told: set[str] = set()  # what kept it from connecting
         self._bootstrap = [Node(-1 - i, name, port) for i, (name, port) in enumerate(config.bootstrap_addresses())]
         self._connections: dict[tuple[Node, str], asyncio.Task[Connection]] = {}
         self._awaited: dict[tuple[Node, str], asyncio.Task[Connection]] = {}
@@ -82,8 +86,38 @@ class Cluster:
 
     async def start(self) -> None:
         """Reach any bootstrap server. Raises RequestTimedOut naming what was tried."""
-        await self.retry("connect to the cluster", lambda _: self.refresh(()))
+        self._loop = asyncio.get_running_loop()
+
+        async def attempt(_: Deadline) -> None:
+            try:
+                await self.refresh(())
+            except KafkaError as error:
+                self._tell(error)
+                raise
+
+        await self.retry("connect to the cluster", attempt)
         self.tasks.start(self._keep_fresh(), name="oncelog-metadata")
+
+    def _tell(self, error: KafkaError) -> None:
+        """Each reason is logged once: who waits for the start should not have to wait for its end to hear it."""
+        if error.retriable and str(error) not in self._told and len(self._told) < TOLD_MAX:
+            self._told.add(str(error))
+            limit_ms = self.config.default_api_timeout_ms
+            log.warning("%s: not connected yet, tried for %d ms at most: %s", self.config.KIND, limit_ms, error)
+
+    def check_usable(self) -> None:
+        """Raise IllegalState for a client that is closed, or that another event loop runs."""
+        if self.is_closed:
+            raise IllegalState("this client was closed")
+        self.check_loop()
+
+    def check_loop(self) -> None:
+        """Raise IllegalState in another event loop than the one it was started in: it would wait there for ever."""
+        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
+            raise IllegalState(
+                "this client was started in another event loop: make one in each (every asyncio.run makes a loop of its own; "
+                "oncelog.sync has clients for threads)"
+            )
 
     async def close(self) -> None:
         """Close all connections."""
@@ -112,10 +146,13 @@ class Cluster:
     async def retry(
         self, what: str, attempt: Callable[[Deadline], Awaitable[T]], *, timeout_ms: int | None = None
     ) -> T:
-        """Call `attempt` until it succeeds, fails with an error that is not retriable, or the time is over."""
+        """Call `attempt` until it succeeds, fails with an error that is not retriable, or the time is over. What does not
+        exist is not waited for as long: UnknownTopicOrPartition is raised after UNKNOWN_TOPIC_PATIENCE_MS."""
+        self.check_usable()
         deadline = Deadline(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms, what)
         backoff = self.new_backoff()
         last_error: KafkaError | None = None
+        unknown_since_ms: float | None = None
         while True:
             try:
                 async with asyncio.timeout(max(deadline.left_ms, 1) / 1000):
@@ -125,6 +162,12 @@ class Cluster:
             except KafkaError as error:
                 if not error.retriable or self.is_closed:
                     raise
+                if not isinstance(error, UnknownTopicOrPartition):
+                    unknown_since_ms = None
+                elif unknown_since_ms is None:
+                    unknown_since_ms = self.now_ms()
+                elif self.now_ms() - unknown_since_ms > UNKNOWN_TOPIC_PATIENCE_MS:
+                    raise UnknownTopicOrPartition(f"{error.message}: create it, or look at its name") from error
                 last_error = error
             await deadline.wait(backoff, last_error)
 
@@ -132,8 +175,7 @@ class Cluster:
 
     async def connection(self, node: Node, lane: str = "") -> Connection:
         """An open connection to the node. Raises Network or RequestTimedOut."""
-        if self.is_closed:
-            raise IllegalState("this client is closed")
+        self.check_usable()
         key = (node, lane)
         task = self._connections.get(key)
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed)):
@@ -312,6 +354,7 @@ class Cluster:
 
     async def refresh(self, topics: Iterable[str] | None) -> None:
         """Ask for metadata: of these topics and the tracked ones, or of all topics (None). One request at a time."""
+        self.check_usable()
         if topics is None:
             self._wants_all = True
         else:
@@ -353,6 +396,8 @@ class Cluster:
 
     def refresh_soon(self, topics: Iterable[str] = ()) -> None:
         """Metadata turned out to be old; do not wait for the new. The same is asked for at most once per back-off."""
+        if self.is_closed:
+            return
         self._wanted_soon.update(topics)
         self._is_wanted_soon = True
         if self._soon_task is None or self._soon_task.done():

@@ -71,6 +71,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._frames = FrameBuffer()
         self._next_correlation_id = 0
+        self._has_heard = False
         self._waiting: dict[int, tuple[int, int, asyncio.Future[Any], asyncio.TimerHandle, float]] = {}
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -259,7 +260,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The broker closed it, or the network did."""
-        self.close(Network(f"the connection to {self.name} was lost" + (f": {exc}" if exc else "")))
+        because = f": {exc}" if exc else ""
+        if not self._has_heard and not self.is_closed:
+            because += " before its first answer: is this a Kafka listener, and one without TLS?"
+        self.close(Network(f"the connection to {self.name} was lost{because}"))
 
     def pause_writing(self) -> None:
         """The transport's buffer is full."""
@@ -284,6 +288,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came: hand whole answers to those who wait."""
         self._traffic.received_bytes += nbytes
+        self._has_heard = True
         try:
             for frame in self._frames.take(nbytes):
                 self._answered(frame)

@@ -16,9 +16,8 @@ from oncelog.client.backoff import Backoff
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.group_offsets import group_error, group_key
 from oncelog.client.config import ConsumerConfig
-from oncelog.core.consumer.assignors import ASSIGNORS, Assignor, assign_joined, user_data
+from oncelog.core.consumer.assignors import ASSIGNORS, assign_joined, user_data
 from oncelog.errors import (
-    ConfigurationError,
     ErrorCode,
     FencedInstanceId,
     IllegalGeneration,
@@ -66,17 +65,6 @@ class Joined:
 PartitionCounts = Callable[[Sequence[str]], Awaitable[Mapping[str, int]]]
 
 
-def assignors_named(names: str) -> dict[str, Assignor]:
-    """The assignors of partition_assignment_strategy, in its order. Raises ConfigurationError."""
-    found: dict[str, Assignor] = {}
-    for name in (part.strip() for part in names.split(",")):
-        if name not in ASSIGNORS:
-            known = ", ".join(ASSIGNORS)
-            raise ConfigurationError(f"partition_assignment_strategy: {name!r} is none of {known}")
-        found[name] = ASSIGNORS[name]
-    return found
-
-
 class GroupMembership:
     """One member. `wake` is called when the application's next poll has something to do."""
 
@@ -89,7 +77,7 @@ class GroupMembership:
     ) -> None:
         assert config.group_id is not None
         self._cluster, self._config, self._wake = cluster, config, wake
-        self._assignors = assignors_named(config.partition_assignment_strategy)
+        self._assignors = {name: ASSIGNORS[name] for name in config.assignment_strategies}
         self.assigned_counts: dict[str, int] | None = None  # what this member as the leader assigned
         self._partition_counts = partition_counts
         self._join: asyncio.Task[Joined] | None = None

@@ -37,6 +37,7 @@ from oncelog.errors import (
     OffsetOutOfRange,
     RequestTimedOut,
     UnknownServer,
+    UnknownTopicOrPartition,
 )
 from oncelog.host.host import Host, real_host
 from oncelog.types import OffsetAndMetadata, TopicPartition
@@ -72,6 +73,7 @@ class Consumer(GroupPart, LogBounds):
         self._listener: RebalanceListener | None = None
         self._assigned_by_hand = False
         self._known_counts: dict[str, int] = {}
+        self._missing: set[str] = set()  # topics that were told not to exist
         self._is_started = self._is_stopped = self._is_in_listener = False
         self._must_list_topics = False
         self._next_auto_commit_ms = self._next_look_ms = 0.0
@@ -102,9 +104,12 @@ class Consumer(GroupPart, LogBounds):
         self._is_started = True
         try:
             await self._cluster.start()
+            self._begin()
         except BaseException:
             await self._cluster.close()
             raise
+
+    def _begin(self) -> None:
         self._cluster.tasks.start(self._fetcher.run(), name="oncelog-fetcher")
         if self._config.group_id is not None and not self._assigned_by_hand and (self._topics or self._pattern):
             self._start_membership()
@@ -114,11 +119,16 @@ class Consumer(GroupPart, LogBounds):
             self._cluster.tasks.start(reports, name="oncelog-statistics")
 
     async def stop(self, timeout_ms: int | None = None) -> None:
-        """Commit (with enable_auto_commit), leave the group, close; at most `timeout_ms` (default: request_timeout_ms)."""
+        """Commit (with enable_auto_commit), leave the group, close; at most `timeout_ms` (default: request_timeout_ms).
+
+        A `poll` that waits in another task raises IllegalState; `async for` ends.
+        """
         arguments.duration_ms_or_none("timeout_ms", timeout_ms)
         if self._is_stopped:
             return
+        self._cluster.check_loop()
         self._is_stopped = True
+        self._fetcher.arrived.set()
         try:
             async with asyncio.timeout((self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
                 await self._say_goodbye()
@@ -170,7 +180,7 @@ class Consumer(GroupPart, LogBounds):
         self._topics = names
         self._listener = listener or self._listener
         self._assigned_by_hand = False
-        self._known_counts = {}
+        self._known_counts, self._missing = {}, set()
         self._must_list_topics = self._cluster.tracks_all = self._matches_here
         self._subscription_changed()
         self._fetcher.arrived.set()
@@ -269,7 +279,12 @@ class Consumer(GroupPart, LogBounds):
             return self._take(1)
 
         while True:
-            records: list[ConsumerRecord] | None = await self._poll(POLL_TIMEOUT_MS, take_one)
+            try:
+                records: list[ConsumerRecord] | None = await self._poll(POLL_TIMEOUT_MS, take_one)
+            except IllegalState:
+                if self._is_stopped:
+                    raise StopAsyncIteration from None
+                raise
             if records:
                 record = records[0]
                 place, position = record.topic_partition, self._positions.of(record.topic_partition)
@@ -291,6 +306,7 @@ class Consumer(GroupPart, LogBounds):
             if self._failure is not None:
                 raise self._failure
             await self._prepare(ends)
+            self._check_running()  # it may have been stopped meanwhile
             self._fetcher.raise_error()
             taken, moved = take()
             self._polled()
@@ -302,6 +318,7 @@ class Consumer(GroupPart, LogBounds):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, self._next_chore_s())):
                     await self._fetcher.arrived.wait()
+            self._check_running()
 
     def _next_chore_s(self) -> float:
         """When a waiting poll has something to do besides waiting: topics to look for, offsets to commit, to say that the
@@ -316,8 +333,11 @@ class Consumer(GroupPart, LogBounds):
         return max(min(chores_ms), 10) / 1000
 
     def _check_running(self) -> None:
-        if not self._is_started or self._is_stopped:
+        if self._is_stopped:
+            raise IllegalState("this consumer is not running: it was stopped, make a new one")
+        if not self._is_started:
             raise IllegalState("this consumer is not running: use `async with`, or call start()")
+        self._cluster.check_loop()
 
     async def _prepare(self, ends: float) -> None:
         if self._protocol is not None and not self._assigned_by_hand:
@@ -330,8 +350,9 @@ class Consumer(GroupPart, LogBounds):
             left_ms = int((ends - asyncio.get_running_loop().time()) * 1000)
             try:
                 await self._find_positions(self._positions.without_offset(), timeout_ms=max(left_ms, 1))
-            except RequestTimedOut as error:
+            except (RequestTimedOut, UnknownTopicOrPartition) as error:
                 log.debug("%s", error)  # the next poll goes on with it
+                self._tell_missing({each.topic for each in self._positions.without_offset()})
         if self._config.enable_auto_commit and self._config.group_id is not None:
             self._auto_commit()
 
@@ -381,7 +402,20 @@ class Consumer(GroupPart, LogBounds):
         if now_ms < self._next_look_ms or all(self._count_of(name) is not None for name in topics):
             return False
         self._next_look_ms = now_ms + self._config.retry_backoff_max_ms
+        self._tell_missing(topics)
         return True
+
+    def _tell_missing(self, topics: Iterable[str]) -> None:
+        """A topic that the brokers do not know is logged once: a wrong name would be waited for in silence."""
+        for name in topics:
+            view = self._cluster.view.topics.get(name)
+            if (
+                view is not None
+                and view.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                and name not in self._missing
+            ):
+                self._missing.add(name)
+                log.warning("topic %r does not exist; it is read when somebody creates it", name)
 
     # -- positions
 

@@ -1,0 +1,92 @@
+"""A consumer that is stopped, or never came to run: who waits is told, nothing is left."""
+
+import asyncio
+import logging
+
+import pytest
+from evidence.world.client import ScriptedBroker, run
+
+from oncelog import errors, sync
+from oncelog.client.consumer import consumer as module
+from tests.client.consumer import test_classic_protocol, test_consumer_protocol
+from tests.client.consumer.test_consumer import consumer
+
+NO_MEMBER = (ScriptedBroker, {})
+CLASSIC = (test_classic_protocol.Coordinator, {"group_id": "g"})
+KIP_848 = (test_consumer_protocol.Coordinator, {"group_id": "g", "group_protocol": "consumer"})
+
+
+@pytest.mark.parametrize(("broker", "config"), [NO_MEMBER, CLASSIC, KIP_848])
+def test_a_poll_that_waits_is_told_at_once(broker, config):
+    async def work(loop):
+        c = consumer(broker(), "t", **config)
+        await c.start()
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(told(c))
+            await asyncio.sleep(1)
+            began = loop.time()
+            await c.stop(500)
+            await waiting
+            assert loop.time() - began < 1
+
+    async def told(c):
+        with pytest.raises(errors.IllegalState, match="it was stopped, make a new one"):
+            await c.poll(600_000)
+
+    run(work)
+
+
+def test_async_for_ends():
+    async def work():
+        c = consumer(ScriptedBroker(), "t")
+        await c.start()
+
+        async def read():
+            return [record async for record in c]
+
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(read())
+            await asyncio.sleep(1)
+            await c.stop()
+        assert reading.result() == []
+
+    run(work)
+
+
+def test_a_blocking_loop_ends(oncelog_broker):
+    c = sync.Consumer("none-yet", bootstrap_servers=oncelog_broker.bootstrap_servers)
+    c.start()
+    c.stop()
+    assert list(c) == []
+
+
+def test_a_start_that_fails_leaves_nothing(monkeypatch):
+    class Broken(Exception):
+        pass
+
+    def breaks(_):
+        raise Broken
+
+    async def work():
+        monkeypatch.setattr(module.Consumer, "_start_membership", breaks)
+        before = asyncio.all_tasks()
+        c = consumer(ScriptedBroker(), "t", group_id="g")
+        with pytest.raises(Broken):
+            await c.start()
+        assert asyncio.all_tasks() == before
+        assert c._cluster.is_closed
+
+    run(work)
+
+
+@pytest.mark.parametrize(("broker", "config"), [NO_MEMBER, CLASSIC])
+def test_a_topic_that_does_not_exist_is_told_once(broker, config, caplog):
+    async def work():
+        async with consumer(broker(), "nowhere", allow_auto_create_topics=False, **config) as c:
+            for _ in range(5):
+                assert await c.poll(3000) == []
+
+    with caplog.at_level(logging.WARNING, "oncelog.client"):
+        run(work)
+    told = [record.getMessage() for record in caplog.records if "nowhere" in record.getMessage()]
+    assert told == ["topic 'nowhere' does not exist; it is read when somebody creates it"]
