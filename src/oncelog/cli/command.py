@@ -17,9 +17,10 @@ from click.core import ParameterSource
 
 from oncelog.cli.durations import DURATION
 from oncelog.cli.interruption import run
-from oncelog.cli.output import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, FORMATS, Failed, Output
+from oncelog.cli.output import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, FORMATS, Failed, Output, printable
 from oncelog.cli.properties_file import property_from_text, read_properties
 from oncelog.errors import ConfigurationError, InvalidArgument, KafkaError, OncelogError, RequestTimedOut
+from oncelog.wire.schema import InvalidField
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 TIMEOUT_DEFAULT_MS = 30_000
@@ -78,7 +79,7 @@ class Settings:
             return True
         if not sys.stdin.isatty():
             raise click.UsageError("this changes something and stdin is no terminal: add --yes (or --dry-run to look)")
-        if click.prompt(f"type {word} to go on", err=True, default="", show_default=False) != word:
+        if click.prompt(f"type {printable(word)} to go on", err=True, default="", show_default=False) != word:
             raise Failed("not confirmed, nothing was done")
         return True
 
@@ -202,6 +203,8 @@ def reported(ctx: click.Context, settings: Settings) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, click.Abort):  # Abort: Ctrl-C or an end of input at a question
         ctx.exit(EXIT_INTERRUPTED)
+    except InvalidField as error:
+        _report(ctx, settings, ConfigurationError(f"this cannot be said in Kafka's protocol: {error}"))
     except (OncelogError, OSError, ExceptionGroup) as error:
         _report(ctx, settings, error)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
 
 import oncelog
 from oncelog.cli.command import Group
-from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE
+from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, printable_lines
 
 # name: (where it lives, what it does)
 COMMANDS = {
@@ -61,6 +62,16 @@ class Root(Group):
         assert isinstance(found, click.Command)
         return found
 
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        """As click's; an error's text is made harmless."""
+        with _harmless():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click's; an error's text is made harmless."""
+        with _harmless():
+            return super().invoke(ctx)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -81,6 +92,17 @@ class Root(Group):
         self.format_commands(ctx, formatter)
         with formatter.section("Options of every command, before or after its name"):
             formatter.write_dl([record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))])
+
+
+@contextmanager
+def _harmless() -> Iterator[None]:
+    """click quotes what was typed: control characters in it are shown, never sent to the terminal."""
+    try:
+        yield
+    except click.ClickException as error:
+        quoted = {key: vars(error)[key] for key in ("message", "ui_filename") if key in vars(error)}
+        vars(error).update({key: printable_lines(text) for key, text in quoted.items()})
+        raise
 
 
 _TAKE_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -22,6 +23,8 @@ from oncelog.errors import KafkaError, OncelogError, code_name
 FORMATS = ("table", "wide", "json", "jsonl", "tsv")
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_FOUND, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
+# JSON escapes what is below a space; what steers a terminal above it, and half a surrogate pair, it leaves as it is.
+_NO_TEXT = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 Row: TypeAlias = Mapping[str, Any]
 
 
@@ -70,6 +73,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """Text of several lines whose other control characters are written as escapes."""
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 class Output:
@@ -133,7 +141,7 @@ class Output:
                     self._write("\t".join(column.title for column in columns(*row)))
                 self._write("\t".join(cell(Column(key), row) for key in row))
             else:
-                self._write(line)
+                self._write(printable_lines(line))
             count += 1
 
         try:
@@ -165,14 +173,16 @@ class Output:
 
     def note(self, text: str) -> None:
         """A hint or progress, on stderr."""
-        click.echo(text, err=True)
+        with suppress(OSError, ValueError):  # closed, full: what is said beside the data is no reason to end
+            click.echo(printable_lines(text), err=True)
 
     def error(self, error: BaseException, *, hint: str = "") -> None:
         """One line on stderr, and for machines an object on stdout."""
         line = " ".join((str(error) or type(error).__name__).split())
         self.note(f"error: {line}" + (f" ({hint})" if hint else ""))
         if self.is_machine and not self._has_printed_error:
-            self._write(json_text(error_row(error, hint)))
+            with suppress(OSError, ValueError):  # it may be the very file that could not be written
+                self._write(json_text(error_row(error, hint)))
 
     def _table(self, titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
         if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
@@ -227,7 +237,10 @@ def error_row(error: BaseException, hint: str = "") -> dict[str, Any]:
 
 def json_text(value: Any, indent: int | None = None) -> str:
     """JSON with bytes as text where they are UTF-8, else as base64 in an object."""
-    return json.dumps(value, indent=indent, default=_json_value, ensure_ascii=False)
+    text = json.dumps(value, indent=indent, default=_json_value, ensure_ascii=False)
+    if text.isprintable() or _NO_TEXT.search(text) is None:
+        return text
+    return _NO_TEXT.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _json_value(value: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import click
 
+from oncelog.cli.numbers import is_number
 from oncelog.client.admin.admin import Admin
 from oncelog.errors import ErrorCode, error_for
 from oncelog.types import TopicPartition
@@ -17,7 +18,7 @@ def topic_and_partitions(text: str) -> tuple[str, list[int] | None]:
     if not colon:
         return topic, None
     parts = [part.strip() for part in numbers.split(",")]
-    if not topic or not all(part.isdigit() for part in parts):
+    if not topic or not all(is_number(part) for part in parts):
         raise click.UsageError(f"{text!r}: partitions are written as TOPIC:0,1")
     return topic, [int(part) for part in parts]
 

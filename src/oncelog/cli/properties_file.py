@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from oncelog.errors import ConfigurationError
 
+FILE_LENGTH_MAX = 1 << 20
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _KEY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
@@ -26,8 +27,11 @@ def read_properties(path: str) -> dict[str, str]:
     """The properties of a file. Raises ConfigurationError when it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
-            return properties_from_text(file.read())
-    except (OSError, UnicodeDecodeError) as error:
+            text = file.read(FILE_LENGTH_MAX + 1)
+            if len(text) > FILE_LENGTH_MAX:
+                raise ConfigurationError(f"cannot read {path}: it is longer than {FILE_LENGTH_MAX} characters")
+            return properties_from_text(text)
+    except (OSError, ValueError) as error:
         raise ConfigurationError(f"cannot read {path}: {error}") from error
 
 

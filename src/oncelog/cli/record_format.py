@@ -17,6 +17,7 @@ VALUE_LINE = "%s\\n"
 WIDE_LINE = "%t-%p@%o  %T  %k  %s\\n"
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _TOKEN = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)|(.)", re.DOTALL)
+_ESCAPED = re.compile(rb"\\x([0-9a-fA-F]{2})|\\(.)", re.DOTALL)
 Part = Callable[[ConsumerRecord], bytes]
 
 
@@ -58,6 +59,17 @@ def compile_format(text: str) -> Callable[[ConsumerRecord], bytes]:
         else:
             parts.append(_constant((literal or single).encode()))
     return lambda record: b"".join([part(record) for part in parts])
+
+
+def unescaped(text: str) -> bytes:
+    """A separator as typed: UTF-8, in which `\\n`, `\\t`, `\\r`, `\\0`, `\\\\` and `\\xHH` stand for what they say."""
+    return _ESCAPED.sub(_escape, text.encode())
+
+
+def _escape(match: re.Match[bytes]) -> bytes:
+    if match[1] is not None:
+        return bytes.fromhex(match[1].decode())
+    return _ESCAPES.get(match[2].decode("latin-1"), match[0])
 
 
 def _constant(data: bytes) -> Part:

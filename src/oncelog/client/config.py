@@ -55,6 +55,7 @@ CODING = frozenset(
     {"key_serializer", "value_serializer", "key_deserializer", "value_deserializer", "interceptor_classes"}
 )
 """Functions and objects here; the names of Java classes in somebody's properties file say nothing to us."""
+TEXT_BYTES_MAX = 32767
 
 
 LISTS = ("bootstrap_servers", "partition_assignment_strategy")
@@ -96,6 +97,8 @@ class ClientConfig:
 
     def __post_init__(self) -> None:
         self.bootstrap_addresses()
+        if not _is_wire_text(self.client_id):
+            raise ConfigurationError(f"client_id={self.client_id[:40]!r}: it is no Unicode text of at most 32767 bytes")
         if self.security_protocol.upper() != "PLAINTEXT":
             raise ConfigurationError(f"security_protocol={self.security_protocol}: only PLAINTEXT is supported")
         for field in dataclasses.fields(self):
@@ -118,7 +121,7 @@ class ClientConfig:
         found = []
         for part in self.bootstrap_servers.split(","):
             name, colon, port = part.strip().rpartition(":")
-            if not (colon and name and port.isdigit() and 0 < int(port) < 65536):
+            if not (colon and name and port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
                 raise ConfigurationError(
                     f"bootstrap_servers={self.bootstrap_servers!r}: expected HOST:PORT[,HOST:PORT]"
                 )
@@ -392,3 +395,10 @@ def _text(value: Any) -> str:
         if len(text.encode()) <= TEXT_BYTES_MAX:  # UnicodeEncodeError is a ValueError
             return text
     raise ValueError(value)
+
+
+def _is_wire_text(text: str) -> bool:
+    try:
+        return len(text.encode()) <= TEXT_BYTES_MAX
+    except UnicodeEncodeError:  # half of a surrogate pair, as a terminal gives bytes that are no UTF-8
+        return False

@@ -104,10 +104,10 @@ class RealNetwork:
         loop = asyncio.get_running_loop()
         try:
             transport, protocol = await loop.create_connection(protocol_factory, host, port)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # UnicodeError: a name that no name server can be asked for
             raise ConnectFailed(f"cannot connect to {host}:{port}: {_reason(error)}") from error
         return transport, protocol
 
 
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error) or type(error).__name__).replace("\n", " ")
+def _reason(error: OSError | UnicodeError) -> str:
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).replace("\n", " ")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from oncelog.errors import ConfigurationError
+from oncelog.errors import ConfigurationError, OncelogError
 from oncelog.recipes.database import Database
 from oncelog.recipes.missing import missing
 from oncelog.recipes.sqlite import SqliteDatabase
@@ -50,15 +50,19 @@ def _rocksdb(url: str, stack: contextlib.ExitStack) -> Database[Any]:
 def _zookeeper(url: str, stack: contextlib.ExitStack) -> Database[Any]:
     try:
         from kazoo.client import KazooClient
+        from kazoo.handlers.threading import KazooTimeoutError
     except ImportError as error:
         raise missing("kazoo", "zookeeper", error) from error
     from oncelog.recipes.zookeeper import ZooKeeperDatabase
 
     parts = urlsplit(url)
     client = KazooClient(parts.netloc + parts.path.rstrip("/"))
-    client.start(timeout=10)
     stack.callback(client.close)
     stack.callback(client.stop)
+    try:
+        client.start(timeout=10)
+    except KazooTimeoutError as error:
+        raise OncelogError(f"no ZooKeeper answers at {parts.netloc}") from error
     return ZooKeeperDatabase(client)
 
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from oncelog.core.two_phase import exactly_once_sink as sink
+from oncelog.errors import ConfigurationError
 from oncelog.recipes.sqlalchemy import check_durable
 
 metadata = sa.MetaData()
@@ -42,10 +43,16 @@ class DatabaseDecisionStore:
     """
 
     def __init__(self, url: str) -> None:
-        postgresql = sa.engine.make_url(url).get_backend_name() == "postgresql"
+        try:
+            postgresql = sa.engine.make_url(url).get_backend_name() == "postgresql"
+        except (sa.exc.ArgumentError, ValueError) as error:
+            raise ConfigurationError(f"decisionUrl: {error}") from error
         # Behind `_lock` each must see what the other wrote while it waited; a snapshot from before would not.
         more = {"isolation_level": "READ COMMITTED"} if postgresql else {}
-        self.engine = sa.create_engine(url, pool_pre_ping=True, **more)
+        try:
+            self.engine = sa.create_engine(url, pool_pre_ping=True, **more)
+        except (sa.exc.ArgumentError, ImportError, TypeError) as error:  # also a driver that is not installed
+            raise ConfigurationError(f"decisionUrl: {error}") from error
         if self.engine.dialect.name == "sqlite":
             sa.event.listen(self.engine, "connect", _sqlite_waits_for_writers)
             sa.event.listen(self.engine, "begin", _sqlite_locks_at_begin)

@@ -110,3 +110,25 @@ def test_a_coordinator_that_takes_its_time_is_waited_for(cli: Cli) -> None:
         proxy.delay("InitProducerId", seconds=CONNECT_TIMEOUT_MS / 1000 + 0.5)
         arguments = ("produce", "produce-late", "--transactional-id", "produce-late", "--timeout", "5m")
         assert "1 record committed in 1 transaction" in Cli(proxy.bootstrap_servers)(*arguments, stdin="x\n").stderr
+
+
+def test_separators_are_utf8_and_may_be_escaped(cli: Cli) -> None:
+    """`§` was sent as two other characters, and `-K '\\t'` looked for a backslash: records were wrong without a word."""
+    cli.create("produce-separators")
+    cli("produce", "produce-separators", "-D", "§", "-K", "\\t", stdin="k\tü§l\tw".encode())
+    found = cli.json("consume", "produce-separators", "-e")
+    assert [(row["key"], row["value"]) for row in found] == [("k", "ü"), ("l", "w")]
+    cli("produce", "produce-separators", "-D", "", stdin="x", status=2)
+
+
+def test_headers_of_json_may_be_an_object_and_are_never_guessed(cli: Cli) -> None:
+    cli.create("produce-headers")
+    cli("produce", "produce-headers", "--json", stdin='{"value": "v", "headers": {"ab": "1"}}\n')
+    assert cli.json("consume", "produce-headers", "-e")[0]["headers"] == [["ab", "1"]]
+    for wrong in (
+        '{"headers": ["ab"]}',
+        '{"headers": [["a", "b", "c"]]}',
+        '{"headers": [[1, "b"]]}',
+        '{"timestamp_ms": 1.5}',
+    ):
+        cli("produce", "produce-headers", "--json", stdin=wrong, status=1)

@@ -9,6 +9,7 @@ import click
 
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
+from oncelog.cli.numbers import is_number
 from oncelog.cli.outcomes import pairs_of
 from oncelog.cli.output import columns
 from oncelog.client.admin.configs import ConfigResource
@@ -41,7 +42,7 @@ def _resource(topic: str | None, broker: str | None, group: str | None, client_m
             "say whose settings: one of --topic NAME, --broker ID, --group NAME, --client-metrics NAME"
         )
     kind, name = given[0]
-    if kind == "broker" and name != "default" and not name.isdigit():
+    if kind == "broker" and name != "default" and not is_number(name):
         raise click.UsageError(f"--broker {name}: a broker's id is a number, or 'default'")
     return ConfigResource(kind, "" if (kind, name) == ("broker", "default") else name)
 

@@ -13,6 +13,7 @@ import click
 from oncelog.cli.clients import open_admin, open_consumer
 from oncelog.cli.command import Settings, command, hint_for
 from oncelog.cli.durations import duration_text, moment_from_text
+from oncelog.cli.numbers import is_number
 from oncelog.cli.output import EXIT_FAILURE, Failed, Row, printable
 from oncelog.cli.partitions import partitions_of, topic_and_partitions
 from oncelog.cli.record_format import VALUE_LINE, WIDE_LINE, compile_format, record_row
@@ -275,7 +276,7 @@ async def _starts(
     partitions = list(firsts)
     if text == "earliest":
         return firsts
-    if text.isdigit():
+    if is_number(text):
         return {at: max(int(text), firsts[at]) for at in partitions}
     latest = await admin.list_offsets(
         dict.fromkeys(partitions, "latest"), isolation_level=wanted.isolation, unreadable=unreadable
@@ -283,7 +284,7 @@ async def _starts(
     partitions = list(latest)
     if text == "latest":
         return {at: latest[at].offset for at in partitions}
-    if text.startswith("-") and text[1:].isdigit():
+    if text.startswith("-") and is_number(text[1:]):
         return {at: max(firsts[at], latest[at].offset - int(text[1:])) for at in partitions}
     if not text.startswith("@"):
         raise click.UsageError(f"--from {text}: earliest, latest, an offset, -N or @TIME")

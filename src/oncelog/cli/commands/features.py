@@ -6,6 +6,7 @@ import click
 
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
+from oncelog.cli.numbers import is_number
 from oncelog.cli.outcomes import each_of, pairs_of
 from oncelog.cli.output import columns
 
@@ -58,7 +59,7 @@ async def downgrade_features(settings: Settings, levels: tuple[str, ...], unsafe
 async def _update(settings: Settings, levels: tuple[str, ...], upgrade_type: str) -> None:
     wanted: dict[str, int] = {}
     for name, level in pairs_of(levels, "feature levels").items():
-        if not level.isdigit():
+        if not is_number(level):
             raise click.UsageError(f"{name}={level}: a level is a number")
         wanted[name] = int(level)
     async with open_admin(settings) as admin:

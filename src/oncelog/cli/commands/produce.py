@@ -17,7 +17,9 @@ from oncelog.cli.byte_chunks import byte_chunks
 from oncelog.cli.clients import open_admin, open_producer
 from oncelog.cli.command import Settings, command
 from oncelog.cli.durations import duration_text
+from oncelog.cli.numbers import INT64_MAX
 from oncelog.cli.output import Failed, columns, counted
+from oncelog.cli.record_format import unescaped
 from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.producer.producer import Producer
@@ -26,6 +28,7 @@ from oncelog.errors import OncelogError
 from oncelog.host.tasks import Tasks
 
 UNFINISHED_MAX = 5000
+RECORD_BYTES_MAX = 1 << 26  # no broker takes it: what follows is not looked for any more
 WAITS_LONG_SECONDS = 1.0
 
 
@@ -81,14 +84,13 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
     transactional_id = given["transactional_id"]
     if transactional_id is None and (given["transaction_size"] or given["aborts"]):
         raise click.UsageError("--transaction-size and --abort need --transactional-id")
-    read = _reader(given)
+    read, delimiter = _reader(given), _separator("-D", given["delimiter"])
     more: dict[str, Any] = {"compression_type": given["compression"]}
     if transactional_id is not None:
         more["transactional_id"] = transactional_id
     batching = Batching(transactional_id is not None, given["transaction_size"], given["aborts"])
     report = Report(topic, result="aborted" if batching.aborts else "committed" if transactional_id else "sent")
     async with open_producer(settings, **more) as producer:
-        delimiter = given["delimiter"].encode().decode("unicode_escape").encode()
         lines = _lines(files or (sys.stdin.buffer,), delimiter)
         tasks = Tasks()
         tasks.start(_say_why_it_waits(settings, report), name="oncelog-waiting")
@@ -180,13 +182,15 @@ async def _lines(files: tuple[IO[bytes], ...], delimiter: bytes) -> AsyncIterato
             *whole, rest = (rest + chunk).split(delimiter)
             for line in whole:
                 yield line
+            if len(rest) > RECORD_BYTES_MAX:
+                raise Failed(f"a record of more than {RECORD_BYTES_MAX} bytes", "-D says what ends a record")
         if rest:
             yield rest
 
 
 def _reader(given: dict[str, Any]) -> Callable[[bytes], NewRecord]:
     headers = tuple((name, value.encode()) for name, value in (_header(text) for text in given["headers"]))
-    separator = given["key_separator"].encode() if given["key_separator"] else None
+    separator = _separator("-K", given["key_separator"]) if given["key_separator"] is not None else None
     partition, null_where_empty = given["partition"], given["empty_is_null"]
 
     def plain(line: bytes) -> NewRecord:
@@ -209,6 +213,16 @@ def _reader(given: dict[str, Any]) -> Callable[[bytes], NewRecord]:
     return as_json if given["is_json"] else plain
 
 
+def _separator(option: str, text: str) -> bytes:
+    try:
+        found = unescaped(text)
+    except UnicodeEncodeError:
+        found = b""
+    if not found:
+        raise click.UsageError(f"{option} {text!r}: expected one character or more")
+    return found
+
+
 def _header(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
@@ -220,8 +234,14 @@ def record_from_json(line: bytes) -> NewRecord:
     """A record of `consume -o jsonl`; its topic, partition and offset are those of where it was, and are left out."""
     try:
         row = json.loads(line)
-        headers = tuple((str(name), _bytes(value)) for name, value in row.get("headers") or ())
+        pairs = row.get("headers") or ()
+        pairs = list(pairs.items()) if isinstance(pairs, dict) else pairs
+        if not all(isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
+            raise ValueError("headers are [[name, value], ...] or an object")
+        headers = tuple((name, _bytes(value)) for name, value in pairs)
         timestamp_ms = row.get("timestamp_ms")
+        if timestamp_ms is not None and (type(timestamp_ms) is not int or abs(timestamp_ms) > INT64_MAX):
+            raise ValueError(f"timestamp_ms is {timestamp_ms}")
         return NewRecord(
             _bytes(row.get("value")),
             _bytes(row.get("key")),

@@ -166,4 +166,5 @@ async def add_partitions(settings: Settings, name: str, total: int) -> None:
         await admin.create_partitions({topic: total}, validate_only=settings.dry_run)
 
     async with open_admin(settings) as admin:
+        await admin.describe_topics([name])  # one that does not exist would be asked for again until --timeout
         await each_of(settings, "topic", [name], f"{'would have' if settings.dry_run else 'has'} {total}", add)

@@ -9,6 +9,7 @@ import click
 
 from oncelog.cli.command import Settings, command
 from oncelog.cli.dump_log.files import Wanted, items_of, reader_of
+from oncelog.cli.numbers import is_number
 from oncelog.cli.output import EXIT_FAILURE, counted
 
 
@@ -70,4 +71,4 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
 
 def _numbered(name: str) -> tuple[str, int]:
     topic, _, partition = name.rpartition("-")
-    return (topic, int(partition)) if partition.isdigit() else (name, 0)
+    return (topic, int(partition)) if is_number(partition) else (name, 0)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from oncelog.cli.dump_log.records import record_line, record_row
 from oncelog.cli.durations import moment_text
+from oncelog.cli.numbers import is_number
 from oncelog.errors import CorruptBatch, CorruptIndex, StorageError
 from oncelog.log import checkpoint_files, leader_epoch_file, offset_index, time_index
 from oncelog.log.batch_scan import Scan
@@ -105,13 +106,13 @@ def problem(path: str, text: str, position: int | None = None, **more: Any) -> I
 def topic_of(path: str) -> str:
     """The topic whose partition's directory holds the file; empty where its name does not say."""
     topic, hyphen, partition = os.path.basename(os.path.dirname(os.path.abspath(path))).rpartition("-")
-    return topic if hyphen and partition.isdigit() else ""
+    return topic if hyphen and is_number(partition) else ""
 
 
 def base_offset_of(path: str) -> int:
     """The offset in the file's name; 0 where there is none."""
     digits = os.path.basename(path).split(".")[0]
-    return int(digits) if digits.isdigit() else 0
+    return int(digits) if is_number(digits) else 0
 
 
 def segment_items(path: str, wanted: Wanted) -> Iterator[Item]:

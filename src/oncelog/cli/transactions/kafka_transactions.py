@@ -16,7 +16,7 @@ import oncelog
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Settings
 from oncelog.cli.main import refuse_without_assertions
-from oncelog.cli.output import Failed
+from oncelog.cli.output import Failed, printable
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.repair import is_prepared, refused_prepared
 from oncelog.client.admin.admin import Admin
@@ -35,7 +35,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:  # type: ignore[override]
         self.print_usage(sys.stderr)
-        self.exit(1, f"{PROGRAM}: error: {message}\n")
+        self.exit(1, f"{PROGRAM}: error: {printable(message)}\n")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -107,7 +107,7 @@ def _add_terminate(commands: _Commands) -> None:
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Apache's `ToolsUtils.prettyPrintTable`: every column, the last one too, is padded and followed by a tab."""
-    texts = [list(headers), *([str(value) for value in row] for row in rows)]
+    texts = [list(headers), *([printable(str(value)) for value in row] for row in rows)]
     widths = [max(len(line[index]) for line in texts) for index in range(len(headers))]
     for line in texts:
         print("".join(f"{text:<{width}}\t" for text, width in zip(line, widths, strict=True)))
@@ -244,7 +244,7 @@ async def _run(options: argparse.Namespace) -> int:
             await options.body(admin, options)
     except (OncelogError, OSError) as error:
         text = str(error) if isinstance(error, Failed) else f"{_failure(options)}: {error}"
-        print(text.replace("\n", " "), file=sys.stderr)
+        print(printable(text.replace("\n", " ")), file=sys.stderr)
         return 1
     return 0
 

@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 from oncelog.client.backoff import Backoff, Deadline
 from oncelog.client.cluster.connection import BrokerVersions, Connection
 from oncelog.client.cluster.view import ClusterView, TopicView
-from oncelog.client.config import ClientConfig
+from oncelog.client.config import TEXT_BYTES_MAX, ClientConfig
 from oncelog.client.traffic import TrafficByBroker
 from oncelog.errors import (
     CoordinatorNotAvailable,
     ErrorCode,
     IllegalState,
+    InvalidTopic,
     KafkaError,
     LeaderNotAvailable,
     Network,
@@ -342,7 +343,9 @@ class Cluster:
     # -- metadata
 
     def track(self, topics: Iterable[str], *, may_create: bool) -> None:
-        """Keep these topics' metadata fresh."""
+        """Keep these topics' metadata fresh. Raises InvalidTopic for a name that cannot be sent."""
+        topics = set(topics)
+        _check_names(topics)
         self._tracked.update(topics)
         if may_create:
             self._may_create.update(topics)
@@ -358,6 +361,8 @@ class Cluster:
         if topics is None:
             self._wants_all = True
         else:
+            topics = set(topics)
+            _check_names(topics)
             self._wanted.update(topics)
         if self._refresh_task is None or self._refresh_task.done():
             self._refresh_task = self.tasks.start(self._refresh(), name="oncelog-refresh")
@@ -476,3 +481,14 @@ class Cluster:
         """Raise UnsupportedVersion where the cluster's level is lower."""
         if self.feature_level(name) < level:
             raise UnsupportedVersion(f"{what} needs {name} {level}; this cluster is at {self.feature_level(name)}")
+
+
+def _check_names(topics: set[str]) -> None:
+    """One request asks for many topics: a name that cannot be encoded would fail it for all of them."""
+    for name in topics:
+        try:
+            is_text = len(name.encode()) <= TEXT_BYTES_MAX
+        except UnicodeEncodeError:
+            is_text = False
+        if not is_text:
+            raise InvalidTopic(f"{name[:40]!r} is no topic's name: it cannot be sent as text")
