@@ -47,6 +47,8 @@ def test_ready_then_a_signal_ends_it_with_0(tmp_path):
         (["-c", "nonsense"], "KEY=VALUE"),
         (["--config", "/nonexistent/server.properties"], "No such file"),
         (["--listen", "nowhere"], "HOST:PORT"),
+        (["--data-dir", "/nonexistent/data"], "/nonexistent/data was named as well"),
+        (["-c", "log.dirs=/nonexistent/data"], "/nonexistent/data was named as well"),
     ],
 )
 def test_what_a_person_got_wrong_is_one_line(arguments, expected):

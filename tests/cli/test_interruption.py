@@ -1,4 +1,4 @@
-"""SIGTERM leaves nothing behind: neither an open transaction nor a member of a group."""
+"""SIGTERM and SIGHUP leave nothing behind: neither an open transaction nor a member of a group."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+from oncelog.cli.interruption import ending_signals
 from tests.cli.world import Cli
 
 
@@ -54,3 +55,31 @@ def test_a_terminated_producer_aborts_its_transaction(cli: Cli) -> None:
         pass
     assert cli.json("transactions", "describe", "terminated")["state"] == "CompleteAbort"
     assert cli("consume", "terminated-transaction", "-e").stdout == "one\ntwo\n"
+
+
+def test_a_producer_whose_terminal_goes_away_aborts_its_transaction(cli: Cli) -> None:
+    cli.create("hung-up")
+    end, begin = os.pipe()
+    before = signal.signal(
+        signal.SIGHUP, signal.SIG_DFL
+    )  # whoever runs the tests may ignore it, and children inherit that
+    with started(cli, "produce", "hung-up", "--transactional-id", "hung-up", stdin=end) as process:
+        signal.signal(signal.SIGHUP, before)
+        os.close(end)
+        os.write(begin, b"one\n")
+        while not cli.json("transactions", "list", "--state", "Ongoing", "--pattern", "hung-up"):
+            pass
+        process.send_signal(signal.SIGHUP)
+        assert process.wait() == 129
+    os.close(begin)
+    while cli.json("transactions", "describe", "hung-up")["state"].startswith("Prepare"):
+        pass
+    assert cli.json("transactions", "describe", "hung-up")["state"] == "CompleteAbort"
+
+
+def test_under_nohup_a_lost_terminal_ends_nothing() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert ending_signals() == (signal.SIGTERM,)
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -1,7 +1,8 @@
-"""A command that is told to end (SIGTERM, from `kill`, `timeout` or a service manager) ends as after Ctrl-C.
+"""A command that is told to end ends as after Ctrl-C: by SIGTERM (`kill`, `timeout`, a service manager), or by SIGHUP
+(its terminal went away; under nohup it is ignored).
 
 Its transaction is aborted and its place in a group given back, instead of both being left to their timeouts. A second
-SIGTERM ends it at once.
+signal ends it at once.
 """
 
 from __future__ import annotations
@@ -17,27 +18,35 @@ import click
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """Those that tell a process to end; not SIGHUP where whoever started it said that it is to stay."""
+    stays = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return (signal.SIGTERM,) if stays else (signal.SIGTERM, signal.SIGHUP)
+
+
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run it in a loop of its own. Raises click's Exit with status 143 after SIGTERM."""
+    """Run it in a loop of its own. Raises click's Exit with status 143 after SIGTERM, 129 after SIGHUP."""
     return asyncio.run(_until_terminated(work))
 
 
 async def _until_terminated(work: Coroutine[Any, Any, Any]) -> Any:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
-    is_terminated = False
+    received: list[signal.Signals] = []
+    signals = ending_signals()
 
-    def terminate() -> None:
-        nonlocal is_terminated
-        is_terminated = True
-        loop.remove_signal_handler(signal.SIGTERM)
+    def terminate(number: signal.Signals) -> None:
+        received.append(number)
+        for each in signals:
+            loop.remove_signal_handler(each)
         task.cancel()
 
     with contextlib.suppress(RuntimeError, ValueError):  # only a main thread is told of signals
-        loop.add_signal_handler(signal.SIGTERM, terminate)
+        for number in signals:
+            loop.add_signal_handler(number, terminate, number)
     try:
         return await work
     except asyncio.CancelledError:
-        if is_terminated:
-            raise click.exceptions.Exit(EXIT_TERMINATED) from None
+        if received:
+            raise click.exceptions.Exit(128 + received[0]) from None
         raise

@@ -119,7 +119,7 @@ def root(**_: Any) -> None:
     """Kafka's transactions, end to end: a log server and its tools.
 
     Data goes to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 3 found something
-    (with --exit-code), 130 interrupted, 143 terminated.
+    (with --exit-code), 130 interrupted, 143 terminated, 129 hung up.
     """
 
 

@@ -1,7 +1,7 @@
 """`oncelog serve`: a broker as a process of its own.
 
 stdout has one line, `ready HOST:PORT node=1 cluster=ID`, once requests are accepted; logs go to stderr, a line each.
-SIGTERM or SIGINT stops gracefully, a second one at once. What a person got wrong is one line and exit status 2.
+SIGTERM, SIGINT or SIGHUP stops gracefully, a second one at once. What a person got wrong is one line and exit status 2.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid, properties_from
+from oncelog.cli.interruption import ending_signals
 from oncelog.errors import DamagedLog, StorageError
 from oncelog.host.limits import raise_open_files_limit
 from oncelog.host.memory import keep_freed_memory
@@ -40,6 +41,9 @@ def serve_main(
     raise_open_files_limit()
     try:
         values = _config_values(config_file, config)
+        named = data_dir or next((str(values[key]) for key in ("log.dirs", "log.dir") if values.get(key)), None)
+        if ephemeral and named:
+            raise ConfigInvalid(f"--ephemeral is a temporary directory: {named} was named as well")
         directory = None if ephemeral else data_dir
         if directory is None and not ephemeral and not {"log.dir", "log.dirs"} & values.keys():
             directory = DEFAULT_DATA_DIR
@@ -59,7 +63,7 @@ async def _serve(broker: Broker) -> int:
             os._exit(1)
         stopped.set_result(None)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (*ending_signals(), signal.SIGINT):
         loop.add_signal_handler(number, stop)
     await broker.start()
     gc.freeze()  # what was loaded stays: it need not be looked at in every collection
