@@ -47,7 +47,7 @@ NAMED: dict[str, str] = {
     "oncelog.client.admin.hanging.TRANSACTION_TIMEOUT_MAX_MS": PROTOCOL,
     "oncelog.client.admin.transactions.DESCRIBED_AT_ONCE": ELSEWHERE,
     "oncelog.client.producer.arrow_sending.BATCH_BYTES_MAX": ELSEWHERE,
-    "oncelog.client.producer.producer.UNKNOWN_TOPIC_MS": "how long a missing topic is believed to come: a promise",
+    "oncelog.client.cluster.cluster.UNKNOWN_TOPIC_PATIENCE_MS": "how long a missing topic is believed to come: a promise",
     "oncelog.client.consumer.consumer.ARROW_RECORDS_MAX": "the interface: a parameter's default",
     "oncelog.client.consumer.consumer.POLL_TIMEOUT_MS": "the interface: a parameter's default",
     "oncelog.core.metadata.acls.DEFAULT_COUNT_MAX": "the default of a key that is a limit",

@@ -166,6 +166,7 @@ class AdminSubject:
             "force_terminate_transaction": ((name,), {}),
             "list_config_resources": ((["topic"],), {}),
             "list_consumer_group_offsets": ((name, [here]), {"require_stable": False}),
+            "list_pending_offset_commits": ((name, [here]), {}),
             "list_groups": ((), {"states": ["Empty"], "types": ["classic"]}),
             "list_offsets": (({here: "latest"},), {"isolation_level": "read_committed"}),
             "list_topics": ((), {"include_internal": True}),

@@ -137,7 +137,8 @@ class AdminGroups(AdminSession):
 
         A member of the group that starts, or is given such a partition, waits until that transaction has ended.
         """
-        return await fetch_pending(self._cluster, group_id, partitions)
+        arguments.text("group_id", group_id)
+        return await fetch_pending(self._cluster, group_id, arguments.topic_partitions("partitions", partitions))
 
     async def alter_consumer_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]

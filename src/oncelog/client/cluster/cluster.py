@@ -44,10 +44,6 @@ TOLD_MAX = 10
 UNKNOWN_TOPIC_PATIENCE_MS = 5000  # a new topic takes a moment to be known everywhere; one that is not there stays so
 
 
-class _NoSuchTopicError(Exception):
-    """The brokers said for long enough that there is no such topic."""
-
-
 class Cluster:
     """Connections, metadata and routing of one client."""
 
@@ -421,39 +417,23 @@ class Cluster:
             except KafkaError as error:
                 log.debug("metadata could not be refreshed: %s", error)  # who still needs it asks again
 
-    async def topic(
-        self, name: str, *, timeout_ms: int, may_create: bool = False, unknown_ms: int | None = None
-    ) -> TopicView:
-        """A topic's metadata, waiting until it has a leader somewhere. Raises what the broker says, or RequestTimedOut.
-
-        `unknown_ms`: for how long the brokers may say that there is none, before UnknownTopicOrPartition is raised.
-        """
+    async def topic(self, name: str, *, timeout_ms: int, may_create: bool = False) -> TopicView:
+        """A topic's metadata, waiting until it has a leader somewhere. Raises what the broker says, or RequestTimedOut."""
         found = self.view.topics.get(name)
         if found is not None and not found.error_code and found.led_partitions:
             return found
         self.track((name,), may_create=may_create)
-        unknown_since_ms: float | None = None
 
         async def attempt(_: Deadline) -> TopicView:
-            nonlocal unknown_since_ms
             await self.refresh((name,))
             topic = self.view.topics.get(name)
-            is_unknown = topic is None or topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            unknown_since_ms = (unknown_since_ms or self.now_ms()) if is_unknown else None
-            if unknown_since_ms and unknown_ms is not None and self.now_ms() - unknown_since_ms >= unknown_ms:
-                self.untrack(name)
-                raise _NoSuchTopicError
             if topic is None or topic.error_code:
                 raise error_for(topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
             if not topic.led_partitions:
                 raise LeaderNotAvailable(f"no partition of topic {name!r} has a leader")
             return topic
 
-        try:
-            return await self.retry(f"metadata of topic {name!r}", attempt, timeout_ms=timeout_ms)
-        except _NoSuchTopicError:
-            text = f"there is no topic {name!r}, and the brokers make none: create it, or look at the name"
-            raise UnknownTopicOrPartition(text) from None
+        return await self.retry(f"metadata of topic {name!r}", attempt, timeout_ms=timeout_ms)
 
     async def leader(self, topic_partition: TopicPartition) -> Node:
         """The partition's leader, from what is known; refreshes where nothing is. Raises retriable errors."""

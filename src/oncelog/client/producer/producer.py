@@ -38,7 +38,14 @@ from oncelog.core.producer.partitioner import StickyPartitioner
 from oncelog.core.producer.requests import PendingResult
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager, TransactionManagerConfig, again
-from oncelog.errors import IllegalState, InvalidPartitions, KafkaError, RequestTimedOut, UnknownServer
+from oncelog.errors import (
+    IllegalState,
+    InvalidPartitions,
+    KafkaError,
+    RequestTimedOut,
+    UnknownServer,
+    UnknownTopicOrPartition,
+)
 from oncelog.host.host import Host, real_host
 from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 
@@ -49,7 +56,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("oncelog.client")
 
-UNKNOWN_TOPIC_MS = 5000  # a topic that the first request creates is there after one or two
 JAVAS = "murmur2_random"
 ELSEWHERE = (
     "this producer was started in another event loop: use it there, one for each loop, or oncelog.sync in threads"
@@ -243,12 +249,12 @@ class Producer:
     async def _topic(self, topic: str, *, may_create: bool = True) -> TopicView:
         checked_topic(topic)
         try:
-            return await self._cluster.topic(
-                topic, timeout_ms=self._config.max_block_ms, may_create=may_create, unknown_ms=UNKNOWN_TOPIC_MS
-            )
+            return await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms, may_create=may_create)
         except KafkaError as error:
             if self._is_stopping:
                 raise IllegalState(STOPPED) from error
+            if isinstance(error, UnknownTopicOrPartition):
+                self._cluster.untrack(topic)
             raise
 
     def _acknowledged(self, delivery: Delivery) -> None:
