@@ -44,6 +44,8 @@ def test_bootstrap_servers_may_be_a_list():
         ({"max.in.flight.requests.per.connection": 6}, "must be 1 to 5"),
         ({"security.protocol": "SSL"}, "only PLAINTEXT"),
         ({"batch.size": 0}, "must be more than 0"),
+        ({"max.in.flight.requests.per.connection": 0, "enable.idempotence": False}, "must be more than 0"),
+        ({"metadata.max.age.ms": 0}, "must be more than 0"),
         ({"delivery.timeout.ms": 1000}, "at least linger_ms"),
         ({"transaction.two.phase.commit.enable": True}, "needs a transactional_id"),
         (

@@ -114,7 +114,12 @@ class ClientConfig:
 
     def must_be_positive(self) -> tuple[str, ...]:
         """Keys that take no zero and nothing below."""
-        return ("request_timeout_ms", "default_api_timeout_ms", "socket_connection_setup_timeout_ms")
+        return (
+            "request_timeout_ms",
+            "default_api_timeout_ms",
+            "socket_connection_setup_timeout_ms",
+            "metadata_max_age_ms",
+        )
 
     def bootstrap_addresses(self) -> list[tuple[str, int]]:
         """Host and port of each bootstrap server."""
@@ -214,6 +219,7 @@ class ProducerConfig(ClientConfig):
             "batch_size",
             "buffer_memory",
             "max_request_size",
+            "max_in_flight_requests_per_connection",
         )
 
     @classmethod

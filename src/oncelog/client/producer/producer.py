@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,7 +30,7 @@ from oncelog.client.producer.arguments import (
     too_large,
     whole_number,
 )
-from oncelog.client.producer.sender import Sender
+from oncelog.client.producer.sender import Sender, all_ended
 from oncelog.client.records import Delivery, RecordMetadata
 from oncelog.core.producer.accumulator import AccumulatorConfig, RecordAccumulator
 from oncelog.core.producer.batch import ProducerBatch, record_size_bytes
@@ -345,7 +345,7 @@ class Producer:
             self._accumulator.begin_flush()
             try:
                 self._sender.wake()
-                await _all_ended(waiting)
+                await all_ended(waiting)
             finally:
                 self._accumulator.end_flush()
         return waiting
@@ -582,18 +582,3 @@ class Producer:
         """The partitions of a topic."""
         self._check_home()
         return sorted((await self._topic(topic, may_create=False)).partitions)
-
-
-async def _all_ended(batches: Sequence[ProducerBatch]) -> None:
-    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    left = len(batches)
-
-    def one_ended(_: ProducerBatch) -> None:
-        nonlocal left
-        left -= 1
-        if not left and not ended.done():
-            ended.set_result(None)
-
-    for batch in batches:
-        batch.on_done.append(one_ended)
-    await ended

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
@@ -451,3 +452,19 @@ def _refusal(batch: ProducerBatch, result: PartitionProduceResponse, named: dict
         return f"a record of about {size} bytes is larger than {batch.topic_partition} takes (max.message.bytes)"
     said = result.error_message or f"{batch.record_count} records for {batch.topic_partition} were refused"
     return "; ".join([said] + [f"record {index}: {text}" for index, text in named.items()])
+
+
+async def all_ended(batches: Sequence[ProducerBatch]) -> None:
+    """Wait until each of the batches (some, at least one) has ended."""
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    left = len(batches)
+
+    def one_ended(_: ProducerBatch) -> None:
+        nonlocal left
+        left -= 1
+        if not left and not ended.done():
+            ended.set_result(None)
+
+    for batch in batches:
+        batch.on_done.append(one_ended)
+    await ended
