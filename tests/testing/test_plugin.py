@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from oncelog import sync
 from oncelog.testing import TestBroker
 
@@ -19,6 +21,22 @@ def test_what_a_producer_commits_a_consumer_reads(
     producer.abort_transaction()
     consumer = oncelog_consumer("plugin-topic")
     assert [record.value for record in consumer.poll(timeout_ms=60_000)] == [b"kept"]
+
+
+@pytest.mark.parametrize("what", ["a b/ü", "x" * 300])
+def test_each_test_has_a_topic_of_its_own(
+    what: str,
+    oncelog_topic: str,
+    oncelog_producer: Callable[..., sync.Producer],
+    oncelog_consumer: Callable[..., sync.Consumer],
+) -> None:
+    """Twice the same test, on the broker of the session: the second one finds the topic empty."""
+    assert oncelog_topic.startswith("test_plugin-test_each_test_has_a_topic_of_its_own-")
+    assert len(f"{oncelog_topic}-payments") < 249
+    oncelog_producer().send(oncelog_topic, what.encode()).result()
+    consumer = oncelog_consumer(oncelog_topic)
+    assert [record.value for record in consumer.poll(timeout_ms=60_000)] == [what.encode()]
+    assert [each.raw for each in consumer.lag().values()] == [0]
 
 
 def test_a_broker_keeps_its_data_where_it_is_told(tmp_path: object) -> None:

@@ -1,11 +1,14 @@
 """pytest plugin `oncelog`: fixtures with a real broker, loaded only when a test asks for one.
 
-`oncelog_broker` lives for the test session; `oncelog_producer(...)` and `oncelog_consumer(...)` make blocking clients of it
-that are closed after the test; `oncelog_faults` is a proxy in front of it that refuses, delays, loses or repeats requests.
+`oncelog_broker` lives for the test session, so each test takes a topic of its own: `oncelog_topic`. `oncelog_producer(...)` and
+`oncelog_consumer(...)` make blocking clients that are closed after the test; `oncelog_faults` is a proxy in front of the broker
+that refuses, delays, loses or repeats requests.
 """
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from oncelog.testing.broker import TestBroker
     from oncelog.testing.proxy import FaultyProxy
 
+TEST_NAME_LENGTH_MAX = 150  # a topic's name has 249 characters, and some are left for what a test puts behind it
+_numbers = itertools.count(1)
+
 
 @pytest.fixture(scope="session")
 def oncelog_broker() -> Iterator[TestBroker]:
@@ -25,6 +31,18 @@ def oncelog_broker() -> Iterator[TestBroker]:
 
     with TestBroker() as broker:
         yield broker
+
+
+@pytest.fixture
+def oncelog_topic(oncelog_broker: TestBroker, request: pytest.FixtureRequest) -> str:
+    """A topic that no other test uses, empty; also a prefix for more names of this test: groups, transactional ids."""
+    from oncelog import sync
+
+    test = re.sub(r"[^a-zA-Z0-9_-]+", "-", f"{request.node.path.stem}-{request.node.name}").strip("-")
+    name = f"{test[:TEST_NAME_LENGTH_MAX]}-{next(_numbers)}"
+    with sync.Admin(bootstrap_servers=oncelog_broker.bootstrap_servers) as admin:
+        admin.create_topics([name])
+    return name
 
 
 @pytest.fixture
