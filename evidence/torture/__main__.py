@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 
-from evidence.torture.run import Findings, cancelled, wrong_arguments
+from evidence.torture.run import Findings, cancelled, cancelled_starts, wrong_arguments, wrong_options
 from evidence.torture.subjects import SUBJECTS
 from oncelog.testing import TestBroker
 
@@ -33,7 +33,9 @@ async def torture(bootstrap: str, names: list[str], first: int, seeds: int) -> F
     for seed in range(first, first + seeds):
         for name in names:
             await cancelled(bootstrap, name, seed, findings)
+            await cancelled_starts(bootstrap, name, seed, findings)
             await wrong_arguments(bootstrap, name, seed, ARGUMENTS_PER_CLIENT, findings)
+        await wrong_options(bootstrap, seed, ARGUMENTS_PER_CLIENT, findings)
     return findings
 
 

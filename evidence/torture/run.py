@@ -6,21 +6,27 @@ Nothing hangs, nothing is left open, every error is one of ours, and the client 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import inspect
 import logging
 import random
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from evidence.torture.strike import Strike
 from evidence.torture.subjects import SUBJECTS, Subject
 from evidence.torture.wrong import told, wrong_of
+from oncelog import Admin, Consumer
+from oncelog.client.config import AdminConfig, ConsumerConfig
 from oncelog.errors import OncelogError
 
 HANGS_S = 10.0  # a call: its own timeouts are at most 4 s
 STRIKES_PER_CLIENT = 15
+CONFIGS: tuple[tuple[Any, Any], ...] = ((Consumer, ConsumerConfig), (Admin, AdminConfig))
 
 
 @dataclass
@@ -119,6 +125,40 @@ async def wrong_arguments(bootstrap: str, name: str, seed: int, count: int, find
     await _with_client(bootstrap, name, findings, torture)
 
 
+async def cancelled_starts(bootstrap: str, name: str, seed: int, findings: Findings) -> None:
+    """A start that is cancelled leaves nothing, whether a stop follows or not."""
+    rng = random.Random(f"starts {name} {seed}")
+    strike = Strike({int(rng.expovariate(0.2))}, is_late=rng.random() < 0.5)
+    async with _nothing_left(name, findings) as what, asyncio.timeout(HANGS_S):
+        client = await SUBJECTS[name]().unstarted(bootstrap)
+        what[0] = f"{name}: start {strike}, seed {seed}"
+        with contextlib.suppress(asyncio.CancelledError):
+            await strike.around(client.start())
+        findings.cancellation_count += strike.strike_count
+        if not strike.strike_count or rng.random() < 0.5:
+            await client.stop()
+
+
+async def wrong_options(bootstrap: str, seed: int, count: int, findings: Findings) -> None:
+    """Clients with one wrong option each: refused where they are made or started, or they work."""
+    rng = random.Random(f"options {seed}")
+    for _ in range(count):
+        kind, config = rng.choice(CONFIGS)
+        option = rng.choice(dataclasses.fields(config))
+        wrong = wrong_of(option.default, rng)
+        right = {"bootstrap_servers": bootstrap, "default_api_timeout_ms": 200, "request_timeout_ms": 200}
+        findings.argument_count += 1
+        told_call = f"{kind.__name__}({option.name}={told(wrong)})"
+        async with _nothing_left(told_call, findings), asyncio.timeout(HANGS_S):
+            try:
+                client = kind(**{**right, option.name: wrong})
+            except OncelogError:
+                continue
+            with contextlib.suppress(OncelogError):
+                await client.start()
+            await client.stop()
+
+
 def _is_async(subject: Subject, call: str) -> bool:
     return inspect.iscoroutinefunction(getattr(subject.client, call, None))
 
@@ -144,19 +184,24 @@ async def _with_client(
 ) -> None:
     """Start one, torture it, stop it; whatever is left of it is a finding."""
     subject: Subject = SUBJECTS[name]()
+    async with _nothing_left(name, findings) as what, asyncio.timeout(10 * HANGS_S):
+        await subject.start(bootstrap)
+        try:
+            await torture(subject, what)
+        finally:
+            async with asyncio.timeout(HANGS_S):
+                await subject.stop()
+
+
+@asynccontextmanager
+async def _nothing_left(name: str, findings: Findings) -> AsyncIterator[list[str]]:
+    """Any error, what clients log as their own mistake, tasks and sockets that are left: findings under the given text."""
     what = [name]
     told_errors, logger = _Told(), logging.getLogger("oncelog.client")
-    before = asyncio.all_tasks()
-    open_before = _open_sockets()
+    before, open_before = asyncio.all_tasks(), _open_sockets()
     logger.addHandler(told_errors)
     try:
-        async with asyncio.timeout(10 * HANGS_S):
-            await subject.start(bootstrap)
-            try:
-                await torture(subject, what)
-            finally:
-                async with asyncio.timeout(HANGS_S):
-                    await subject.stop()
+        yield what
     except Exception as error:  # noqa: BLE001 (a finding)
         findings.add(what[0], error)
     finally:

@@ -31,6 +31,9 @@ class Subject(Protocol):
     client: Any
     calls: Mapping[str, Arguments]
 
+    async def unstarted(self, bootstrap: str) -> Any:
+        """A client that is not started yet, on topics that are or are not there."""
+
     async def start(self, bootstrap: str) -> None:
         """Make and start it."""
 
@@ -89,12 +92,15 @@ class ConsumerSubject:
             await admin.create_topics([self.topic])
         async with Producer(bootstrap_servers=bootstrap) as producer:
             await producer.send_and_wait(self.topic, b"0", partition=0)
+        self.client = await self.unstarted(bootstrap)
+        await self.client.start()
+        await self.use()
+
+    async def unstarted(self, bootstrap: str) -> Consumer:
         config = {
             name: f"{value}-{self.topic}" if name == "group_id" else value for name, value in self._config.items()
         }
-        self.client = Consumer(self.topic, bootstrap_servers=bootstrap, **config)
-        await self.client.start()
-        await self.use()
+        return Consumer(self.topic, bootstrap_servers=bootstrap, **config)
 
     def work(self, name: str) -> Awaitable[Any]:
         arguments, named = self.calls[name]
@@ -181,9 +187,12 @@ class AdminSubject:
         }
 
     async def start(self, bootstrap: str) -> None:
-        self.client = Admin(bootstrap_servers=bootstrap, **CONFIG)
+        self.client = await self.unstarted(bootstrap)
         await self.client.start()
         await self.client.create_topics([self.topic])
+
+    async def unstarted(self, bootstrap: str) -> Admin:
+        return Admin(bootstrap_servers=bootstrap, **CONFIG)
 
     def work(self, name: str) -> Awaitable[Any]:
         arguments, named = self.calls[name]
@@ -274,10 +283,13 @@ class DualWriterSubject:
         }
 
     async def start(self, bootstrap: str) -> None:
+        self.client = await self.unstarted(bootstrap)
+        await self.client.start()
+
+    async def unstarted(self, bootstrap: str) -> DualWriter[sqlite3.Connection]:
         self._bootstrap = bootstrap
         self.database = PausingDatabase()
-        self.client = self._new_writer()
-        await self.client.start()
+        return self._new_writer()
 
     def _new_writer(self) -> DualWriter[sqlite3.Connection]:
         return DualWriter(

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from evidence.torture.run import Findings, cancelled, wrong_arguments
+from evidence.torture.run import Findings, cancelled, cancelled_starts, wrong_arguments, wrong_options
 from evidence.torture.strike import Strike
 from evidence.torture.subjects import SUBJECTS, DualWriterSubject, left_out
 from oncelog import Admin, Consumer
@@ -25,11 +25,19 @@ def test_a_client_stands_it(name: str, oncelog_broker: TestBroker) -> None:
 
     async def torture() -> None:
         await cancelled(oncelog_broker.bootstrap_servers, name, 1, findings)
+        for seed in range(4):
+            await cancelled_starts(oncelog_broker.bootstrap_servers, name, seed, findings)
         await wrong_arguments(oncelog_broker.bootstrap_servers, name, 1, 30, findings)
 
     asyncio.run(torture())
     assert findings.found == []
     assert findings.cancellation_count + findings.argument_count > 5
+
+
+def test_wrong_options_are_refused_or_do_no_harm(oncelog_broker: TestBroker) -> None:
+    findings = Findings()
+    asyncio.run(wrong_options(oncelog_broker.bootstrap_servers, 1, 60, findings))
+    assert findings.found == []
 
 
 async def _every_place(bootstrap: str, at: list[set[int]], *, is_late: bool) -> list[str]:

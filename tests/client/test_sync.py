@@ -288,3 +288,27 @@ def test_an_interrupt_leaves_no_transaction_open(bootstrap, monkeypatch, method)
     assert values[-1] == b"last"
     if method != "commit_transaction":
         assert values == [b"last"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda consumer, _: consumer.poll(timeout_ms=None),
+        lambda consumer, _: consumer.subscribe(b"t"),
+        lambda consumer, _: consumer.seek("t", 0),
+        lambda consumer, _: consumer.commit({("t", "0"): 1}),
+        lambda _, admin: admin.describe_topics(["\ud800"]),
+        lambda _, admin: admin.list_offsets([("t", 0)]),
+        lambda _, admin: admin.create_topics([None]),
+    ],
+)
+def test_wrong_arguments_are_told_here_too(call, bootstrap):
+    with (
+        sync.Consumer(bootstrap_servers=bootstrap, group_id="wrong") as consumer,
+        sync.Admin(bootstrap_servers=bootstrap) as admin,
+    ):
+        with pytest.raises(errors.InvalidArgument):
+            call(consumer, admin)
+        assert isinstance(admin.list_topics(), dict)
+    with pytest.raises(errors.ConfigurationError):
+        sync.Consumer.from_config(None)

@@ -156,7 +156,9 @@ class ClientConfig:
 
 
 def snake_case(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Kafka's dotted keys as keyword arguments."""
+    """Kafka's dotted keys as keyword arguments. Raises ConfigurationError."""
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        raise ConfigurationError(f"expected a mapping of Kafka's keys to values, not {values!r:.80}")
     return {name.replace(".", "_"): value for name, value in values.items()}
 
 

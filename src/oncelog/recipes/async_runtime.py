@@ -15,6 +15,7 @@ from oncelog.client.producer.producer import Producer
 from oncelog.errors import IllegalState
 from oncelog.host.host import Host
 from oncelog.host.tasks import Tasks
+from oncelog.recipes.database import check_database
 from oncelog.types import PreparedTxnState
 
 # A completion that `stop` leaves to the next start is cancelled; another task that waits for it goes on with its recovery.
@@ -47,6 +48,10 @@ class AsyncRuntime:
         self._tasks = Tasks()
         self._ends = Tasks()  # of what is not cancelled with its caller
         self._is_soon = False
+
+    def check_database(self, database: Any) -> None:
+        """Raise InvalidArgument for what is no adapter, or a blocking one."""
+        check_database(database, is_async=True)
 
     def new_producer(self, config: Mapping[str, Any]) -> Producer:
         """Not started yet."""

@@ -7,14 +7,17 @@ and to the version of the instance that may write it. Any store with atomic, dur
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, TypeVar
+from inspect import iscoroutinefunction
+from typing import Any, Protocol, TypeVar
 
+from oncelog.client import arguments
 from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.errors import ConfigurationError, OncelogError
 
 TABLE = "kafka_transaction_state"
 TRANSACTIONAL_ID_LENGTH_MAX = 255
 STALL_LIMIT_MS = 10_000
+_METHODS = ("migrate", "begin", "take_over", "read", "read_all", "close")
 
 H_co = TypeVar("H_co", covariant=True)
 
@@ -116,8 +119,23 @@ class AsyncDatabase(Protocol[H_co]):
         """As `Database.close`."""
 
 
+def check_database(database: Any, *, is_async: bool) -> None:
+    """Raise InvalidArgument for what is no adapter, or one of ours for the other kind of writer."""
+    missing = [name for name in _METHODS if not callable(getattr(database, name, None))]
+    if missing or not isinstance(getattr(database, "errors", None), tuple):
+        hint = "an adapter of oncelog.recipes: see docs/dual-writes.md"
+        raise arguments.refuse("database", database, "a database", hint)
+    is_ours = type(database).__module__.startswith("oncelog.recipes.")
+    if is_ours and iscoroutinefunction(database.take_over) is not is_async:
+        other = "for the blocking oncelog.recipes.sync.DualWriter" if is_async else "for the asynchronous DualWriter"
+        raise arguments.refuse(
+            "database", database, "one for this kind of writer", f"{type(database).__name__} is {other}"
+        )
+
+
 def check_transactional_id(transactional_id: str) -> str:
-    """A transactional id that every database keeps apart from every other. Raises ConfigurationError."""
+    """A transactional id that every database keeps apart from every other. Raises ConfigurationError, InvalidArgument."""
+    arguments.text("transactional_id", transactional_id)
     if not transactional_id or len(transactional_id) > TRANSACTIONAL_ID_LENGTH_MAX:
         raise ConfigurationError(
             f"transactional_id of a dual write has 1 to {TRANSACTIONAL_ID_LENGTH_MAX} characters: {transactional_id!r}"

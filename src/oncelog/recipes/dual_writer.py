@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from oncelog.client import arguments
 from oncelog.client.config import snake_case
 from oncelog.client.producer.producer import Headers, Producer
 from oncelog.client.records import Delivery
@@ -109,6 +110,7 @@ class DualWriter(Generic[H]):
 
     Raises:
         ConfigurationError: an unknown key, or one that a dual write decides by itself.
+        InvalidArgument: a database that is none, or one for the other kind of writer.
     """
 
     def __init__(
@@ -121,12 +123,13 @@ class DualWriter(Generic[H]):
         host: Host | None = None,
         **config: Any,
     ) -> None:
-        self._database = database
         self._runtime = AsyncRuntime(host)
+        self._runtime.check_database(database)
+        self._database = database
         self._config = producer_config(transactional_id, config)
         self.transactional_id = transactional_id
-        self._recovery_timeout_ms = recovery_timeout_ms
-        self._waits = wait_for_completion
+        self._recovery_timeout_ms = arguments.duration_ms("recovery_timeout_ms", recovery_timeout_ms)
+        self._waits = arguments.boolean("wait_for_completion", wait_for_completion)
         self._machine = DualWrite()
         self._producer: Producer | None = self._runtime.new_producer(self._config)
         self._is_new = True
@@ -193,6 +196,9 @@ class DualWriter(Generic[H]):
             OutcomeUnknown: the database cannot say whether it committed; `recover` will.
             KafkaError, the database's errors: nothing was written.
         """
+        waits = self._waits
+        if wait_for_completion is not None:
+            waits = arguments.boolean("wait_for_completion", wait_for_completion)
         async with self._runtime.one_at_a_time():
             await self._settle()
             if self._machine.phase is not Phase.READY:
@@ -205,7 +211,7 @@ class DualWriter(Generic[H]):
                 await self._carry_out()
                 raise
             else:
-                await self._commit(self._waits if wait_for_completion is None else wait_for_completion)
+                await self._commit(waits)
             finally:
                 self._current = None
 

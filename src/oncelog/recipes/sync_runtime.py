@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from oncelog.errors import IllegalState
+from oncelog.recipes.database import check_database
 from oncelog.sync import Begun, Producer
 from oncelog.types import PreparedTxnState
 
@@ -24,6 +25,10 @@ class SyncRuntime:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # within one thread the machine refuses a second transaction
+
+    def check_database(self, database: Any) -> None:
+        """Raise InvalidArgument for what is no adapter, or an asynchronous one."""
+        check_database(database, is_async=False)
 
     def new_producer(self, config: Mapping[str, Any]) -> Producer:
         """Not started yet."""

@@ -1,0 +1,57 @@
+"""What a dual writer is made of is looked at when it is made."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from evidence.torture.subjects import PausingDatabase
+
+from oncelog.errors import ConfigurationError, InvalidArgument
+from oncelog.recipes import AsyncPsycopgDatabase, DualWriter, SqliteDatabase, sync
+
+
+@pytest.mark.parametrize(
+    ("kind", "database", "says"),
+    [
+        (DualWriter, SqliteDatabase(":memory:"), "SqliteDatabase is for the blocking oncelog.recipes.sync.DualWriter"),
+        (sync.DualWriter, AsyncPsycopgDatabase("x"), "AsyncPsycopgDatabase is for the asynchronous DualWriter"),
+        (DualWriter, None, "database must be a database, not None: an adapter of oncelog.recipes"),
+        (sync.DualWriter, "sqlite:///x", "an adapter of oncelog.recipes"),
+    ],
+)
+def test_a_database_of_the_wrong_kind_is_refused(kind: Any, database: Any, says: str) -> None:
+    with pytest.raises(InvalidArgument, match=says):
+        kind(database, transactional_id="x")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"transactional_id": None},
+        {"transactional_id": b"x"},
+        {"transactional_id": "\ud800"},
+        {"recovery_timeout_ms": 1.5},
+        {"recovery_timeout_ms": -1},
+        {"wait_for_completion": "no"},
+    ],
+)
+def test_wrong_arguments_are_refused(wrong: dict[str, Any]) -> None:
+    database = SqliteDatabase(":memory:")
+    with pytest.raises(InvalidArgument, match=next(iter(wrong))):
+        sync.DualWriter(database, **{"transactional_id": "x", **wrong})
+    with pytest.raises(ConfigurationError, match="linger_ms"):
+        sync.DualWriter(database, transactional_id="x", linger_ms=[])
+
+
+def test_a_wrong_argument_of_a_transaction_begins_none() -> None:
+    async def main() -> None:
+        database = PausingDatabase()
+        writer = DualWriter(database, transactional_id="x", bootstrap_servers="127.0.0.1:1")
+        with pytest.raises(InvalidArgument, match="wait_for_completion"):
+            async with writer.transaction(wait_for_completion="yes"):  # type: ignore[arg-type]
+                pass
+        await database.close()
+
+    asyncio.run(main())
