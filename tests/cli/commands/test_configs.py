@@ -13,10 +13,10 @@ def values(cli: Cli, *which: object) -> dict[str, str]:
 
 def test_set_describe_delete(cli: Cli) -> None:
     cli.create("configs-a")
-    cli("configs", "set", "--topic", "configs-a", "retention.ms=60000", "cleanup.policy=compact")
+    cli("configs", "set", "--topic", "configs-a", "retention.ms=60000", "cleanup.policy=compact", "-y")
     assert values(cli, "--topic", "configs-a") == {"retention.ms": "60000", "cleanup.policy": "compact"}
     assert len(values(cli, "--topic", "configs-a", "--all")) > 10
-    rows = cli.json("configs", "delete", "--topic", "configs-a", "retention.ms")
+    rows = cli.json("configs", "delete", "--topic", "configs-a", "retention.ms", "-y")
     assert rows == [{"key": "retention.ms", "value": None, "result": "deleted"}]
     assert values(cli, "--topic", "configs-a") == {"cleanup.policy": "compact"}
 
@@ -39,3 +39,21 @@ def test_a_brokers_settings(cli: Cli) -> None:
 )
 def test_one_thing_at_a_time(cli: Cli, which: tuple[str, ...]) -> None:
     cli("configs", "describe", *which, status=2)
+
+
+@pytest.mark.parametrize("change", ["retention.ms=1", "retention.bytes=1", "cleanup.policy=compact"])
+def test_what_lets_records_be_deleted_is_asked_about(cli: Cli, change: str) -> None:
+    if "configs-asked" not in {row["topic"] for row in cli.json("topics", "list")}:
+        cli.create("configs-asked")
+    key = change.split("=")[0]
+    refused = cli("configs", "set", "--topic", "configs-asked", change, status=2)
+    assert f"may delete records of topic configs-asked for good: {key}: " in refused.stderr
+    assert values(cli, "--topic", "configs-asked") == {}
+
+
+def test_what_keeps_more_is_not_asked_about(cli: Cli) -> None:
+    cli.create("configs-kept")
+    cli("configs", "set", "--topic", "configs-kept", "retention.ms=-1", "max.message.bytes=2000")
+    cli("configs", "delete", "--topic", "configs-kept", "max.message.bytes")
+    cli("configs", "delete", "--topic", "configs-kept", "retention.ms", status=2)
+    assert values(cli, "--topic", "configs-kept") == {"retention.ms": "-1"}

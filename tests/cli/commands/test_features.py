@@ -20,7 +20,7 @@ def test_a_change_is_checked_without_being_made(cli: Cli) -> None:
 
 def test_a_refusal_says_why(cli: Cli) -> None:
     state = cli.leave_open(cli.create("features"), "features-prepared", two_phase=True)
-    row = cli.json("features", "downgrade", "transaction.version=2", status=1)[0]
+    row = cli.json("features", "downgrade", "transaction.version=2", "-y", status=1)[0]
     assert "features-prepared" in row["message"]
     levels = {row["feature"]: row["finalized"] for row in cli.json("features", "describe")}
     assert levels["transaction.version"] == 3

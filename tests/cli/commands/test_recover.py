@@ -42,7 +42,7 @@ def test_decided_and_orphaned(cli: Cli, url: str) -> None:
     query = Query(cli, url, "recover-decided")
     winner, orphan = query.attempt("0", 0, b"winner"), query.attempt("0", 1, b"orphan")
     decided(query, "0", winner)
-    command = ("recover", "--query", query.query_id, "--decision-url", url)
+    command = ("recover", "--query", query.query_id, "--decision-url", url, "-y")
     dry = cli.json(*command, "--dry-run")
     assert {row["transactional_id"] for row in dry} == {winner.transactional_id, orphan.transactional_id}
     report = cli.json(*command)
@@ -55,12 +55,13 @@ def test_decided_and_orphaned(cli: Cli, url: str) -> None:
 def test_undecided_is_named_and_abandoned_only_on_request(cli: Cli, url: str) -> None:
     query = Query(cli, url, "recover-undecided")
     attempt = query.attempt("3", 0, b"undecided")
-    command = ("recover", "--query", query.query_id, "--decision-url", url)
+    command = ("recover", "--query", query.query_id, "--decision-url", url, "-y")
     result = cli(*command)
     assert attempt.transactional_id in result.stdout
     assert "--abandon" in result.stderr
-    assert "--yes" in cli(*command, "--abandon", status=2).stderr
-    assert cli.json(*command, "--abandon", "-y")["abandoned"] == [attempt.transactional_id]
+    for unasked in (command[:-1], (*command[:-1], "--abandon")):
+        assert "--yes" in cli(*unasked, status=2).stderr
+    assert cli.json(*command, "--abandon")["abandoned"] == [attempt.transactional_id]
     assert cli.json(*command)["undecided"] == []
 
 
@@ -69,7 +70,7 @@ def test_a_lost_transaction_is_a_failure(cli: Cli, url: str) -> None:
     winner = query.attempt("0", 0, b"winner")
     decided(query, "0", winner)
     cli("transactions", "force-terminate", "--transactional-id", winner.transactional_id, "--even-if-prepared", "-y")
-    report = cli.json("recover", "--query", query.query_id, "--decision-url", url, status=1)
+    report = cli.json("recover", "--query", query.query_id, "--decision-url", url, "-y", status=1)
     assert len(report["lost"]) == 1
     assert winner.transactional_id in report["lost"][0]
 

@@ -56,7 +56,7 @@ def test_deleting_is_asked_for(cli: Cli) -> None:
 
 def test_add_partitions(cli: Cli) -> None:
     cli.create("topics-grown")
-    cli("topics", "add-partitions", "topics-grown", "--total", 3)
+    cli("topics", "add-partitions", "topics-grown", "--total", 3, "-y")
     assert len(cli.json("topics", "describe", "topics-grown")) == 3
     row = cli.json("topics", "add-partitions", "topics-grown", "--total", 2, status=1)[0]
     assert row["error"] == "INVALID_PARTITIONS"

@@ -25,7 +25,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     with TestBroker(data_dir=str(directory)) as broker:
         cli = Cli(broker.bootstrap_servers)
         cli.create("t")
-        cli("configs", "set", "--topic", "t", "retention.ms=123456789")
+        cli("configs", "set", "--topic", "t", "retention.ms=123456789", "-y")
         cli("produce", "t", "-K", ":", "-H", "h=1", "--compression", "gzip", stdin="k:plain\n")
         cli("produce", "t", "--transactional-id", "app", stdin="committed\n")
         cli("produce", "t", "--transactional-id", "app", "--abort", stdin="aborted\n")

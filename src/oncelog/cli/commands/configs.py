@@ -9,9 +9,11 @@ import click
 
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
+from oncelog.cli.commands.shrinking import shrinking
 from oncelog.cli.numbers import is_number
 from oncelog.cli.outcomes import pairs_of
 from oncelog.cli.output import columns
+from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.configs import ConfigResource
 
 
@@ -95,7 +97,7 @@ async def set_configs(
     client_metrics: str | None,
     values: tuple[str, ...],
 ) -> None:
-    """Set keys; the others stay as they are."""
+    """Set keys; the others stay as they are. What lets the broker delete records that it keeps now is asked about."""
     await _alter(settings, _resource(topic, broker, group, client_metrics), dict(pairs_of(values, "settings")))
 
 
@@ -111,12 +113,26 @@ async def delete_configs(
     client_metrics: str | None,
     keys: tuple[str, ...],
 ) -> None:
-    """Put keys back to their defaults."""
+    """Put keys back to their defaults. What lets the broker delete records that it keeps now is asked about."""
     await _alter(settings, _resource(topic, broker, group, client_metrics), dict.fromkeys(keys))
+
+
+async def _confirm_shrinking(
+    settings: Settings, admin: Admin, resource: ConfigResource, changes: dict[str, Any]
+) -> None:
+    """Ask where a change lets the broker delete what it keeps now. Raises Failed where it is not confirmed."""
+    found = shrinking(changes, (await admin.describe_configs([resource]))[resource])
+    if found:
+        whose = f"{resource.kind} {resource.name or 'default'}"
+        settings.confirm(
+            f"the broker may delete records of {whose} for good: {'; '.join(found)}", resource.name or "default"
+        )
 
 
 async def _alter(settings: Settings, resource: ConfigResource, changes: dict[str, Any]) -> None:
     async with open_admin(settings) as admin:
+        if resource.kind in ("topic", "broker") and not settings.dry_run:
+            await _confirm_shrinking(settings, admin, resource, changes)
         await admin.alter_configs({resource: changes}, validate_only=settings.dry_run)
     result = "would be " * settings.dry_run
     rows = [

@@ -43,6 +43,8 @@ async def list_credentials(settings: Settings, users: tuple[str, ...]) -> None:
 @click.pass_obj
 async def set_credential(settings: Settings, user: str, mechanism: str, iterations: int) -> None:
     """Set a user's password, asked for on a terminal, else the first line of stdin. Only its salted form is sent."""
+    if not settings.dry_run:
+        settings.confirm(f"set the {mechanism} password of {user}; one that is there stops working", user)
     password = _password(user)
     if not settings.dry_run:
         async with open_admin(settings) as admin:
@@ -67,6 +69,7 @@ def _password(user: str) -> str:
 async def remove_credential(settings: Settings, user: str, mechanism: str) -> None:
     """Remove a user's credential."""
     if not settings.dry_run:
+        settings.confirm(f"remove the {mechanism} credential of {user}: it cannot log in with it any more", user)
         async with open_admin(settings) as admin:
             await admin.alter_user_scram_credential(user, mechanism, None)
     row = {"user": user, "mechanism": mechanism, "result": "would be removed" if settings.dry_run else "removed"}

@@ -63,6 +63,11 @@ async def _update(settings: Settings, levels: tuple[str, ...], upgrade_type: str
             raise click.UsageError(f"{name}={level}: a level is a number")
         wanted[name] = int(level)
     async with open_admin(settings) as admin:
+        if upgrade_type != "upgrade" and not settings.dry_run:
+            now = (await admin.describe_features()).finalized
+            changes = "; ".join(f"{name} from {now.get(name, 0)} to {level}" for name, level in wanted.items())
+            unsafe = ", even where that loses something" if upgrade_type.startswith("unsafe") else ""
+            settings.confirm(f"lower {changes}, for all clients{unsafe}", next(iter(wanted)))
 
         async def update(name: str) -> None:
             await admin.update_features({name: wanted[name]}, upgrade_type=upgrade_type, validate_only=settings.dry_run)

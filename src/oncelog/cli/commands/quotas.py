@@ -104,6 +104,12 @@ async def delete_quotas(
 
 
 async def _alter(settings: Settings, entity: dict[str, str | None], changes: dict[str, float | None]) -> None:
+    if not settings.dry_run:
+        whose = ", ".join(f"{kind} {DEFAULT if name is None else name}" for kind, name in entity.items())
+        what = ", ".join(
+            f"delete {key}" if value is None else f"set {key} to {value:g}" for key, value in changes.items()
+        )
+        settings.confirm(f"{what} of {whose}", next((name for name in entity.values() if name), DEFAULT))
     async with open_admin(settings) as admin:
         await admin.alter_client_quotas(entity, changes, validate_only=settings.dry_run)
     result = "would be " * settings.dry_run

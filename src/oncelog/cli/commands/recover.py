@@ -46,10 +46,9 @@ def recover(
     what = "commit decided transactions and end orphans of " + whose
     if abandon:
         what += "; end their undecided transactions as well: their records are lost unless the batch runs again"
-    if (abandon or settings.dry_run) and not settings.confirm(what, query_id or prefix):
+    if not settings.confirm(what, query_id or prefix):
         _show_open(settings, options.client, prefix, query_id)
         return
-    settings.out.note(what)
     with _progress(settings):
         report: RecoveryReport = run(options, query_id, abandon=abandon)
     _print(settings, report)

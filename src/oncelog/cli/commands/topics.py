@@ -9,7 +9,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.outcomes import each_of, pairs_of
-from oncelog.cli.output import EXIT_FAILURE, columns
+from oncelog.cli.output import EXIT_FAILURE, columns, counted
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.topics import NewTopic
@@ -166,5 +166,9 @@ async def add_partitions(settings: Settings, name: str, total: int) -> None:
         await admin.create_partitions({topic: total}, validate_only=settings.dry_run)
 
     async with open_admin(settings) as admin:
-        await admin.describe_topics([name])  # one that does not exist would be asked for again until --timeout
+        # One that does not exist would be asked for again until --timeout.
+        count = len((await admin.describe_topics([name]))[name].partitions)
+        what = f"raise {name} from {counted(count, 'partition')} to {total}, for good: keys go to other partitions than before"
+        if total > count and not settings.dry_run:
+            settings.confirm(what, name)
         await each_of(settings, "topic", [name], f"{'would have' if settings.dry_run else 'has'} {total}", add)
