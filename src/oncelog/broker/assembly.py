@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oncelog.broker.admission.admission import RequestAdmission, authorization_of
+from oncelog.broker.admission.deeds import Deeds
 from oncelog.broker.config.addresses import Address, advertised_address, listen_addresses
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.config.configuration import Configuration
@@ -20,6 +21,7 @@ from oncelog.broker.handlers import answer, serves
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metadata.topics import Topics
 from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer
 from oncelog.broker.network.server import Server
 from oncelog.broker.node import Node
@@ -104,7 +106,7 @@ def assemble(
     gate = _gate(gate_peer, host, in_force, metrics, transactions)
     transactions.when_completed(gate.completed)
     authorization = authorization_of(metadata, in_force, metrics)
-    admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here)
+    admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here, _deeds(in_force))
     server = _server(host, in_force, metrics, metadata, admission, (gate_peer, marker_peer))
     node = Node(
         configuration=configuration,
@@ -140,6 +142,10 @@ def assemble(
     )
     register_gauges(node, parts.log_cleaner, marker_sender)
     return parts
+
+
+def _deeds(in_force: InForce) -> Deeds:
+    return Deeds(LogBudget(lambda: in_force().oncelog_log_max_lines_per_minute))
 
 
 def _flusher(host: Host, config: BrokerConfig, metrics: Metrics) -> Flusher:

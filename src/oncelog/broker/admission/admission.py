@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from oncelog.broker.admission.deeds import CHANGES, Deeds
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.requests.request import Outcome, Request
@@ -44,7 +45,9 @@ class RequestAdmission:
         clock: Clock,
         authorization: Authorization | None,
         answer: Answer,
+        deeds: Deeds,
     ) -> None:
+        self._deeds = deeds
         self._metadata = metadata
         self._config = config
         self._metrics = metrics
@@ -55,6 +58,10 @@ class RequestAdmission:
 
     def handle(self, request: Request) -> Outcome:
         """The handler's outcome, or what quotas and access rules make of it."""
+        outcome = self._admitted(request)
+        return self._deeds.noted(request, outcome) if request.api_key in CHANGES else outcome
+
+    def _admitted(self, request: Request) -> Outcome:
         metadata = self._metadata
         if metadata.client_quotas and (request.api_key in THROTTLED or metadata.has_request_quotas):
             return self._quotas_in_use().handle(request, self._authorized)

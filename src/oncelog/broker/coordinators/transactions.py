@@ -32,10 +32,11 @@ from oncelog.core.transactions.coordinator import MarkerResult, TransactionConfi
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.types import ProducerIdAndEpoch, TopicPartition
-from oncelog.wire.log_records.transaction_state import newest_records, record_to_key_value
+from oncelog.wire.log_records.transaction_state import TransactionRecord, newest_records, record_to_key_value
 from oncelog.wire.messages.init_producer_id import InitProducerIdResponse
 
 _log = logging.getLogger("oncelog.transactions")
+NAMED_MAX = 100  # of one sweep
 
 Decide = Callable[[TransactionCoordinator, int], Decision]
 
@@ -277,8 +278,10 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
             for decision in decisions(coordinator.machine, self._clock.now_ms()):
                 coordinator.perform(decision)
                 count += 1
-        if count:
-            _log.info("%s: %d", what, count)
+                if count <= NAMED_MAX:
+                    _name(decision, what, self._clock.now_ms())
+        if count > NAMED_MAX:
+            _log.info("%s: %d, the first %d are named above", what, count, NAMED_MAX)
 
     def two_phase_transactions(self) -> list[str]:
         """Open two-phase or kept transactions of all coordinators."""
@@ -288,3 +291,21 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         """The age of the oldest open transaction."""
         now_ms = self._clock.now_ms()
         return max((coordinator.machine.longest_open_ms(now_ms) for coordinator in self.loaded()), default=0)
+
+
+def _name(decision: Decision, what: str, now_ms: int) -> None:
+    """Whose transaction timed out, or which id is forgotten."""
+    for record in decision.records:
+        if isinstance(record, TransactionRecord):
+            _log.info(
+                "%s: the transaction of %r, producer %d:%d, is aborted: open for %d ms, its timeout is %d ms; %s",
+                what,
+                record.transactional_id,
+                record.producer_id,
+                record.producer_epoch,
+                now_ms - record.start_ms,
+                record.timeout_ms,
+                ", ".join(map(str, sorted(record.partitions)[:10])) or "no partitions",
+            )
+        else:
+            _log.info("%s: %r is forgotten", what, record.transactional_id)

@@ -1,0 +1,173 @@
+"""Who did what: one line of the broker's log for each change that an operator may have to explain the next morning.
+
+Deletions, settings, rights, quotas, and ends of transactions other than a commit: what was asked, by which client from
+where, and what became of it. The broker's own requests are left out. Flooding is bounded: see `LogBudget`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from oncelog.broker.requests.completion import finished
+from oncelog.broker.requests.request import CloseConnection, NoReply, Outcome, Reply, Request
+from oncelog.errors import code_name
+from oncelog.wire.api import ApiKey
+
+_log = logging.getLogger("oncelog.deeds")
+NAMED_MAX = 10
+KINDS = {2: "topic", 4: "broker", 8: "logger", 16: "client-metrics", 32: "group"}
+
+
+class Budget(Protocol):
+    """How many lines may go to the log."""
+
+    def take(self, now_s: float) -> int | None:
+        """How many were left out before this one; None where this one is left out too."""
+        ...
+
+
+class Deeds:
+    """Notes the outcome of requests that change something."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+
+    def noted(self, request: Request, outcome: Outcome) -> Outcome:
+        """The same outcome; once it is there, its line goes to the log. For requests of `CHANGES`."""
+        message = request.message
+        is_usual = request.api_key is ApiKey.END_TXN and message.committed
+        if is_usual or request.connection.is_of_broker or getattr(message, "validate_only", False):
+            return outcome
+        return finished(outcome, lambda reply: self._note(request, reply))
+
+    def _note(self, request: Request, reply: Reply) -> Reply:
+        if isinstance(reply, CloseConnection | NoReply):
+            return reply
+        what = CHANGES[request.api_key](request.message, reply)
+        if what:
+            left_out = self._budget.take(asyncio.get_running_loop().time())
+            if left_out is not None:
+                more = f" ({left_out} lines of others were left out before)" if left_out else ""
+                _log.info("%s, by %s: %s%s", what, who_asked(request), _codes(reply), more)
+        return reply
+
+
+def who_asked(request: Request) -> str:
+    """A client as the log names it."""
+    return f"client {request.client_id!r} at {request.connection.client_host}"
+
+
+def _codes(reply: Reply) -> str:
+    """What became of it: every error code of the answer, once."""
+    found = dict.fromkeys(_error_codes(reply))
+    wrong = [code_name(code) for code in found if code]
+    return ", ".join(wrong) + (" (and done in part)" if wrong and 0 in found else "") if wrong else "done"
+
+
+def _error_codes(value: Any, depth: int = 0) -> Iterator[int]:
+    code = getattr(value, "error_code", None)
+    if code is not None:
+        yield int(code)
+    for name in ("responses", "results", "topics", "partitions", "entries", "filter_results", "markers"):
+        for each in (getattr(value, name, None) or ()) if depth < 4 else ():
+            yield from _error_codes(each, depth + 1)
+
+
+def _names(verb: str, names: Iterable[object]) -> str:
+    listed = [str(name) for name in names]
+    return f"{verb} {', '.join(listed[:NAMED_MAX])}" + (
+        f" and {len(listed) - NAMED_MAX} more" * (len(listed) > NAMED_MAX)
+    )
+
+
+def _topics_deleted(_message: Any, reply: Any) -> str:
+    return _names("delete topics", [repr(each.name or bytes(each.topic_id).hex()) for each in reply.responses])
+
+
+def _configs(message: Any, _reply: Any) -> str:
+    said = []
+    for each in message.resources[:NAMED_MAX]:
+        kind = KINDS.get(each.resource_type, each.resource_type)
+        said.append(_names(f"change settings of {kind} {each.resource_name!r}:", map(_setting, each.configs)))
+    return "; ".join(said)
+
+
+def _setting(config: Any) -> str:
+    is_deleted = getattr(config, "config_operation", 0) == 1 or config.value is None
+    hidden = any(word in config.name for word in ("password", "secret", "jaas", "key"))
+    return f"{config.name!r} {'deleted' if is_deleted else '= ' + ('hidden' if hidden else repr(config.value))}"
+
+
+def _records_deleted(message: Any, _reply: Any) -> str:
+    return _names(
+        "delete records",
+        [f"{t.name!r}-{p.partition_index} before {p.offset}" for t in message.topics for p in t.partitions],
+    )
+
+
+def _quotas(message: Any, _reply: Any) -> str:
+    return _names(
+        "change quotas",
+        [
+            "/".join(f"{e.entity_type!r} {e.entity_name!r}" for e in entry.entity)
+            + " "
+            + ", ".join(f"{op.key!r} {'deleted' if op.remove else op.value}" for op in entry.ops)
+            for entry in message.entries
+        ],
+    )
+
+
+def _markers(message: Any, _reply: Any) -> str:
+    return _names(
+        "write markers on single partitions:",
+        [
+            f"{'COMMIT' if m.transaction_result else 'ABORT'} of producer {m.producer_id}:{m.producer_epoch} on "
+            + ",".join(f"{topic.name!r}-{index}" for topic in m.topics for index in topic.partition_indexes)
+            for m in message.markers
+        ],
+    )
+
+
+def _initialised(message: Any, reply: Any) -> str:
+    """Only what may have ended something: the first epoch of an id fences nobody."""
+    if not message.transactional_id or reply.error_code or reply.producer_epoch == 0:
+        return ""
+    now = f"producer {reply.producer_id}:{reply.producer_epoch}"
+    return f"initialise transactional id {message.transactional_id!r}: {now}, lower epochs are fenced"
+
+
+def _ended(message: Any, _reply: Any) -> str:
+    return f"abort the transaction of {message.transactional_id!r}, producer {message.producer_id}:{message.producer_epoch}"
+
+
+CHANGES: dict[ApiKey, Callable[[Any, Any], str]] = {
+    ApiKey.DELETE_TOPICS: _topics_deleted,
+    ApiKey.CREATE_PARTITIONS: lambda m, _: _names("add partitions", [f"{t.name!r} to {t.count}" for t in m.topics]),
+    ApiKey.DELETE_RECORDS: _records_deleted,
+    ApiKey.ALTER_CONFIGS: _configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs,
+    ApiKey.DELETE_GROUPS: lambda m, _: _names("delete groups", map(repr, m.groups_names)),
+    ApiKey.OFFSET_DELETE: lambda m, _: _names(
+        f"delete positions of group {m.group_id!r} in", [repr(t.name) for t in m.topics]
+    ),
+    ApiKey.UPDATE_FEATURES: lambda m, _: _names(
+        "change features", [f"{f.feature!r} to {f.max_version_level}" for f in m.feature_updates]
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: _quotas,
+    ApiKey.CREATE_ACLS: lambda m, _: _names(
+        "add access rules for", [f"{c.principal!r} on {c.resource_name!r}" for c in m.creations]
+    ),
+    ApiKey.DELETE_ACLS: lambda _, r: _names(
+        "remove access rules for",
+        [f"{a.principal!r} on {a.resource_name!r}" for f in r.filter_results for a in f.matching_acls],
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda m, _: _names(
+        "change credentials of", [repr(each.name) for each in (*m.deletions, *m.upsertions)]
+    ),
+    ApiKey.WRITE_TXN_MARKERS: _markers,
+    ApiKey.INIT_PRODUCER_ID: _initialised,
+    ApiKey.END_TXN: _ended,
+}
