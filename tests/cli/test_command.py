@@ -121,6 +121,24 @@ def test_watching_goes_on_until_interrupted(monkeypatch: pytest.MonkeyPatch) -> 
     assert waits == [7.0] * 3
 
 
+def test_watching_survives_a_broker_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def waited(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) >= 2:
+            raise KeyboardInterrupt
+
+    @click.command("away", cls=Command, watchable=True)
+    async def away() -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("oncelog.cli.command.pause", waited)
+    result = CliRunner().invoke(away, ["--watch"])
+    assert (result.exit_code, len(waits)) == (130, 2)
+    assert result.stderr.count("no broker listens at") == 2
+
+
 def test_a_repair_command_goes_to_the_same_brokers() -> None:
     assert Settings().repair("transactions", "abort", "--topic", "a b") == "oncelog transactions abort --topic 'a b'"
     assert Settings(bootstrap_servers="h:1").repair("x") == "oncelog -b h:1 x"

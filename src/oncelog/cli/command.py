@@ -7,7 +7,7 @@ import errno
 import inspect
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from oncelog.cli.durations import DURATION
 from oncelog.cli.interruption import run
-from oncelog.cli.output import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, FORMATS, Failed, Output, printable
+from oncelog.cli.output import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, FORMATS, Failed, Output, Row, printable
 from oncelog.cli.properties_file import property_from_text, read_properties
 from oncelog.errors import ConfigurationError, InvalidArgument, KafkaError, OncelogError, RequestTimedOut
 from oncelog.wire.schema import InvalidField
@@ -66,14 +66,16 @@ class Settings:
         config = ["--command-config", self.command_config] if self.command_config else []
         return shlex.join(["oncelog", *brokers, *config, *map(str, words)])
 
-    def confirm(self, what: str, word: str) -> bool:
-        """Say on stderr what will happen, then ask. False: a dry run, nothing is to be done.
+    def confirm(self, what: str, word: str, *, plan: Sequence[Row] = ()) -> bool:
+        """Say on stderr what will happen, then ask. False: a dry run, nothing is to be done; machines get `plan`.
 
         On a terminal the user types `word`; without one `--yes` is needed.
         """
         out = self.out
         out.note(("dry run, would: " if self.dry_run else "") + what)
         if self.dry_run:
+            if plan and out.is_machine:
+                out.rows((), plan)
             return False
         if self.yes:
             return True
@@ -188,6 +190,12 @@ async def _watch(settings: Settings, body: Callable[[], Awaitable[Any]]) -> None
             await body()
         except click.exceptions.Exit as end:
             settings.out.note(f"exit status {end.exit_code}")
+        except ConfigurationError:
+            raise
+        except (OncelogError, OSError) as error:  # a broker that restarts: what is watched comes back with it
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise
+            settings.out.error(error, hint=hint_for(error, settings))
         await pause(settings.interval_ms / 1000)
 
 

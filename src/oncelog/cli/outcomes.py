@@ -29,7 +29,10 @@ async def each_of(
             row |= {"result": "failed", "error": error_name(error), "message": error.message}
         rows.append(row)
     settings.out.rows(columns(kind, "result", "error", "message"), rows)
-    if any(row["result"] == "failed" for row in rows):
+    failed = [row for row in rows if row["result"] == "failed"]
+    for row in failed:  # stdout may be a file that nobody looks at
+        settings.out.note(f"error: {kind} {row[kind]}: {row['error']}: {row['message'] or 'not done'}")
+    if failed:
         click.get_current_context().exit(EXIT_FAILURE)
 
 

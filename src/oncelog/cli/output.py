@@ -25,6 +25,7 @@ EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_FOUND, EXIT_INTERRUPTED = 0, 1, 2, 3, 13
 
 # JSON escapes what is below a space; what steers a terminal above it, and half a surrogate pair, it leaves as it is.
 _NO_TEXT = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+REPAIR = "REPAIR"
 Row: TypeAlias = Mapping[str, Any]
 
 
@@ -185,7 +186,8 @@ class Output:
                 self._write(json_text(error_row(error, hint)))
 
     def _table(self, titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-        if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+        is_copied = REPAIR in titles  # a command that is folded into a column cannot be copied
+        if sys.stdout.isatty() and "NO_COLOR" not in os.environ and not is_copied:
             self._rich_table(titles, cells)
             return
         self._lines([titles, *cells] if self.header else cells, "  ")

@@ -29,7 +29,7 @@ def test_three_lags(cli: Cli, group: str) -> None:
     assert (row["position"], row["last_stable_offset"], row["high_watermark"]) == (4, 6, 9)
     assert (row["lag"], row["blocked"], row["raw_lag"]) == (2, 3, 5)
     hint = cli("groups", "describe", group).stderr
-    assert "oncelog transactions explain --topic groups --partition 0" in hint
+    assert f"oncelog -b {cli.bootstrap_servers} transactions explain --topic groups --partition 0" in hint
 
 
 def test_listed_with_its_state(cli: Cli, group: str) -> None:

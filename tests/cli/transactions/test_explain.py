@@ -157,3 +157,12 @@ def test_a_pending_offset_commit_is_what_a_group_waits_for(cli: Cli) -> None:
     described = cli("groups", "describe", "explain-moved", "-o", "wide")
     assert "explain --group explain-moved" in described.stderr
     cli("transactions", "force-terminate", "--transactional-id", "explain-mover", "-y")
+
+
+def test_what_has_just_begun_does_not_ring(cli: Cli) -> None:
+    """A healthy system always has open transactions: an alarm is about those that stay open."""
+    cli.create("explain-young")
+    cli.leave_open("explain-young", "explain-young")
+    young = cli("transactions", "explain", "--topic", "explain-young", "--older-than", "1h", "--exit-code")
+    assert "nothing is held back for longer than 1h00m: 1 open transaction on 1 partition" in young.stderr
+    cli("transactions", "explain", "--topic", "explain-young", "--older-than", "1ms", "--exit-code", status=3)

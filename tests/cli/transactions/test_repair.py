@@ -170,3 +170,11 @@ def test_abort_by_ids_writes_what_it_shows(cli: Cli) -> None:
     assert cli.json(*command, 5, "--force", "-y")[0]["producer_epoch"] == 5
     (left,) = cli.json("transactions", "describe-producers", "--topic", topic)
     assert (left["producer_epoch"], left["transaction_start_offset"]) == (5, None)
+
+
+def test_a_dry_run_gives_machines_its_plan(cli: Cli) -> None:
+    cli.leave_open(cli.create("repair-plan"), "repair-plan")
+    (row,) = cli.json("transactions", "force-terminate", "--transactional-id", "repair-plan", "--dry-run")
+    assert (row["transactional_id"], row["result"]) == ("repair-plan", "would be aborted")
+    assert cli.json("topics", "delete", "repair-plan", "--dry-run")[0]["result"] == "would be deleted"
+    assert cli("topics", "delete", "repair-plan", "--dry-run").stdout == ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +74,7 @@ async def describe_groups(ctx: click.Context, names: tuple[str, ...], members: b
             settings.out.rows(shown, rows, empty="no members")
             return
         existing = await admin.list_topics(include_internal=True)
-        looked_at = [await _lag_rows(admin, name, existing, unreadable) for name in names]
+        looked_at = [await _lag_rows(settings, admin, name, existing, unreadable) for name in names]
     rows = [row for found, _ in looked_at for row in found]
     shown = columns(
         "group",
@@ -93,8 +92,9 @@ async def describe_groups(ctx: click.Context, names: tuple[str, ...], members: b
         settings.out.note(note)
     blocked = next((row for row in rows if row["blocked"]), None)
     if blocked is not None:
-        where = f"--topic {blocked['topic']} --partition {blocked['partition']}"
-        settings.out.note(f"hint: readers wait for open transactions: oncelog transactions explain {where}")
+        place = ("--topic", blocked["topic"], "--partition", blocked["partition"])
+        way = settings.repair("transactions", "explain", *place)
+        settings.out.note(f"hint: readers wait for open transactions: {way}")
     name_offline(
         settings, existing.values(), unreadable, within=[TopicPartition(r["topic"], r["partition"]) for r in rows]
     )
@@ -119,7 +119,7 @@ def _member_rows(group: GroupDescription) -> list[dict[str, Any]]:
 
 
 async def _lag_rows(
-    admin: Admin, name: str, existing: Mapping[str, TopicView], unreadable: Unreadable
+    settings: Settings, admin: Admin, name: str, existing: Mapping[str, TopicView], unreadable: Unreadable
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for each partition that the group has a position of or reads, and what to say beside them."""
     scope = await group_scope(admin, name, existing)
@@ -137,7 +137,7 @@ async def _lag_rows(
         if where in bounds:
             row |= _lags(bounds[where], at.offset if at else None)
         rows.append(row)
-    return rows, [*scope.notes, *_pending_hint(scope)]
+    return rows, [*scope.notes, *_pending_hint(settings, scope)]
 
 
 def _lags(bounds: dict[str, int], position: int | None) -> dict[str, int | None]:
@@ -153,11 +153,11 @@ def _lags(bounds: dict[str, int], position: int | None) -> dict[str, int | None]
     }
 
 
-def _pending_hint(scope: GroupScope) -> list[str]:
+def _pending_hint(settings: Settings, scope: GroupScope) -> list[str]:
     if not scope.pending:
         return []
     text = f"the position of {listed(scope.pending)} is pending in a transaction, and members that start wait for it"
-    return [f"hint: {text}: oncelog transactions explain --group {shlex.quote(scope.name)}"]
+    return [f"hint: {text}: {settings.repair('transactions', 'explain', '--group', scope.name)}"]
 
 
 @groups.command("delete", changes=True)
@@ -166,7 +166,8 @@ def _pending_hint(scope: GroupScope) -> list[str]:
 async def delete_groups(settings: Settings, names: tuple[str, ...]) -> None:
     """Delete groups without members, with their positions."""
     async with open_admin(settings) as admin:
-        if settings.confirm(f"delete {', '.join(names)}, with all stored positions", names[0]):
+        plan = [{"group": name, "result": "would be deleted", "error": None, "message": None} for name in names]
+        if settings.confirm(f"delete {', '.join(names)}, with all stored positions", names[0], plan=plan):
             await each_of(settings, "group", names, "deleted", lambda name: admin.delete_groups([name]))
 
 

@@ -151,7 +151,8 @@ async def delete_topics(settings: Settings, names: tuple[str, ...]) -> None:
     async with open_admin(settings) as admin:
         found = await admin.describe_topics(names)
         counts = ", ".join(f"{topic.name} ({len(topic.partitions)} partitions)" for topic in found.values())
-        if settings.confirm(f"delete {counts}, with all records", names[0]):
+        plan = [{"topic": name, "result": "would be deleted", "error": None, "message": None} for name in names]
+        if settings.confirm(f"delete {counts}, with all records", names[0], plan=plan):
             await each_of(settings, "topic", names, "deleted", lambda name: admin.delete_topics([name]))
 
 

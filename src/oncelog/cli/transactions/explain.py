@@ -12,7 +12,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.commands.topics import partition_bounds
-from oncelog.cli.durations import duration_text
+from oncelog.cli.durations import DURATION, duration_text
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, counted, error_name
 from oncelog.cli.transactions.group_scope import GroupScope, group_scope, listed
 from oncelog.cli.unreadable import WHY_OFFLINE, offline_partitions, why
@@ -53,6 +53,12 @@ class Holder:
     pending_group: GroupScope | None = None  # the group whose positions wait in this transaction
     pending_count: int = 1  # or in one of so many
 
+    @property
+    def age_ms(self) -> int:
+        """For how long it has been open, as its coordinator says; of a hanging one: since its last record."""
+        known = self.owner.duration_ms if self.owner is not None and self.hanging is None else None
+        return known if known is not None else max(0, self.now_ms - self.producer.last_timestamp_ms)
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -68,10 +74,16 @@ class Verdict:
 @click.option("--topic", help="Only this topic [default: all, internal ones too].")
 @click.option("--partition", type=click.IntRange(0), help="Only this partition; needs --topic.")
 @click.option("--group", help="Only what this consumer group reads, and its pending offset commits.")
+@click.option("--older-than", "older_than_ms", type=DURATION, default=0, help="Only what has been open for longer.")
 @click.option("--exit-code", is_flag=True, help="Exit status 3 when readers are held back anywhere.")
 @click.pass_context
 async def explain(
-    ctx: click.Context, topic: str | None, partition: int | None, group: str | None, exit_code: bool
+    ctx: click.Context,
+    topic: str | None,
+    partition: int | None,
+    group: str | None,
+    older_than_ms: int,
+    exit_code: bool,
 ) -> None:
     """Who holds back readers of committed records: which transaction, whose, why, and what to do.
 
@@ -89,6 +101,8 @@ async def explain(
             where = [at for at in where if at in scope.partitions]
         unreadable: dict[TopicPartition, KafkaError] = {}
         holders = await _pending(admin, scope) + await _holders(admin, where, unreadable)
+        young = [holder for holder in holders if holder.age_ms <= older_than_ms and older_than_ms > 0]
+        holders = [holder for holder in holders if holder not in young]
         looked_at = set(where)
         offline = sorted({*unreadable, *(at for at in offline_partitions(topics.values()) if at in looked_at)})
     if scope is not None:
@@ -104,6 +118,9 @@ async def explain(
             ctx.exit(EXIT_FOUND)
         if unreadable:
             ctx.exit(EXIT_FAILURE)
+    elif young:
+        text = f"nothing is held back for longer than {duration_text(older_than_ms)}"
+        settings.out.note(f"{text}: {counted(len(young), 'open transaction')} on {counted(len(where), 'partition')}")
     else:
         settings.out.note(f"nothing is held back: no open transactions on {counted(len(where), 'partition')}")
 

@@ -79,15 +79,15 @@ async def abort(
             raise Failed(
                 f"refused: its coordinator still owns this transaction ({owner.transactional_id})", f"use {way}"
             )
-        if not settings.confirm(text, str(where)):
+        row: dict[str, Any] = {"topic": topic, "partition": partition, "producer_id": producer.producer_id}
+        row |= {"producer_epoch": producer.producer_epoch, "start_offset": producer.transaction_start_offset}
+        if not settings.confirm(text, str(where), plan=[{**row, "result": "would be aborted"}]):
             return
         arguments: dict[str, Any] = {"start_offset": start_offset} if start_offset is not None else given
         try:
             await admin.abort_transaction(where, **arguments, force=force)
         except IllegalState as error:
             raise Failed(str(error)) from error
-    row = {"topic": topic, "partition": partition, "producer_id": producer.producer_id}
-    row |= {"producer_epoch": producer.producer_epoch, "start_offset": producer.transaction_start_offset}
     _said(settings, {**row, "result": "aborted"})
 
 
@@ -182,12 +182,14 @@ async def force_terminate(settings: Settings, transactional_id: str, even_if_pre
                 raise Failed(
                     refused_prepared(transactional_id), f"use {complete_command(settings, found)} --commit or --abort"
                 )
-        if not settings.confirm(f"{transactional_id} ({producer}): {what}", transactional_id):
+        result = "aborted" if found.state == "Ongoing" else "fenced"
+        row = {"transactional_id": transactional_id, "producer_id": found.producer_id, "result": result}
+        plan = [{**row, "result": f"would be {result}"}]
+        if not settings.confirm(f"{transactional_id} ({producer}): {what}", transactional_id, plan=plan):
             return
         await admin.force_terminate_transaction(transactional_id)
         await wait_until_visible(admin, transactional_id)
-    result = "aborted" if found.state == "Ongoing" else "fenced"
-    _said(settings, {"transactional_id": transactional_id, "producer_id": found.producer_id, "result": result})
+    _said(settings, row)
 
 
 def is_prepared(found: TransactionDescription) -> bool:
@@ -240,7 +242,10 @@ async def complete(settings: Settings, transactional_id: str, state_text: str, c
         objection = _objection(found, state, commit=commit)
         if settings.dry_run and objection:
             raise Failed(f"dry run, would be refused: {transactional_id}: {objection}: {described}")
-        if not settings.confirm(f"{what}; {described}", transactional_id):
+        result = "committed" if commit else "aborted"
+        row = {"transactional_id": transactional_id, "state": str(state), "result": result}
+        plan = [{**row, "result": f"would be {result}"}]
+        if not settings.confirm(f"{what}; {described}", transactional_id, plan=plan):
             return
         try:
             await admin.end_transaction(transactional_id, state, commit)
@@ -251,8 +256,7 @@ async def complete(settings: Settings, transactional_id: str, state_text: str, c
         except InvalidTxnState as error:
             raise Failed(f"transaction {state} of {transactional_id} is over, and not that way: {described}") from error
         await wait_until_visible(admin, transactional_id)
-    result = "committed" if commit else "aborted"
-    _said(settings, {"transactional_id": transactional_id, "state": str(state), "result": result})
+    _said(settings, row)
 
 
 def _objection(found: TransactionDescription, state: PreparedTxnState, *, commit: bool) -> str:
