@@ -5,7 +5,6 @@ Another client joins by one more `Subject`. That no public method is left out is
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import itertools
 import sqlite3
@@ -13,10 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Protocol
 
+from evidence.world.pausing_database import PausingDatabase
 from oncelog import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from oncelog.client.admin.admin import Acl, AclFilter, ConfigResource, NewTopic
-from oncelog.core.two_phase.dual_write import StoredState
-from oncelog.recipes import DualWriter, SqliteDatabase
+from oncelog.recipes import DualWriter
 from oncelog.types import PreparedTxnState
 
 CONFIG = {"default_api_timeout_ms": 2000, "request_timeout_ms": 2000}
@@ -210,63 +209,6 @@ class AdminSubject:
 
     async def stop(self) -> None:
         await self.client.stop()
-
-
-class PausingTransaction:
-    """A transaction of `PausingDatabase`."""
-
-    def __init__(self, transaction: Any) -> None:
-        self._transaction = transaction
-        self.handle = transaction.handle
-
-    async def store(self, transactional_id: str, stored: StoredState) -> bool:
-        return bool(await _pausing(self._transaction.store, transactional_id, stored))
-
-    async def commit(self) -> None:
-        await _pausing(self._transaction.commit)
-
-    async def rollback(self) -> None:
-        await _pausing(self._transaction.rollback)
-
-
-class PausingDatabase:
-    """SQLite behind awaits: one before each call takes effect, one behind it."""
-
-    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
-
-    def __init__(self) -> None:
-        self.connection = sqlite3.connect("file::memory:", uri=True)
-        self._database = SqliteDatabase(lambda: self.connection)
-        self._database.migrate()
-        self.connection.execute("CREATE TABLE written (value)")
-
-    async def migrate(self) -> None:
-        self._database.migrate()
-
-    async def begin(self) -> PausingTransaction:
-        await asyncio.sleep(0)
-        return PausingTransaction(self._database.begin())
-
-    async def take_over(self, transactional_id: str, expected_version: int | None) -> int | None:
-        version: int | None = await _pausing(self._database.take_over, transactional_id, expected_version)
-        return version
-
-    async def read(self, transactional_id: str) -> StoredState | None:
-        stored: StoredState | None = await _pausing(self._database.read, transactional_id)
-        return stored
-
-    async def read_all(self) -> Mapping[str, StoredState]:
-        return self._database.read_all()
-
-    async def close(self) -> None:
-        self._database.close()
-
-
-async def _pausing(call: Callable[..., Any], *arguments: Any) -> Any:
-    await asyncio.sleep(0)
-    result = call(*arguments)
-    await asyncio.sleep(0)
-    return result
 
 
 class DualWriterSubject:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from evidence.torture.subjects import PausingDatabase
+from evidence.world.pausing_database import PausingDatabase
 
 from oncelog.errors import ConfigurationError, InvalidArgument
 from oncelog.recipes import AsyncPsycopgDatabase, DualWriter, SqliteDatabase, sync
