@@ -185,8 +185,8 @@ async def _with_client(
     """Start one, torture it, stop it; whatever is left of it is a finding."""
     subject: Subject = SUBJECTS[name]()
     async with _nothing_left(name, findings) as what, asyncio.timeout(10 * HANGS_S):
-        await subject.start(bootstrap)
         try:
+            await subject.start(bootstrap)
             await torture(subject, what)
         finally:
             async with asyncio.timeout(HANGS_S):

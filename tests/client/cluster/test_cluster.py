@@ -18,7 +18,7 @@ def admin(broker):
 
 
 @pytest.mark.parametrize("call", ["list_offsets", "delete_records", "describe_producers", "beyond the last partition"])
-def test_what_does_not_exist_is_waited_for_five_seconds(call):
+def test_what_does_not_exist_is_waited_for_ten_seconds(call):
     async def work(loop):
         broker = ScriptedBroker()
         async with admin(broker) as a:
@@ -31,7 +31,29 @@ def test_what_does_not_exist_is_waited_for_five_seconds(call):
             began = loop.time()
             with pytest.raises(errors.UnknownTopicOrPartition, match="create it, or look at its name"):
                 await calls[call]()
-            assert 5 <= loop.time() - began < 8
+            assert 10 <= loop.time() - began < 13
+
+    run(work)
+
+
+def test_what_was_created_is_waited_for_to_the_end():
+    async def work(loop):
+        broker = ScriptedBroker()
+        known = broker._metadata
+
+        def late(message, code):
+            answer = known(message, code)
+            for topic in answer.topics:
+                topic.error_code = 3 if loop.time() < 30 else topic.error_code
+            return answer
+
+        broker._metadata = late
+        async with admin(broker) as a:
+            with pytest.raises(errors.UnknownTopicOrPartition):
+                await a._cluster.topic("t", timeout_ms=60_000)
+            assert loop.time() < 13
+            assert (await a._cluster.topic("t", timeout_ms=60_000, was_created=True)).name == "t"
+            assert loop.time() >= 30
 
     run(work)
 

@@ -76,7 +76,8 @@ class AdminTopics(AdminSession):
         response = await self._ask_controller("create topics", message, check)
         if not validate_only:
             for topic in wanted:
-                await self._cluster.topic(topic.name, timeout_ms=self._config.default_api_timeout_ms)
+                timeout_ms = self._config.default_api_timeout_ms
+                await self._cluster.topic(topic.name, timeout_ms=timeout_ms, was_created=True)
         return {topic.name: bytes(topic.topic_id) for topic in response.topics}
 
     async def delete_topics(self, names: Iterable[str]) -> None:

@@ -41,7 +41,9 @@ log = logging.getLogger("oncelog.client")
 T = TypeVar("T")
 VERSION_MAX = 32767
 TOLD_MAX = 10
-UNKNOWN_TOPIC_PATIENCE_MS = 5000  # a new topic takes a moment to be known everywhere; one that is not there stays so
+UNKNOWN_TOPIC_PATIENCE_MS = (
+    10_000  # a new topic takes a moment to be known everywhere, at most broker.session.timeout.ms
+)
 
 
 class Cluster:
@@ -141,10 +143,15 @@ class Cluster:
         return Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, self.host.random)
 
     async def retry(
-        self, what: str, attempt: Callable[[Deadline], Awaitable[T]], *, timeout_ms: int | None = None
+        self,
+        what: str,
+        attempt: Callable[[Deadline], Awaitable[T]],
+        *,
+        timeout_ms: int | None = None,
+        unknown_patience_ms: float = UNKNOWN_TOPIC_PATIENCE_MS,
     ) -> T:
         """Call `attempt` until it succeeds, fails with an error that is not retriable, or the time is over. What does not
-        exist is not waited for as long: UnknownTopicOrPartition is raised after UNKNOWN_TOPIC_PATIENCE_MS."""
+        exist is not waited for as long: UnknownTopicOrPartition is raised after `unknown_patience_ms`."""
         self.check_usable()
         deadline = Deadline(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms, what)
         backoff = self.new_backoff()
@@ -163,7 +170,7 @@ class Cluster:
                     unknown_since_ms = None
                 elif unknown_since_ms is None:
                     unknown_since_ms = self.now_ms()
-                elif self.now_ms() - unknown_since_ms > UNKNOWN_TOPIC_PATIENCE_MS:
+                elif self.now_ms() - unknown_since_ms > unknown_patience_ms:
                     raise UnknownTopicOrPartition(f"{error.message}: create it, or look at its name") from error
                 last_error = error
             await deadline.wait(backoff, last_error)
@@ -417,8 +424,13 @@ class Cluster:
             except KafkaError as error:
                 log.debug("metadata could not be refreshed: %s", error)  # who still needs it asks again
 
-    async def topic(self, name: str, *, timeout_ms: int, may_create: bool = False) -> TopicView:
-        """A topic's metadata, waiting until it has a leader somewhere. Raises what the broker says, or RequestTimedOut."""
+    async def topic(
+        self, name: str, *, timeout_ms: int, may_create: bool = False, was_created: bool = False
+    ) -> TopicView:
+        """A topic's metadata, waiting until it has a leader somewhere. Raises what the broker says, or RequestTimedOut.
+
+        `was_created`: it certainly exists, however long it takes until a broker knows it.
+        """
         found = self.view.topics.get(name)
         if found is not None and not found.error_code and found.led_partitions:
             return found
@@ -433,7 +445,9 @@ class Cluster:
                 raise LeaderNotAvailable(f"no partition of topic {name!r} has a leader")
             return topic
 
-        return await self.retry(f"metadata of topic {name!r}", attempt, timeout_ms=timeout_ms)
+        patience_ms = timeout_ms if was_created else UNKNOWN_TOPIC_PATIENCE_MS
+        what = f"metadata of topic {name!r}"
+        return await self.retry(what, attempt, timeout_ms=timeout_ms, unknown_patience_ms=patience_ms)
 
     async def leader(self, topic_partition: TopicPartition) -> Node:
         """The partition's leader, from what is known; refreshes where nothing is. Raises retriable errors."""
