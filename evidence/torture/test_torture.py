@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 
 import pytest
@@ -65,6 +66,24 @@ def test_a_dual_writer_may_be_cancelled_anywhere_and_again_while_it_cleans_up(
     once = [{at} for at in range(WAITS_OF_A_TRANSACTION)]
     twice = [{at, at + more} for at, more in itertools.product(range(WAITS_OF_A_TRANSACTION), (1, 2))]
     assert asyncio.run(_every_place(oncelog_broker.bootstrap_servers, once + twice, is_late=is_late)) == []
+
+
+def test_a_dual_writers_start_may_be_cancelled_anywhere(oncelog_broker: TestBroker) -> None:
+    """And nobody calls stop: `async with` does not, where it was not entered."""
+
+    async def main(at: int) -> None:
+        before = asyncio.all_tasks()
+        subject = DualWriterSubject()
+        writer = await subject.unstarted(oncelog_broker.bootstrap_servers)
+        with contextlib.suppress(asyncio.CancelledError):
+            await Strike({at}).around(writer.start())
+            await writer.stop()  # it was over before
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == before, at
+        await subject.database.close()
+
+    for at in range(12):
+        asyncio.run(main(at))
 
 
 def test_no_public_call_is_left_out() -> None:

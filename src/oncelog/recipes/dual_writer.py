@@ -154,7 +154,17 @@ class DualWriter(Generic[H]):
 
     async def start(self) -> None:
         """Fence older instances and complete what they left. Raises KafkaError, the database's errors, InstanceFenced."""
-        await self.recover()
+        try:
+            await self.recover()
+        except BaseException:  # nobody calls `stop` behind an `async with` that was not entered
+            if self._machine.phase in (Phase.UNRECOVERED, Phase.FENCED):
+                await self._stop_producer()
+            raise
+
+    async def _stop_producer(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.stop(timeout_ms=STOP_TIMEOUT_MS)
 
     async def stop(self) -> None:
         """Give up an open transaction, leave an undecided one to the next start, close the producer."""
@@ -165,9 +175,7 @@ class DualWriter(Generic[H]):
                 await self._carry_out()
             finally:  # also where that is interrupted: nothing stays open
                 await self._runtime.all_at_their_end()
-                producer, self._producer = self._producer, None
-                if producer is not None:
-                    await producer.stop(timeout_ms=STOP_TIMEOUT_MS)
+                await self._stop_producer()
 
     async def recover(self) -> Outcome | None:
         """Make database and topic agree; the outcome of this object's last transaction (None: there was none).

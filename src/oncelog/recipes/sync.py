@@ -152,7 +152,17 @@ class DualWriter(Generic[H]):
 
     def start(self) -> None:
         """Fence older instances and complete what they left. Raises KafkaError, the database's errors, InstanceFenced."""
-        self.recover()
+        try:
+            self.recover()
+        except BaseException:  # nobody calls `stop` behind an `with` that was not entered
+            if self._machine.phase in (Phase.UNRECOVERED, Phase.FENCED):
+                self._stop_producer()
+            raise
+
+    def _stop_producer(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.stop(timeout_ms=STOP_TIMEOUT_MS)
 
     def stop(self) -> None:
         """Give up an open transaction, leave an undecided one to the next start, close the producer."""
@@ -163,9 +173,7 @@ class DualWriter(Generic[H]):
                 self._carry_out()
             finally:  # also where that is interrupted: nothing stays open
                 self._runtime.all_at_their_end()
-                producer, self._producer = self._producer, None
-                if producer is not None:
-                    producer.stop(timeout_ms=STOP_TIMEOUT_MS)
+                self._stop_producer()
 
     def recover(self) -> Outcome | None:
         """Make database and topic agree; the outcome of this object's last transaction (None: there was none).
