@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pathlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from oncelog.cli.clients import CONNECT_TIMEOUT_MS
-from oncelog.cli.commands.produce import NewRecord, record_from_json
+from oncelog.cli.commands.produce import Batching, NewRecord, Report, _send_all, record_from_json
 from oncelog.cli.output import Failed
 from oncelog.testing import FaultyProxy
 from tests.cli.world import Cli
@@ -132,3 +134,53 @@ def test_headers_of_json_may_be_an_object_and_are_never_guessed(cli: Cli) -> Non
         '{"timestamp_ms": 1.5}',
     ):
         cli("produce", "produce-headers", "--json", stdin=wrong, status=1)
+
+
+class HeldProducer:
+    """Of a broker that takes its time to end a transaction: `ends` lets it."""
+
+    def __init__(self) -> None:
+        self.ends = asyncio.Event()
+        self.ending = asyncio.Event()
+        self.calls: list[str] = []
+
+    def begin_transaction(self) -> None:
+        self.calls.append("begin")
+
+    async def send(self, *_: object) -> asyncio.Future[None]:
+        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        sent.set_result(None)
+        return sent
+
+    async def commit_transaction(self) -> None:
+        self.ending.set()
+        await self.ends.wait()
+        self.calls.append("committed")
+
+    async def abort_transaction(self) -> None:
+        self.calls.append("aborted")
+
+
+def test_an_interrupt_waits_for_a_commit_that_was_begun_and_says_what_was_committed() -> None:
+    """It cannot be taken back: to say that nothing is left of it would make whoever runs it again write twice."""
+
+    async def records() -> AsyncIterator[NewRecord]:
+        for value in (b"a", b"b", b"c"):
+            yield NewRecord(value, None, (), None)
+
+    async def work() -> None:
+        producer, report = HeldProducer(), Report("t", result="committed")
+        sending = asyncio.ensure_future(
+            _send_all(producer, records(), Batching(True, 2, False), report)  # type: ignore[arg-type]
+        )
+        await producer.ending.wait()
+        sending.cancel()
+        await asyncio.sleep(0)
+        assert not sending.done()
+        producer.ends.set()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        assert producer.calls == ["begin", "committed"]
+        assert (report.transaction_count, report.ended_record_count) == (1, 2)
+
+    asyncio.run(work())

@@ -48,7 +48,8 @@ class Report:
 
     topic: str
     record_count: int = 0
-    transaction_count: int = 0
+    transaction_count: int = 0  # that have ended
+    ended_record_count: int = 0  # in them
     result: str = "sent"
     unfinished: list[Delivery] = field(default_factory=list)
 
@@ -96,6 +97,10 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
         tasks.start(_say_why_it_waits(settings, report), name="oncelog-waiting")
         try:
             await _send_all(producer, (read(line) async for line in lines), batching, report)
+        except asyncio.CancelledError:
+            if report.transaction_count:  # whoever runs it again must know
+                settings.out.note(f"interrupted; before that {_ended(report)}")
+            raise
         finally:
             await tasks.close()
     if report.transaction_count:
@@ -106,8 +111,12 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
     if settings.out.is_machine:
         settings.out.item(columns(*row), row)
     else:
-        inside = f" in {counted(report.transaction_count, 'transaction')}" if transactional_id else ""
-        settings.out.note(f"{counted(report.record_count, 'record')} {report.result}{inside}")
+        settings.out.note(_ended(report) if transactional_id else f"{counted(report.record_count, 'record')} sent")
+
+
+def _ended(report: Report) -> str:
+    count = counted(report.ended_record_count, "record")
+    return f"{count} {report.result} in {counted(report.transaction_count, 'transaction')}"
 
 
 async def _say_why_it_waits(settings: Settings, report: Report) -> None:
@@ -126,14 +135,14 @@ async def _say_why_it_waits(settings: Settings, report: Report) -> None:
 
 
 async def _send_all(producer: Producer, records: AsyncIterator[NewRecord], batching: Batching, report: Report) -> None:
-    is_open = False
+    begun_count = 0
     unfinished = report.unfinished
     async with contextlib.aclosing(_numbered(records)) as numbered:
         try:
             async for number, record in numbered:
-                if batching.is_transactional and not is_open:
+                if batching.is_transactional and begun_count == report.transaction_count:
                     producer.begin_transaction()
-                    is_open = True
+                    begun_count += 1
                 unfinished.append(
                     await producer.send(
                         report.topic, record.value, record.key, record.headers, record.partition, record.timestamp_ms
@@ -142,15 +151,13 @@ async def _send_all(producer: Producer, records: AsyncIterator[NewRecord], batch
                 report.record_count += 1
                 if len(unfinished) >= UNFINISHED_MAX:
                     await _finish(unfinished)
-                if is_open and batching.size is not None and number % batching.size == 0:
+                if batching.size is not None and number % batching.size == 0 and begun_count:
                     await _end(producer, unfinished, batching, report)
-                    is_open = False
-            if is_open:
+            if begun_count > report.transaction_count:
                 await _end(producer, unfinished, batching, report)
-                is_open = False
             await _finish(unfinished)
         except BaseException:
-            if is_open:
+            if begun_count > report.transaction_count:
                 await asyncio.shield(producer.abort_transaction())
             raise
 
@@ -169,9 +176,15 @@ async def _finish(unfinished: list[Delivery]) -> None:
 
 
 async def _end(producer: Producer, unfinished: list[Delivery], batching: Batching, report: Report) -> None:
+    """End the transaction. An interrupt waits for an end that was begun: it cannot be taken back, so it is told."""
     await _finish(unfinished)
-    await (producer.abort_transaction() if batching.aborts else producer.commit_transaction())
-    report.transaction_count += 1
+    ending = asyncio.ensure_future(producer.abort_transaction() if batching.aborts else producer.commit_transaction())
+    try:
+        await asyncio.shield(ending)
+    finally:
+        await ending
+        report.transaction_count += 1
+        report.ended_record_count = report.record_count
 
 
 async def _lines(files: tuple[IO[bytes], ...], delimiter: bytes) -> AsyncIterator[bytes]:
