@@ -74,6 +74,10 @@ class AsyncRuntime:
         """`stop` waits for nobody: it gives up an open transaction, which may be its own task's."""
         return nullcontext()
 
+    def is_another_at_work(self) -> bool:
+        """Whether another task is in its turn, which `stop` does not wait for."""
+        return self._owner is not None and self._owner is not asyncio.current_task()
+
     def soon(self, work: Callable[[], None]) -> None:
         """Call it once the caller pauses: records that were sent without a pause in between leave together."""
         if not self._is_soon:

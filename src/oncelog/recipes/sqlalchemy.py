@@ -146,12 +146,15 @@ class _Open:
         self.handle = connection
         self._stall_limit_ms = stall_limit_ms
         self._is_limited = False
+
+    def begin(self) -> None:
+        """(Not where it is made: an interrupt could come between that and its first use, with locks that nobody frees.)"""
         try:
-            _sync_deletion_sqlite(connection)
-            self._transaction = connection.begin()
-            _lock_sqlite(connection)
+            _sync_deletion_sqlite(self.handle)
+            self._transaction = self.handle.begin()
+            _lock_sqlite(self.handle)
         except BaseException:
-            connection.close()
+            self.handle.close()
             raise
 
     def store(self, transactional_id: str, stored: StoredState) -> bool:
@@ -198,7 +201,9 @@ class SqlAlchemyDatabase:
 
     def begin(self) -> _Open:
         """A transaction; `handle` is its Connection."""
-        return _Open(self._engine.connect(), self._stall_limit_ms)
+        opened = _Open(self._engine.connect(), self._stall_limit_ms)
+        opened.begin()
+        return opened
 
     def take_over(self, transactional_id: str, expected_version: int | None) -> int | None:
         """Raise the version; waits for a writer that has stored its state and has not committed."""
@@ -236,16 +241,19 @@ class _OpenSession:
 
     def __init__(self, sessions: sessionmaker[Session], connection: sa.Connection, stall_limit_ms: int) -> None:
         self._connection = connection
-        self.handle = session = sessions(bind=connection)
+        self.handle = sessions(bind=connection)
         self._stall_limit_ms = stall_limit_ms
         self._is_limited = False
+
+    def begin(self) -> None:
+        """As `_Open.begin`."""
         try:
-            _sync_deletion_sqlite(connection)
-            self._transaction = session.begin()
-            _lock_sqlite(session.connection())
+            _sync_deletion_sqlite(self._connection)
+            self._transaction = self.handle.begin()
+            _lock_sqlite(self.handle.connection())
         except BaseException:
-            session.close()
-            connection.close()
+            self.handle.close()
+            self._connection.close()
             raise
 
     def store(self, transactional_id: str, stored: StoredState) -> bool:
@@ -290,7 +298,9 @@ class SqlAlchemySessions:
 
     def begin(self) -> _OpenSession:
         """A transaction; `handle` is its Session."""
-        return _OpenSession(self._sessions, self._engine.connect(), self._stall_limit_ms)
+        opened = _OpenSession(self._sessions, self._engine.connect(), self._stall_limit_ms)
+        opened.begin()
+        return opened
 
 
 class _AsyncOpen:

@@ -6,11 +6,9 @@ transaction, at most `busy_timeout_ms`, and is then refused with "database is lo
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from oncelog.core.two_phase.dual_write import StoredState
@@ -27,8 +25,7 @@ class _Open:
     def __init__(self, owner: SqliteDatabase, connection: sqlite3.Connection) -> None:
         self.handle = connection
         self._owner = owner
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute(f"SAVEPOINT {SAVEPOINT}")
+        self._is_over = False
 
     def store(self, transactional_id: str, stored: StoredState) -> bool:
         try:
@@ -43,13 +40,12 @@ class _Open:
 
     def commit(self) -> None:
         self.handle.execute("COMMIT")
+        self._is_over = True
 
     def rollback(self) -> None:
-        try:
-            if self.handle.in_transaction:
-                self.handle.execute("ROLLBACK")
-        except sqlite3.Error:
-            self._owner.close()  # a connection that cannot roll back must not be used again; its end does
+        if not self._is_over:
+            self._owner.roll_back(self.handle)
+            self._is_over = True
 
 
 class SqliteDatabase:
@@ -68,6 +64,7 @@ class SqliteDatabase:
     ) -> None:
         self._connect, self._busy_timeout_ms = connect, busy_timeout_ms
         self._connection: sqlite3.Connection | None = None
+        self._is_left = False  # the connection may be in a transaction that nobody was given, or that is given up
 
     def __enter__(self) -> Self:
         return self
@@ -76,6 +73,9 @@ class SqliteDatabase:
         self.close()
 
     def _usable(self) -> sqlite3.Connection:
+        """The connection; what an interrupt left open on it is rolled back first."""
+        if self._is_left and self._connection is not None:
+            self._end_left(self._connection)
         connection = self._connection
         if connection is None:
             connect = self._connect
@@ -92,35 +92,49 @@ class SqliteDatabase:
 
     def begin(self) -> _Open:
         """A write transaction; `handle` is the connection."""
-        return _Open(self, self._usable())
+        connection = self._usable()
+        opened = _Open(self, connection)
+        try:
+            self._lock_file(connection)
+            connection.execute(f"SAVEPOINT {SAVEPOINT}")
+        except BaseException:
+            self._usable()
+            raise
+        self._is_left = False
+        return opened
 
     def take_over(self, transactional_id: str, expected_version: int | None) -> int | None:
         """Raise the version; waits for whoever writes to the file."""
-        _check_durable(self._usable())
-        with self._writing() as connection:
-            if expected_version is None:
-                connection.execute(
-                    _lite(statements.TAKE_OVER.replace(" RETURNING instance_version", "")), (transactional_id,)
-                )
-            else:
-                values = (transactional_id, expected_version)
-                statement = _lite(statements.TAKE_OVER_EXPECTED.replace(" RETURNING instance_version", ""))
-                if connection.execute(statement, values).rowcount == 0:
-                    return None
-            row = connection.execute(_lite(statements.READ), (transactional_id,)).fetchone()
-        return int(row[0])
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
         connection = self._usable()
-        connection.execute("BEGIN IMMEDIATE")
+        _check_durable(connection)
         try:
-            yield connection
+            self._lock_file(connection)
+            raised = _raise_version(connection, transactional_id, expected_version)
             connection.execute("COMMIT")
         except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
+            self._usable()
             raise
+        self._is_left = False
+        return raised
+
+    def _lock_file(self, connection: sqlite3.Connection) -> None:
+        """Begin to write. It is noted before it is done: an interrupt between would leave what nobody knows of."""
+        if not connection.in_transaction:  # else somebody else's (another writer's), and SQLite refuses this one
+            self._is_left = True
+        connection.execute("BEGIN IMMEDIATE")
+
+    def roll_back(self, connection: sqlite3.Connection) -> None:
+        """End a transaction that is given up; where that is interrupted, the next use of the connection does it."""
+        self._is_left = True
+        self._end_left(connection)
+
+    def _end_left(self, connection: sqlite3.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            self._is_left = False
+        except sqlite3.Error:
+            self.close()  # a connection that cannot roll back must not be used again; its end does
 
     def read(self, transactional_id: str) -> StoredState | None:
         """The committed row."""
@@ -134,9 +148,21 @@ class SqliteDatabase:
 
     def close(self) -> None:
         """Close the connection."""
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._is_left = self._connection, None, False
         if connection is not None:
             connection.close()
+
+
+def _raise_version(connection: sqlite3.Connection, transactional_id: str, expected_version: int | None) -> int | None:
+    """Inside a transaction."""
+    if expected_version is None:
+        connection.execute(_lite(statements.TAKE_OVER), (transactional_id,))
+    else:
+        values = (transactional_id, expected_version)
+        if connection.execute(_lite(statements.TAKE_OVER_EXPECTED), values).rowcount == 0:
+            return None
+    row = connection.execute(_lite(statements.READ), (transactional_id,)).fetchone()
+    return int(row[0])
 
 
 def _check_durable(connection: sqlite3.Connection) -> None:
@@ -148,4 +174,4 @@ def _check_durable(connection: sqlite3.Connection) -> None:
 
 def _lite(statement: str) -> str:
     """SQLite's placeholders. (No RETURNING: its statement stays open until it is read to the end.)"""
-    return statement.replace("%s", "?")
+    return statement.replace(" RETURNING instance_version", "").replace("%s", "?")

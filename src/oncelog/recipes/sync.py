@@ -8,7 +8,7 @@ A writer may be used from several threads: one transaction at a time, the others
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -134,6 +134,7 @@ class DualWriter(Generic[H]):
         self._open: DatabaseTransaction[H] | None = None
         self._current: Transaction[H] | None = None
         self._completion: Completion | None = None  # of a transaction whose block has ended
+        self._is_torn = False  # an interrupt left the machine in the middle of something, and what is open unmended
         self._expected = (*EXPECTED, *database.errors)
 
     @classmethod
@@ -160,17 +161,18 @@ class DualWriter(Generic[H]):
             raise
 
     def _stop_producer(self) -> None:
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.stop(timeout_ms=STOP_TIMEOUT_MS)
+        if self._producer is not None:  # forgotten only when it has stopped: who is interrupted in it stops it again
+            self._producer.stop(timeout_ms=STOP_TIMEOUT_MS)
+            self._producer = None
 
     def stop(self) -> None:
         """Give up an open transaction, leave an undecided one to the next start, close the producer."""
         with self._runtime.stopping():
             try:
+                if not self._runtime.is_another_at_work():
+                    self._mend_if_torn()
                 self._settle_or_leave()
-                self._machine.abandon()
-                self._carry_out()
+                self._carry_out(self._machine.abandon)
             finally:  # also where that is interrupted: nothing stays open
                 self._runtime.all_at_their_end()
                 self._stop_producer()
@@ -181,6 +183,7 @@ class DualWriter(Generic[H]):
         `start` and, where it is needed, every `transaction` do this. Raises as `start`.
         """
         with self._runtime.one_at_a_time():
+            self._mend_if_torn()
             self._settle()
             self._recover()
             return self._machine.outcome
@@ -206,24 +209,26 @@ class DualWriter(Generic[H]):
         if wait_for_completion is not None:
             waits = arguments.boolean("wait_for_completion", wait_for_completion)
         with self._runtime.one_at_a_time():
+            self._mend_if_torn()
             self._settle()
             if self._machine.phase is not Phase.READY:
                 self._recover()
-            transaction = self._begin()
             try:
-                yield transaction
-            except BaseException:
-                self._machine.abandon()
-                self._carry_out()
-                raise
-            else:
-                self._commit(waits)
+                transaction = self._begin()
+                try:
+                    yield transaction
+                except BaseException:
+                    self._mend_if_torn()
+                    self._carry_out(self._machine.abandon)
+                    raise
+                else:
+                    self._commit(waits)
             finally:
                 self._current = None
+                self._mend_if_torn()
 
     def _begin(self) -> Transaction[H]:
-        self._machine.begin()
-        error = self._carry_out()
+        error = self._carry_out(self._machine.begin)
         if not self._machine.is_open:
             assert error is not None
             raise error
@@ -247,15 +252,13 @@ class DualWriter(Generic[H]):
             self._producer.send_soon()
 
     def _prepare(self) -> PreparedTxnState:
-        self._machine.prepare()
-        error = self._carry_out()
+        error = self._carry_out(self._machine.prepare)
         if error is not None:
             raise error
         return self._machine.prepared_state
 
     def _commit(self, waits: bool) -> None:
-        self._machine.commit()
-        error = self._carry_out(waits=waits)
+        error = self._carry_out(self._machine.commit, waits=waits)
         if self._machine.outcome is Outcome.UNKNOWN:
             self._find_out()
         raise_ending(self.transactional_id, self._machine, error)
@@ -266,14 +269,12 @@ class DualWriter(Generic[H]):
         while self._machine.phase is Phase.IN_DOUBT and self._runtime.now_s() < ends:
             self._runtime.pause(backoff_ms)
             backoff_ms = min(2 * backoff_ms, BACKOFF_MAX_MS)
-            self._machine.recover()
-            self._carry_out()
+            self._carry_out(self._machine.recover)
 
     def _recover(self) -> None:
         error = None
         if self._machine.phase is not Phase.FENCED:
-            self._machine.recover()
-            error = self._carry_out()
+            error = self._carry_out(self._machine.recover)
         if self._machine.phase is Phase.IN_DOUBT and self._machine.outcome is Outcome.UNKNOWN:
             raise OutcomeUnknown(f"{self.transactional_id!r}: the database cannot be asked: {error}") from error
         raise_unrecovered(self.transactional_id, self._machine, error)
@@ -303,15 +304,15 @@ class DualWriter(Generic[H]):
             raise TimeoutError(f"the completion takes longer than {timeout_ms} ms")
         if self._completion is not completion:
             return  # somebody else who waited was first
-        self._completion = None
         error = completion.error()
+        self._is_torn = True  # until the machine knows of it
+        self._completion = None
         if error is None:
-            self._machine.succeeded()
+            self._carry_out(self._machine.succeeded)
         elif isinstance(error, self._expected):
-            self._machine.failed(is_retriable=is_retriable(error))
-            self._carry_out()
+            self._carry_out(lambda: self._machine.failed(is_retriable=is_retriable(error)))
         else:
-            self._machine.interrupted()
+            self._mend()
             if not isinstance(error, LEFT):
                 raise error
 
@@ -330,8 +331,27 @@ class DualWriter(Generic[H]):
 
     # -- effects
 
-    def _carry_out(self, *, waits: bool = True) -> BaseException | None:
-        """Carry out what the machine wants; the first error on the way, if any."""
+    def _carry_out(self, decide: Callable[[], None], *, waits: bool = True) -> BaseException | None:
+        """Let the machine decide, and carry out what it wants; the first error on the way, if any.
+
+        An interrupt may come anywhere. Whatever it tears apart is mended: here, or where that is interrupted too, by the
+        next call.
+        """
+        self._is_torn = True
+        try:
+            try:
+                decide()
+            except IllegalState:  # it has decided nothing
+                self._is_torn = False
+                raise
+            first = self._carry_out_effects(waits=waits)
+        except BaseException:
+            self._mend_if_torn()
+            raise
+        self._is_torn = False
+        return first
+
+    def _carry_out_effects(self, *, waits: bool) -> BaseException | None:
         first: BaseException | None = None
         machine = self._machine
         while (effect := machine.next_effect()) is not None:
@@ -344,24 +364,29 @@ class DualWriter(Generic[H]):
                 log.debug("%s: %s: %r", self.transactional_id, type(effect).__name__, error)
                 first = first or error
                 machine.failed(is_retriable=is_retriable(error), is_definite=isinstance(error, NotCommitted))
-            except BaseException:
-                machine.interrupted()
-                self._leave_open()
-                raise
             else:
                 machine.succeeded(result)
         return first
 
-    def _leave_open(self) -> None:
-        """Nobody goes on with the database's transaction: its locks are freed now, not by the next call or never."""
+    def _mend_if_torn(self) -> None:
+        """What was interrupted, or given up where nobody noticed, must not be in the way of what comes."""
+        if self._is_torn or (self._machine.is_open and self._current is None):
+            self._mend()
+
+    def _mend(self) -> None:
+        """Recovery comes next. Nobody goes on with the database's transaction: its locks are freed now, not by that."""
+        self._machine.interrupted()
+        self._completion = None
         with contextlib.suppress(*self._expected):
             self._roll_back()
+        self._is_torn = False
 
     def _roll_back(self) -> None:
         """It is carried out also where its caller is interrupted (again): nobody else knows of the transaction."""
-        transaction, self._open = self._open, None
+        transaction = self._open
         if transaction is not None:
             self._runtime.to_its_end(transaction.rollback)
+            self._open = None
 
     def _perform(self, effect: core.Effect) -> Any:
         match effect:
@@ -400,14 +425,13 @@ class DualWriter(Generic[H]):
         return None
 
     def _keep(self) -> PreparedTxnState:
-        producer, self._producer = self._producer, None
+        producer = self._producer
         if producer is None or not self._is_new:
             if producer is not None:
                 producer.stop(timeout_ms=STOP_TIMEOUT_MS)
-            producer = self._runtime.new_producer(self._config)
-        self._is_new = False
+            self._producer = producer = self._runtime.new_producer(self._config)
+        self._is_new = False  # from here on it can only be stopped
         producer.start()
-        self._producer = producer
         return producer.prepared_state
 
     @property

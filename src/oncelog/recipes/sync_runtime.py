@@ -42,6 +42,10 @@ class SyncRuntime:
         """`stop` waits for the transaction of another thread, and gives up one of its own."""
         return self._lock
 
+    def is_another_at_work(self) -> bool:
+        """Never: `stop` has waited for it."""
+        return False
+
     def soon(self, work: Callable[[], None]) -> None:
         """Call it; the clients' thread does not make its caller wait."""
         work()

@@ -213,6 +213,9 @@ class DualWrite:
         """What to do next; None: the call is done. Each effect is answered before the next is asked for."""
         assert self._under_way is None, "the last effect was not answered"
         self._under_way = self._effects.popleft() if self._effects else None
+        if isinstance(self._under_way, TakeOver):
+            # Until we hear of it, raised or not: raised by ourselves and not known, it would fence ourselves for good.
+            self._expected_version = None
         return self._under_way
 
     def succeeded(self, result: Any = None) -> None:
@@ -244,20 +247,18 @@ class DualWrite:
                 self._lost()
             case CompleteTopic():
                 self._not_completed(effect, is_retriable=is_retriable)
-            case TakeOver():
-                self._expected_version = None  # it may have been raised, or not
-                self._lost()
-            case KeepTopic() | ReadState():
+            case TakeOver() | KeepTopic() | ReadState():
                 self._lost()
             case RollbackDatabase():
                 pass  # what was never asked to commit does not; what was is defeated by the raised version
 
     def interrupted(self) -> None:
-        """The caller goes away in the middle of an effect (a cancellation, an interrupt): `recover` comes next."""
-        effect, self._under_way = self._under_way, None
-        if isinstance(effect, TakeOver):
-            self._expected_version = None  # as where it failed: raised by ourselves, it would fence ourselves for good
-        if self.phase in (Phase.WRITING, Phase.PREPARED, Phase.READY):
+        """The caller goes away in the middle of something (a cancellation, an interrupt): `recover` comes next.
+
+        Whether an effect was under way, answered, or its answer half taken in. Doing it again changes nothing.
+        """
+        self._under_way = None
+        if self.phase in (Phase.WRITING, Phase.PREPARED, Phase.READY) and self.outcome is None:
             self.outcome = Outcome.ROLLED_BACK
         if self.phase is not Phase.DECIDED:
             self._lost()
