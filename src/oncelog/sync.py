@@ -338,29 +338,61 @@ class Producer(_Blocking[AsyncProducer]):
     @contextlib.contextmanager
     def transaction(self) -> Generator[Self, None, None]:
         """Commit at the end of the block; abort when it raises. A prepared transaction is left prepared."""
-        context = self._client.transaction()
-        entered = threading.Event()
+        before, block = self._block, _Block(self._client.transaction())
+        if before is None or before.error is not None:
+            self._block = block  # else somebody is inside of that one, and this one is refused
         try:
-            self._call(_entered(context, entered))
+            self._call(block.enter(before))
             yield self
+            self._call(block.leave())
         except BaseException as error:
-            if entered.is_set():  # also where an interrupt came when it had begun, and nobody was told
-                self._call(_left(context, error))
+            block.error = error
+            self._call(block.leave())
             raise
-        self._call(_left(context, None))
+        finally:
+            if block.is_ended and self._block is block:
+                self._block = None
+
+    _block: _Block | None = None
 
 
-async def _entered(context: Any, entered: threading.Event) -> None:
-    await context.__aenter__()
-    entered.set()
+class _Block:
+    """A transaction's block, entered and left in the clients' thread; `error`: what ended it.
 
+    An interrupt may come anywhere, also before a call has begun or behind it, when nobody was told: what was entered and
+    not left is left by the next transaction.
+    """
 
-async def _left(context: Any, error: BaseException | None) -> None:
-    try:
-        await context.__aexit__(type(error) if error else None, error, error.__traceback__ if error else None)
-    except BaseException as raised:
-        if raised is not error:
-            raise
+    def __init__(self, context: contextlib.AbstractAsyncContextManager[Any]) -> None:
+        self._context = context
+        self._turn = asyncio.Lock()
+        self._is_entered = self._is_left = False
+        self.is_ended = False
+        self.error: BaseException | None = None
+
+    async def enter(self, before: _Block | None) -> None:
+        if before is not None and before.error is not None:
+            await before.leave()
+        async with self._turn:
+            await self._context.__aenter__()
+            self._is_entered = True
+
+    async def leave(self) -> None:
+        async with self._turn:
+            if not self._is_entered or self._is_left:
+                self.is_ended = True
+                return
+            self._is_left = True
+            error = self.error
+            try:
+                await self._context.__aexit__(
+                    type(error) if error else None, error, error.__traceback__ if error else None
+                )
+            except BaseException as raised:
+                if raised is not error:
+                    raise
+            finally:
+                self.is_ended = True
 
 
 class Consumer(_Blocking[AsyncConsumer]):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import os
 import signal
 import threading
@@ -12,6 +14,7 @@ import pytest
 from oncelog import Broker, PreparedTxnState, TopicPartition, errors, sync
 from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.sync import _loop_thread
+from tests.interrupts import Interrupts
 
 
 @pytest.fixture(scope="module")
@@ -312,3 +315,28 @@ def test_wrong_arguments_are_told_here_too(call, bootstrap):
         assert isinstance(admin.list_topics(), dict)
     with pytest.raises(errors.ConfigurationError):
         sync.Consumer.from_config(None)
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # interrupted before it began
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("again_after", [0, 4])
+def test_the_next_transaction_begins_wherever_one_was_interrupted(bootstrap, again_after):
+    """Once, or once more while the first is cleaned up: no record of half a transaction, nothing in the way."""
+    topic, told, at = f"interrupted-anywhere-{again_after}", [], 1
+    interrupts = Interrupts(["oncelog/sync.py"])
+    with sync.Producer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
+        while True:
+            with contextlib.suppress(KeyboardInterrupt), interrupts.at(at, at + again_after), producer.transaction():
+                for half in "ab":
+                    producer.send(topic, f"{half}{at}".encode(), partition=0)
+            if not interrupts.struck:
+                break
+            with producer.transaction():
+                producer.send(topic, b"t%d" % at, partition=0)
+            told.append(b"t%d" % at)
+            at += 1
+    assert at > 30
+    gc.collect()  # those that never began say so now, not in another test
+    values = [record.value for record in read_all(bootstrap, topic)]
+    assert [value for value in values if value.startswith(b"t")] == told
+    assert [value[1:] for value in values if value[:1] == b"a"] == [value[1:] for value in values if value[:1] == b"b"]
