@@ -13,7 +13,7 @@ from evidence.torture.strike import Strike
 from evidence.torture.subjects import SUBJECTS, DualWriterSubject, left_out
 from oncelog import Admin, Consumer
 from oncelog.client import arguments
-from oncelog.core.two_phase.dual_write import DualWrite
+from oncelog.core.two_phase.dual_write import DualWrite, Effect
 from oncelog.recipes import DualWriter
 from oncelog.testing import TestBroker
 
@@ -97,14 +97,15 @@ def test_no_public_call_is_left_out() -> None:
 def test_a_take_over_that_is_believed_after_an_interrupt_is_noticed(
     oncelog_broker: TestBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupted = DualWrite.interrupted
+    next_effect = DualWrite.next_effect
 
-    def believing(machine: DualWrite) -> None:
+    def believing(machine: DualWrite) -> Effect | None:
         known = machine._expected_version
-        interrupted(machine)
+        effect = next_effect(machine)
         machine._expected_version = known
+        return effect
 
-    monkeypatch.setattr(DualWrite, "interrupted", believing)
+    monkeypatch.setattr(DualWrite, "next_effect", believing)
     waits: list[set[int]] = [{at} for at in range(WAITS_OF_A_TRANSACTION) for _ in range(3)]
     wrong = asyncio.run(_every_place(oncelog_broker.bootstrap_servers, waits, is_late=False))
     assert any("took over" in text for text in wrong)
