@@ -6,7 +6,7 @@ import re
 
 # By name, wherever they are.
 PATTERNS: dict[str, str] = {
-    r"_?(INT|INT32|INT64|UINT32|LONG|DOUBLE|FRACTION|COUNT)_MAX": "the bounds of a number's type",
+    r"_?(INT|INT16|INT32|INT64|UINT32|LONG|DOUBLE|FRACTION|COUNT)_MAX": "the bounds of a number's type",
     r".*SINCE|.*SINCE_VERSION|FIRST_.*_WITH_.*|FIRST_VERSION_.*|.*_VERSION_WITH\w*|.*VERSION|.*VERSION_MAX|BY_NAME_VERSION_MAX": (
         "a version of the protocol or of a record"
     ),
@@ -33,7 +33,20 @@ PROTOCOL = "Kafka's own number, which clients or operators see"
 LIMIT = "a limit that is promised (docs/limits.md): its refusal is seen"
 ELSEWHERE = "nothing of it runs in a simulated cluster"
 REPORT = "how a metric is shown"
+SAID = "how much of a line or a log is said"
 NAMED: dict[str, str] = {
+    "oncelog.broker.admission.deeds.NAMED_MAX": SAID,
+    "oncelog.broker.coordinators.transactions.NAMED_MAX": SAID,
+    "oncelog.broker.partitions.local_partition.DAMAGE_SAID_MAX": SAID,
+    "oncelog.client.arguments.REPR_LENGTH_MAX": SAID,
+    "oncelog.client.cluster.cluster.TOLD_MAX": SAID,
+    "oncelog.core.producer.unheard.KEPT_MAX": SAID,
+    "oncelog.client.arguments.TEXT_BYTES_MAX": PROTOCOL,
+    "oncelog.client.config.TEXT_BYTES_MAX": PROTOCOL,
+    "oncelog.client.admin.clients._ITERATIONS_MAX": ELSEWHERE,
+    "oncelog.client.cluster.each_leader.LOOKS": ELSEWHERE,
+    "oncelog.wire.compression._LZ4_GROWTH": "a format's number",
+    "oncelog.wire.compression._LZ4_ROOM_BYTES_MIN": "room for what a frame gives: any value gives the same bytes",
     "oncelog.broker.metrics.histogram.REQUEST_MS": REPORT,
     "oncelog.broker.metrics.histogram.SYNC_MS": REPORT,
     "oncelog.broker.metrics.histogram.LAG_MS": REPORT,

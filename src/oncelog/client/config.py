@@ -55,7 +55,6 @@ CODING = frozenset(
     {"key_serializer", "value_serializer", "key_deserializer", "value_deserializer", "interceptor_classes"}
 )
 """Functions and objects here; the names of Java classes in somebody's properties file say nothing to us."""
-TEXT_BYTES_MAX = 32767
 
 
 LISTS = ("bootstrap_servers", "partition_assignment_strategy")
