@@ -66,7 +66,9 @@ def test_an_offline_partition_is_no_all_clear(damaged: Cli) -> None:
     by_partition = {(row["topic"], row["partition"]): row for row in found}
     assert by_partition["lost", 0]["verdict"] == "offline"
     assert OFFLINE in by_partition["lost", 0]["why"]
-    assert by_partition["flip", 0]["transactional_id"] == "flip-holder"
+    assert "flip-holder" in [
+        row["transactional_id"] for row in found if row["topic"] == "flip"
+    ]  # damaged, it has a row of its own too
     damaged("transactions", "explain", "--topic", "lost", status=1)
 
 
