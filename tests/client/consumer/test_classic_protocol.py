@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from evidence.world.client import BOOTSTRAP, NO_ANSWER, ScriptedBroker, run
+from evidence.world.client import BOOTSTRAP, CUT, NO_ANSWER, ScriptedBroker, run
 
 from oncelog import Consumer, RebalanceListener, TopicPartition, errors
 from oncelog.errors import ErrorCode
@@ -258,6 +258,24 @@ def test_joining_goes_on_after_errors_that_pass(api, code):
         async with member(broker) as c:
             await c.poll(5000)
             assert c.assignment() == {ZERO, ONE}
+
+    run(work)
+
+
+@pytest.mark.parametrize("trouble", [CUT, NO_ANSWER])
+@pytest.mark.parametrize("api", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.OFFSET_FETCH])
+def test_a_coordinator_that_does_not_answer_is_looked_for_again(api, trouble):
+    """It may be gone for good, and another broker has the group: whoever went on asking it would never hear of that."""
+
+    async def work():
+        broker = Coordinator()
+        broker.script(api, trouble)
+        async with member(broker, request_timeout_ms=3000, max_poll_interval_ms=20_000) as c:
+            for _ in range(10):
+                await c.poll(4000)
+            assert c.assignment() == {ZERO, ONE}
+            assert len(broker.requests(ApiKey.FIND_COORDINATOR)) == 2
+            assert len(broker.requests(api)) > 1
 
     run(work)
 

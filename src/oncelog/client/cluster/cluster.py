@@ -25,6 +25,7 @@ from oncelog.errors import (
     LeaderNotAvailable,
     Network,
     NotController,
+    RequestTimedOut,
     UnknownTopicOrPartition,
     UnsupportedVersion,
     error_for,
@@ -321,15 +322,22 @@ class Cluster:
         self._coordinators.pop(key, None)
 
     async def ask_coordinator(
-        self, key: CoordinatorKey, message: Struct, *, version_min: int = 0, version_max: int = VERSION_MAX
+        self,
+        key: CoordinatorKey,
+        message: Struct,
+        *,
+        version_min: int = 0,
+        version_max: int = VERSION_MAX,
+        timeout_ms: int | None = None,
+        lane: str = "coordinator",
     ) -> Any:
-        """One request to a coordinator; one that does not answer is looked for again next time."""
+        """One request to a coordinator; one that does not answer, or not in time, is looked for again next time."""
         node = await self.coordinator(key)
         try:
             return await self.request(
-                node, message, version_min=version_min, version_max=version_max, lane="coordinator"
+                node, message, version_min=version_min, version_max=version_max, timeout_ms=timeout_ms, lane=lane
             )
-        except (Network, CoordinatorNotAvailable):
+        except (Network, RequestTimedOut, CoordinatorNotAvailable):
             self.forget_coordinator(key)
             raise
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from oncelog.client.backoff import Backoff
 from oncelog.client.cluster.cluster import Cluster
@@ -36,7 +37,7 @@ from oncelog.wire.consumer_protocol import (
 from oncelog.wire.messages.heartbeat import HeartbeatRequest
 from oncelog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from oncelog.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from oncelog.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from oncelog.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 log = logging.getLogger("oncelog.client")
 
@@ -227,7 +228,7 @@ class GroupMembership:
             protocol_type=PROTOCOL_TYPE,
             protocols=protocols,
         )
-        response: JoinGroupResponse = await self._ask(message, config.max_poll_interval_ms + JOIN_SLACK_MS)
+        response: JoinGroupResponse = await self._ask(message, version_min=5)
         if response.error_code:
             if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 self._member_id = response.member_id
@@ -235,17 +236,15 @@ class GroupMembership:
         self._member_id, self._generation_id = response.member_id, response.generation_id
         return response
 
-    async def _ask(self, message: JoinGroupRequest | SyncGroupRequest, timeout_ms: int) -> JoinGroupResponse:
-        key = group_key(self.group_id)
-        node = await self._cluster.coordinator(key)
-        try:
-            response: JoinGroupResponse = await self._cluster.request(
-                node, message, version_min=5, timeout_ms=timeout_ms, lane="group"
-            )
-        except KafkaError:
-            self._cluster.forget_coordinator(key)
-            raise
-        return response
+    async def _ask(self, message: JoinGroupRequest | SyncGroupRequest, version_min: int) -> Any:
+        """On a connection of its own: the answer waits for the other members, and heartbeats must not."""
+        return await self._cluster.ask_coordinator(
+            group_key(self.group_id),
+            message,
+            version_min=version_min,
+            timeout_ms=self._config.max_poll_interval_ms + JOIN_SLACK_MS,
+            lane="group",
+        )
 
     async def _sync_group(self, joined: JoinGroupResponse) -> Joined:
         protocol_name = joined.protocol_name or ""
@@ -262,10 +261,7 @@ class GroupMembership:
             protocol_name=protocol_name,
             assignments=assignments,
         )
-        key = group_key(self.group_id)
-        node = await self._cluster.coordinator(key)
-        timeout_ms = self._config.max_poll_interval_ms + JOIN_SLACK_MS
-        response = await self._cluster.request(node, message, version_min=3, timeout_ms=timeout_ms, lane="group")
+        response: SyncGroupResponse = await self._ask(message, version_min=3)
         if response.error_code:
             raise group_error(self._cluster, self.group_id, response.error_code, "it could not be synchronised")
         partitions = assignment_from_bytes(response.assignment).partitions
