@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from oncelog import sync
-from oncelog.spark.backend import PREPARED, Backend, complete, task_producer
+from oncelog.spark.backend import PREPARED, RESUMED, TIMEOUT_MAX_KEY, Backend, choose_backend, complete, task_producer
 from oncelog.spark.options import sink_options
 from oncelog.spark.writer import write_attempt
 from oncelog.testing import TestBroker
@@ -38,3 +38,13 @@ def test_a_delayed_copy_of_the_tasks_own_initialisation_does_not_abort_what_is_p
         auto_offset_reset="earliest",
     ) as consumer:
         assert [record.value for record in consumer.poll(timeout_ms=60_000)] == [b"row"]
+
+
+@pytest.mark.parametrize(("told", "timeout_ms"), [({TIMEOUT_MAX_KEY: "1000"}, 1000), ({}, 15 * 60 * 1000)])
+def test_a_broker_that_does_not_tell_its_largest_timeout_has_kafkas(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch, told: dict[str, str], timeout_ms: int
+) -> None:
+    """A longer one would be refused (INVALID_TRANSACTION_TIMEOUT), a shorter one gives the driver less time."""
+    monkeypatch.setattr(sync.Admin, "describe_broker_configs", lambda _: told)
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "x"})
+    assert choose_backend(options) == Backend(RESUMED, timeout_ms)

@@ -185,6 +185,31 @@ def test_recover_completes_what_was_decided_and_names_what_was_not(world: World)
     assert (world.visible(), world.open_transactions()) == ([b"decided"], [])
 
 
+@pytest.mark.parametrize("told", [{}, {"abandon": True}])
+def test_recover_ends_nothing_unless_told_and_nothing_of_others(
+    broker: TestBroker, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, told: dict[str, bool]
+) -> None:
+    """A restart of the query may still decide what is undecided. An id that only begins like one of the sink's is
+    somebody else's, and hides none that comes behind it."""
+    store = DatabaseDecisionStore(f"sqlite:///{tmp_path / 'd.db'}")
+    world = World(broker.bootstrap_servers, store, "resumed", f"q-told-{len(told)}")
+    foreign, open_transactions = f"oncelog-spark.{world.query_id}.mine", Committer.open_transactions
+    with sync.Producer(bootstrap_servers=world.bootstrap, transactional_id=foreign) as producer, producer.transaction():
+        producer.send_and_wait(world.topic, b"foreign")
+        mine = world.attempt("0", "run-1", b"mine").transactional_id
+        monkeypatch.setattr(
+            Committer, "open_transactions", lambda *of: sorted(open_transactions(*of), key=lambda each: each == mine)
+        )
+        assert world.open_transactions() == [foreign, mine]
+        report = recovered(world, **told)
+        assert (report.undecided, report.abandoned) == (([], [mine]) if told else ([mine], []))
+        assert world.open_transactions() == ([foreign] if told else [foreign, mine])
+    recovered(world, abandon=True)
+    assert world.visible() == [b"foreign"]
+    world.committer.close()
+    store.close()
+
+
 def test_recover_on_a_cluster_without_decisions_finds_nothing_and_makes_nothing() -> None:
     with TestBroker() as fresh:
         options = sink_options({"bootstrap.servers": fresh.bootstrap_servers, "topic": "x"})
@@ -213,11 +238,11 @@ def test_recover_goes_on_behind_a_lost_one_that_it_meets_again(world: World, mon
     assert (len(report.lost), report.abandoned, world.open_transactions()) == (1, [], [])
 
 
-def recovered(world: World, *, abandon: bool = False) -> RecoveryReport:
+def recovered(world: World, **told: bool) -> RecoveryReport:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recovery, "decision_store", lambda _: world.store)
         patch.setattr(recovery, "has_decisions", lambda _: True)
-        return recovery.recover(world.options, world.query_id, abandon=abandon)
+        return recovery.recover(world.options, world.query_id, **told)
 
 
 def test_a_transaction_near_its_timeout_does_not_win(broker: TestBroker, tmp_path: pathlib.Path) -> None:
@@ -299,6 +324,16 @@ def test_rows_go_to_the_topic_of_their_column_unless_the_option_names_one(broker
     nowhere = pa.RecordBatch.from_pydict({"topic": ["by-a", None], "value": pa.array([b"1", b"2"])})
     with pytest.raises(errors.ConfigurationError, match="its column 'topic' is null"):
         write_attempt(sink_options(given), Backend("resumed", 60_000), "by-topic-none", iter([nowhere]))
+
+
+def test_a_veto_is_of_one_run_of_one_batch_of_one_query(tmp_path: pathlib.Path) -> None:
+    with contextlib.closing(DatabaseDecisionStore(f"sqlite:///{tmp_path / 'd.db'}")) as store:
+        assert store.veto("q", "0", "run-1").vetoed_runs == {"run-1"}
+        for query_id, batch_id, run_id in (("other", "0", "run-1"), ("q", "0", "run-2"), ("q", "1", "run-1")):
+            vetoed = {"run-1"} if (query_id, batch_id) == ("q", "0") else set()
+            assert store.known(query_id, batch_id).vetoed_runs == vetoed
+            decision = sink.BatchDecision(query_id, batch_id, run_id, ())
+            assert store.decide(decision).decision == decision
 
 
 def test_a_result_that_somebody_keeps_locks_nobody_out(tmp_path: pathlib.Path) -> None:

@@ -8,9 +8,10 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from oncelog.errors import ConfigurationError
-from oncelog.spark.backend import Backend
+from oncelog.spark import data_source
+from oncelog.spark.backend import Backend, choose_backend
 from oncelog.spark.data_source import DefaultSource
-from oncelog.spark.options import sink_options
+from oncelog.spark.options import SinkOptions, sink_options
 from oncelog.spark.writer import BatchWriter
 from oncelog.testing import TestBroker
 
@@ -41,3 +42,22 @@ def test_a_name_with_a_dot_is_refused(application_id: str, version: str) -> None
     )
     with pytest.raises(ConfigurationError, match="no dots"):
         BatchWriter(options, Backend("prepared", None), "run")
+
+
+def test_each_choice_of_a_backend_is_made_once_and_by_itself(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark plans a writer for every micro-batch: the broker is asked once, and no query gets another's backend."""
+    asked: list[str] = []
+
+    def choose(options: SinkOptions) -> Backend:
+        asked.append(options.backend)
+        return choose_backend(options)
+
+    monkeypatch.setattr(data_source, "_backends", {})
+    monkeypatch.setattr(data_source, "choose_backend", choose)
+    found = [
+        DefaultSource({**SERVER, "backend": backend, "kafka.bootstrap.servers": bootstrap, "checkpointLocation": "c"})
+        .streamWriter(VALUE, False)
+        ._backend.kind
+        for backend in ("prepared", "resumed", "prepared", "resumed")
+    ]
+    assert (found, asked) == (["prepared", "resumed", "prepared", "resumed"], ["prepared", "resumed"])
