@@ -227,6 +227,15 @@ def test_a_write_loop_is_recorded() -> None:
     assert "G0" in names(*HISTORIES["a write loop is legal"][1], failing_only=False)
 
 
+@pytest.mark.parametrize("offset", [1, 2])
+def test_one_record_of_another_between_two_of_an_operation_is_recorded(offset: int) -> None:
+    """No failure: transactions of several producers share a partition."""
+    two, one = event(0, "ok", send("x", 0, 1), send("x", 3 - offset, 2)), event(1, "ok", send("x", offset, 3))
+    found = names(two, one, failing_only=False)
+    assert ("int-send-skip" in found) == (offset == 1)
+    assert "int-send-skip" not in names(two, one)
+
+
 def test_a_large_clean_history_is_clean() -> None:
     """20,000 transactions with two sends each."""
     events, offsets = [], {"x": 0, "y": 0}

@@ -59,6 +59,17 @@ def test_a_decided_one_needs_nothing(state: str, word: str) -> None:
     assert why.startswith(word)
 
 
+def test_a_marker_is_late_after_half_a_minute() -> None:
+    """Until then it may well be on its way; later somebody has to look why it is not here."""
+
+    def advice(duration_ms: int) -> str:
+        owner = dataclasses.replace(OWNER, state="PrepareCommit", start_ms=NOW_MS - duration_ms)
+        return judge(Settings(), dataclasses.replace(HOLDER, owner=owner)).advice
+
+    assert advice(30_000) == "wait"
+    assert advice(30_001).startswith("look at the logs")
+
+
 @pytest.mark.parametrize("owner", [None, OWNER])
 def test_a_hanging_one_is_ended_on_its_partition(owner: TransactionDescription | None) -> None:
     hanging = HangingTransaction(WHERE, 40, 7, 0, 5, 0, NOW_MS, "app", "of its reason") if owner else None

@@ -130,6 +130,28 @@ def test_no_leader_no_hang():
     run(work)
 
 
+def test_after_a_flush_records_linger_as_before():
+    """Else every record behind the first flush would travel in a batch of its own."""
+
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with producer(broker, linger_ms=1000) as p:
+            await p.send("t", b"0", partition=0)
+            await p.flush()
+            assert loop.time() < 0.5, "a flush waits for no linger"
+            broker.script(ApiKey.PRODUCE, E.MESSAGE_TOO_LARGE)
+            refused = await p.send("t", b"1", partition=0)
+            with pytest.raises(errors.RecordTooLarge):
+                await asyncio.gather(p.flush(), refused)
+            await p.send("t", b"2", partition=0)
+            await asyncio.sleep(0.9)
+            await p.send("t", b"3", partition=0)
+            await asyncio.sleep(0.5)
+        assert [values for *_, values in broker.produced()] == [[b"0"], [b"1"], [b"2", b"3"]]
+
+    run(work)
+
+
 def test_what_is_sent_soon_does_not_wait_for_its_linger():
     """At once where nothing is on its way; with what was on its way behind it."""
 
@@ -382,6 +404,8 @@ def test_fenced_is_for_ever():
             for call in (p.commit_transaction(), p.abort_transaction(), p.send("t", b"w")):
                 with pytest.raises(errors.ProducerFenced):
                     await call
+            with pytest.raises(errors.ProducerFenced):
+                p.begin_transaction()
         assert broker.requests(ApiKey.END_TXN) == []
 
     run(work)
