@@ -16,6 +16,7 @@ from evidence.world.topics import values_of
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from oncelog import Producer
+from oncelog.client.interceptors import ProducerInterceptor
 from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced
 from oncelog.recipes import AsyncDatabase, AsyncPsycopgDatabase, AsyncSqlAlchemyDatabase, DualWriter, Outcome
 from oncelog.types import PreparedTxnState
@@ -75,6 +76,30 @@ def test_rows_and_records_are_written_together(kind: str, postgres: PostgreSql, 
 
     asyncio.run(main())
     assert sorted(values_of(broker, name)) == rows(postgres, name) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_writer_starts_the_producer_that_it_was_made_with(postgres: PostgreSql, broker: str, name: str) -> None:
+    """Its interceptors live as long as the writer: none is made, or closed, beside them."""
+    heard: list[str] = []
+
+    class Hears(ProducerInterceptor):
+        def __init__(self) -> None:
+            heard.append("made")
+
+        def close(self) -> None:
+            heard.append("closed")
+
+    async def main() -> None:
+        async with opened("psycopg", postgres) as database:
+            writer = DualWriter(database, transactional_id=name, bootstrap_servers=broker, interceptor_classes=Hears)
+            assert heard == ["made"]
+            async with writer:
+                await put(writer, name, 0)
+                await writer.complete()
+                assert heard == ["made"]
+        assert heard == ["made", "closed"]
+
+    asyncio.run(main())
 
 
 def test_a_cancelled_commit_is_found_out_by_the_next_call(

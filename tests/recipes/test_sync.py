@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import threading
 from typing import Any
 
@@ -11,6 +12,7 @@ from evidence.world.stores import Store, sqlite_store
 from evidence.world.topics import open_transaction, values_of, wait_for_markers
 
 from oncelog import TopicPartition, sync
+from oncelog.client.interceptors import ProducerInterceptor
 from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced, KafkaError, OutcomeUnknown
 from oncelog.recipes import Database, NotCommitted, Outcome
 from oncelog.recipes.sync import DualWriter
@@ -40,6 +42,28 @@ def test_rows_and_records_are_written_together(store: Store, broker: str, name: 
         assert not stored.prepared_state.is_none
         assert database.read_all()[name] == stored
         assert agree(writer, store, database, broker, name) == [0, 1, 2]
+
+
+def test_a_writer_starts_the_producer_that_it_was_made_with(tmp_path: pathlib.Path, broker: str, name: str) -> None:
+    """Its interceptors live as long as the writer: none is made, or closed, beside them."""
+    heard: list[str] = []
+
+    class Hears(ProducerInterceptor):
+        def __init__(self) -> None:
+            heard.append("made")
+
+        def close(self) -> None:
+            heard.append("closed")
+
+    store = sqlite_store(tmp_path)
+    with store.open() as database:
+        writer = DualWriter(database, transactional_id=name, bootstrap_servers=broker, interceptor_classes=Hears)
+        assert heard == ["made"]
+        with writer:
+            put(writer, store, name, 0)
+            writer.complete()
+            assert heard == ["made"]
+    assert heard == ["made", "closed"]
 
 
 def test_a_block_that_raises_writes_neither(store: Store, broker: str, name: str) -> None:
