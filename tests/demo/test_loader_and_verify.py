@@ -11,7 +11,7 @@ import pytest
 
 from oncelog import sync
 from oncelog.demo.flights import as_records, read_flights, true_totals
-from oncelog.demo.loader import next_row
+from oncelog.demo.loader import next_row, write_aborted
 from oncelog.demo.verify import values_of, verify
 from oncelog.testing import TestBroker
 
@@ -54,6 +54,33 @@ def test_every_ninth_transaction_is_tried_and_aborted_first(loaded):
     assert sorted(set(notes)) == ["aborted on purpose", "killed in mid-transaction"]
     assert notes.count("aborted on purpose") == TRANSACTION_ROWS
     assert len(raw) == ROWS + len(notes)
+
+
+def test_what_is_aborted_on_purpose_is_in_the_log_before(capsys):
+    """An abort drops what was not sent: readers would have nothing to pass over."""
+
+    class Buffer:
+        """A producer that sends nothing before it must."""
+
+        buffered, sent, aborted = (), (), None
+
+        def begin_transaction(self):
+            assert self.aborted is None
+
+        def send_arrow(self, topic, rows):
+            self.buffered = [json.loads(value.as_py()) for value in rows["value"]]
+
+        def flush(self):
+            self.sent, self.buffered = self.buffered, ()
+
+        def abort_transaction(self):
+            self.aborted, self.buffered = self.sent, ()
+
+    producer = Buffer()
+    write_aborted(producer, read_flights(5))
+    assert [each["note"] for each in producer.aborted] == ["aborted on purpose"] * 5
+    event = json.loads(capsys.readouterr().out)
+    assert (event["outcome"], event["rows"]) == ("aborted", 5)
 
 
 def test_the_verdict_is_exact_only_when_log_database_and_source_agree(loaded, tmp_path):

@@ -91,7 +91,9 @@ def test_disks_quorum_leaders_and_resources(tmp_path):
         }
         assert await admin.elect_leaders() == {}
         await admin.alter_configs({("group", "g"): {"consumer.session.timeout.ms": "50000"}})
+        await admin.alter_configs({("client-metrics", "own"): {"interval.ms": "60000"}})
         assert await admin.list_config_resources(["group", "topic"]) == [("group", "g"), ("topic", "t")]
+        assert await admin.list_config_resources(["client-metrics"]) == [("client-metrics", "own")]
         found = await admin.describe_configs([("group", "g"), ("broker-logger", "1"), ("client-metrics", "m")])
         assert found["group", "g"]["consumer.session.timeout.ms"].source == "group"
         assert "root" in found["broker-logger", "1"]
