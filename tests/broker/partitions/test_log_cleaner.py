@@ -6,11 +6,14 @@ import asyncio
 import shutil
 import time
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 from evidence.world.broker import Client, broker_and_client, eventually, fetch_request, run, until
 from evidence.world.requests import visible_records
 
 from oncelog.errors import DamagedLog, ErrorCode, StorageError
+from oncelog.host.files import RealFiles
 from oncelog.log import cleaner as log_cleaner
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest
@@ -403,6 +406,62 @@ def test_a_full_disk_only_postpones_a_cleaning(tmp_path, monkeypatch):
             monkeypatch.setattr(log_cleaner._Output, "finish", real)
             assert await table(client) == expected
             assert await broker.log_cleaner.clean_dirtiest()
+            assert await table(client) == expected
+
+    run(work())
+
+
+def leftovers(directory: Path) -> list[str]:
+    return sorted(each.suffix for each in directory.iterdir() if each.suffix in (".swap", ".cleaned"))
+
+
+def refuse(monkeypatch, operation: str, ending: str) -> None:
+    """Let one operation fail on files whose names end so."""
+    real = getattr(RealFiles, operation)
+
+    def refused(self, path, *more):
+        if path.endswith(ending):
+            raise StorageError(f"{operation} of {path}: Input/output error")
+        return real(self, path, *more)
+
+    monkeypatch.setattr(RealFiles, operation, refused)
+
+
+def test_a_swap_that_was_announced_in_part_is_taken_back(tmp_path):
+    """A `.log.swap` counts as complete at a start, and would come between what later cleanings have made of it."""
+
+    async def work():
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            await client.create("t", **EAGER)
+            small_segments(broker, T0)
+            expected, _ = await fill(client)
+            with pytest.MonkeyPatch.context() as patch:
+                refuse(patch, "rename", ".timeindex.cleaned")
+                assert not await broker.log_cleaner.clean_dirtiest()
+            assert leftovers(tmp_path / "t-0") == []
+            assert not broker.partitions.is_offline(T0)
+            assert await broker.log_cleaner.clean_dirtiest()
+            assert await table(client) == expected
+
+    run(work())
+
+
+def test_a_swap_that_cannot_be_taken_back_takes_its_partition_offline(tmp_path):
+    """With both files left, the next start undoes it; cleaned again meanwhile, it would not know what is older."""
+
+    async def work():
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            await client.create("t", **EAGER)
+            small_segments(broker, T0)
+            expected, _ = await fill(client)
+            with pytest.MonkeyPatch.context() as patch:
+                refuse(patch, "rename", ".timeindex.cleaned")
+                refuse(patch, "remove", ".log.swap")
+                assert not await broker.log_cleaner.clean_dirtiest()
+            assert broker.partitions.is_offline(T0)
+            assert ".cleaned" in leftovers(tmp_path / "t-0")
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            assert leftovers(tmp_path / "t-0") == []
             assert await table(client) == expected
 
     run(work())

@@ -208,7 +208,7 @@ class LogCleaner:
         try:
             swap.announce()
         except StorageError:
-            swap.abandon()
+            self._abandon(partition, swap)
             raise
         await self._sync_names(partition)
         try:
@@ -220,6 +220,16 @@ class LogCleaner:
             raise
         await self._sync_names(partition)
         self._partitions.gather_deleted(partition)
+
+    @staticmethod
+    def _abandon(partition: LocalPartition, swap: SegmentSwap) -> None:
+        # A `.swap` that stays is undone by the `.cleaned` beside it, at the next start. Going on would remove that one: the
+        # next start would then put a segment of long ago in the middle of what later cleanings have made.
+        try:
+            swap.abandon()
+        except StorageError as error:
+            partition.go_offline(str(error))
+            raise
 
     async def _sync_names(self, partition: LocalPartition) -> None:
         try:
