@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.errors import DamagedLog
+from oncelog.log.cleaner import Cleaner
 from oncelog.log.cleaning_plan import CompactionRules
 from oncelog.wire.record_batch import Codec, RecordBatch, build_batch
 from tests.log.cleaning_world import CONFIG, DIRECTORY, EAGER, CleaningWorld, Put
@@ -127,6 +128,18 @@ def test_the_last_sequence_of_a_producer_outlives_its_records() -> None:
     known = world.producers()
     replay_from_nothing(world)
     assert world.producers() == known == {5: (0, 1, -1)}
+
+
+def test_the_last_sequence_of_a_producer_is_kept_at_offset_0_too() -> None:
+    world = CleaningWorld(config=WIDE)
+    world.put(("k", "1"), producer_id=5)
+    world.mark(5, commit=True, bumps=False)
+    world.put(("k", "2"))
+    world.put(("other", "1"))
+    cleaned(world)
+    assert shape(world)[0] == "transactional 0-0 x0"
+    replay_from_nothing(world)
+    assert world.producers() == {5: (0, 0, -1)}
 
 
 def test_the_last_epoch_of_a_producer_outlives_its_markers() -> None:
@@ -283,6 +296,27 @@ def test_damage_is_said_and_changes_nothing() -> None:
     with pytest.raises(DamagedLog, match="checksum"):
         world.clean()
     assert world.files.read_whole(f"{DIRECTORY}/{0:020d}.log") == before
+
+
+def test_of_what_is_clean_the_first_pass_reads_the_headers_alone() -> None:
+    """Every byte is checked where it is written anew; what is whole in front of the damage is still cleaned."""
+    world = CleaningWorld(config=WIDE)
+    world.put(("a", "1"), producer_id=5)
+    world.mark(5, commit=True)  # to a new epoch: its markers are looked for
+    cleaned(world)
+    world.put(("b", "1"))
+    world.log.roll()
+    world.sync()
+    world.files.flip_bit(f"{DIRECTORY}/{0:020d}.log", 8 * 70)
+    cleaners: list[Cleaner] = []
+    world._perform = lambda cleaner: cleaners.append(cleaner) or 0  # type: ignore[method-assign,func-returns-value]
+    world.clean()
+    (cleaner,) = cleaners
+    paced: list[int] = []
+    (group,) = cleaner.groups(cleaner.read_dirty(paced.append))
+    assert len(paced) > 2, "the clean part was gone through"
+    with pytest.raises(DamagedLog, match="checksum"):
+        cleaner.write(group, paced.append)
 
 
 def replay_from_nothing(world: CleaningWorld) -> None:

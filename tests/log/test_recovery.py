@@ -15,7 +15,7 @@ from evidence.world.partition_log import DATA, DIRECTORY, PARTITION, SMALL, Worl
 from oncelog.errors import DamagedLog, StorageError
 from oncelog.log import producer_snapshot
 from oncelog.log.checkpoint_files import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
-from oncelog.log.config import LogConfig
+from oncelog.log.config import INT32_MAX, LogConfig
 from oncelog.log.files import DirectoryNames
 from oncelog.log.recovery import recover
 from oncelog.log.torn_tail import valid_batches
@@ -575,3 +575,27 @@ def test_what_a_failed_sync_left_in_the_page_cache_is_on_the_disk_after_a_recove
             syncable.sync()
     world.kill()
     world.crash(Keep.NONE)
+
+
+def test_an_abort_that_was_cut_aborts_nothing_afterwards() -> None:
+    """Its entry of the transaction index may reach the disk without its marker: kept, it would hide a transaction that
+    commits instead."""
+    world = World()
+    world.append(producer_id=7)
+    world.sync(checkpoint=True)
+    world.store_recovery_point()
+    world.append(producer_id=7)
+    position = world.log.segments[0].size_bytes
+    world.mark(7, commit=False)
+    world.files.flip_bit(log_path(world, 0), 8 * (position + 65))
+    world.files.kill()
+    report = world.open()
+    assert report.cut is not None
+    assert report.cut.position == position
+    assert world.log.aborted_between(0, INT32_MAX) == []
+    world.mark(7, commit=True)
+    world.sync()
+    world.files.crash(Keep.NONE)
+    world.open()
+    assert world.log.log_end_offset == 3
+    assert world.log.aborted_between(0, INT32_MAX) == []
