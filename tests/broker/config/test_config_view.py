@@ -54,6 +54,12 @@ def test_where_a_topics_value_comes_from():
     assert of_topic("cleanup.policy", values()) == ("delete", DEFAULT, [("log.cleanup.policy", "delete", DEFAULT)])
 
 
+def test_a_list_is_shown_without_repetition():
+    for_topics = of_topic("cleanup.policy", values(), cleanup_policy="compact, delete,compact")
+    assert for_topics[:2] == ("compact,delete", TOPIC)
+    assert for_topics[2][0] == ("cleanup.policy", "compact, delete,compact", TOPIC), "as it was set"
+
+
 @pytest.mark.parametrize(
     ("listen", "config", "expected"),
     [

@@ -91,3 +91,16 @@ def test_a_topic_that_is_gone_counts_as_written():
         assert len(world.sender) == 0
 
     run(work)
+
+
+def test_markers_that_wait_for_their_commit_are_counted():
+    async def work(loop):
+        world = World(loop, [])
+        waiting = []
+        world.write = lambda marker, name, then: waiting.append(then)
+        world.sender.send(MARKERS)
+        assert len(world.sender) == 1
+        waiting.pop()(E.NONE)
+        assert (len(world.sender), world.results) == (0, [E.NONE])
+
+    run(work)

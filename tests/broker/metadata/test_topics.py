@@ -198,6 +198,44 @@ async def alter(client, kind, name, key, value, operation=0):
     return E(reply.responses[0].error_code)
 
 
+def test_one_operation_that_does_not_exist_refuses_all_that_is_asked_of_the_controller(tmp_path):
+    """Apache Kafka's controller cannot read the request; what the broker refuses on its own keeps its reason."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            for name in ("t", "u", "v"):
+                await client.create(name)
+            asked = {"t": 0, "u": 9, "v": 0}
+            resources = [
+                AlterConfigsResource(
+                    resource_type=TOPIC,
+                    resource_name=name,
+                    configs=[AlterableConfig(name="max.message.bytes", config_operation=operation, value="200")],
+                )
+                for name, operation in asked.items()
+            ]
+            twice = AlterConfigsResource(resource_type=TOPIC, resource_name="twice")
+            reply = await client.call(IncrementalAlterConfigsRequest(resources=[*resources, twice, twice]))
+            assert [(each.error_code, each.error_message) for each in reply.responses] == [
+                *[(E.UNKNOWN_SERVER_ERROR, "Unknown operations type 9")] * 3,
+                *[(E.INVALID_REQUEST, "Each resource must appear at most once.")] * 2,
+            ]
+            assert await described(client, TOPIC, "t", "max.message.bytes") == {"max.message.bytes": ("1048588", 5)}
+
+    run(work())
+
+
+def test_only_a_brokers_lists_are_appended_to(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            assert await alter(client, BROKER, "1", "log.cleanup.policy", "compact", operation=2) is E.NONE
+            found = await described(client, BROKER, "1", "log.cleanup.policy")
+            assert found["log.cleanup.policy"][0] == "delete,compact"
+            assert await alter(client, BROKER, "1", "message.max.bytes", "5", operation=2) is E.INVALID_CONFIG
+
+    run(work())
+
+
 def test_topic_configs_are_altered_and_take_effect(tmp_path):
     async def work():
         async with broker_and_client(tmp_path, log_retention_bytes=5000) as (_, client):

@@ -6,7 +6,13 @@ import struct
 import pytest
 from evidence.world.broker import Client, ConnectionClosed, broker_and_client, eventually, fetch_request, run
 
+from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.network.connection import Connection
+from oncelog.broker.network.connection_limits import Admission, limits_of
+from oncelog.broker.requests.request import CloseConnection, Later
 from oncelog.errors import ErrorCode
+from oncelog.host.tasks import Tasks
 from oncelog.wire.api import ApiKey
 from oncelog.wire.frame import encode_request
 from oncelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -166,5 +172,91 @@ def test_stopping_answers_what_is_in_flight_and_ends_parked_fetches(tmp_path):
     async def is_parked(broker):
         await asyncio.sleep(0)
         return len(broker.server.tasks) == 1
+
+    run(work())
+
+
+class Owner:
+    """A server with one connection; every request is answered later, by the test."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.tasks = Tasks()
+        self.stalled, self.unsent = {}, {}
+        self.queued_count = 0
+        self.begun: list[Later] = []
+        self.lines = 0
+
+    def serves(self, _key, _version):
+        return True
+
+    def handle(self, request):
+        self.begun.append(Later(keeps_turn=request.api_key is ApiKey.METADATA))
+        return self.begun[-1]
+
+    def accepted(self, _connection):
+        return Admission()
+
+    def lost(self, _connection):
+        return None
+
+    def note_for_log(self):
+        self.lines += 1
+        return ""
+
+
+class Transport(asyncio.Transport):
+    """The system takes everything at once; an abort is told to the connection later, as by a loop."""
+
+    is_aborted = False
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        return None
+
+    def write(self, data):
+        assert not self.is_aborted
+
+    def abort(self):
+        self.is_aborted = True
+
+
+def connected(owner: Owner) -> Connection:
+    connection = Connection(owner, 1, limits_of(BrokerConfig()))
+    connection.connection_made(Transport())
+    return connection
+
+
+def frames(*messages) -> bytes:
+    return b"".join(b"".join(encode_request(ApiKey(each.KEY), 0, 1, "c", each)) for each in messages)
+
+
+def test_what_a_lost_client_had_queued_takes_no_room_of_others():
+    """queued.max.requests is for all connections: were it counted on, nobody would be read any more in the end."""
+
+    async def work():
+        owner = Owner()
+        connection = connected(owner)
+        connection.data_received(frames(MetadataRequest(topics=[]), ApiVersionsRequest(), ApiVersionsRequest()))
+        assert (len(owner.begun), owner.queued_count) == (1, 2)
+        connection.connection_lost(None)
+        assert owner.queued_count == 0
+
+    run(work())
+
+
+def test_what_is_behind_a_refusal_is_neither_answered_nor_refused_again():
+    async def work():
+        owner = Owner()
+        connection = connected(owner)
+        connection.data_received(frames(*[ApiVersionsRequest()] * 4))
+        first, second, third, last = owner.begun
+        second.give(CloseConnection("the first reason"))
+        third.give(CloseConnection("another"))
+        last.give(ApiVersionsResponse())
+        first.give(ApiVersionsResponse())
+        await asyncio.sleep(0)
+        assert (owner.metrics.count("malformed_requests"), owner.lines) == (1, 1)
+        connection.refuse("a third one")
+        assert owner.lines == 1
 
     run(work())

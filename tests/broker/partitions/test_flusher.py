@@ -76,6 +76,7 @@ def test_what_comes_during_a_sync_shares_the_next_one():
         gate.set_result(None)
         await until(lambda: len(committed) >= 7)
         assert (world.flusher.sync_count, first.rules.high_watermark, second.rules.high_watermark) == (2, 4, 3)
+        assert (world.flusher.commits.count, world.flusher.commits.total) == (2, 1 + 6), "who waited for each sync"
         await world.tasks.close()
 
     run(work())
