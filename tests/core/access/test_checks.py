@@ -15,6 +15,12 @@ from oncelog.errors import ErrorCode as E
 from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.log_records.cluster_metadata import TopicRecord
+from oncelog.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 from oncelog.wire.messages.metadata import (
@@ -112,6 +118,21 @@ def test_no_topics_left_is_not_all_topics_in_version_0():
     assert [(each.name, each.error_code) for each in passage.complete(everything).topics] == [
         ("a", E.TOPIC_AUTHORIZATION_FAILED)
     ]
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_topics_are_deleted_by_who_may_delete_each(version):
+    def delete(*names):
+        topics = [DeleteTopicState(name=name) for name in names]
+        return DeleteTopicsRequest(topics=topics) if version >= 6 else DeleteTopicsRequest(topic_names=list(names))
+
+    check, mine = CHECKS[ApiKey.DELETE_TOPICS], caller(allow(Op.DELETE, R.TOPIC, "a"))
+    assert check(mine, delete("a"), version) is None, "as it came: nothing stands against it"
+    passage = check(mine, delete("a", "b"), version)
+    assert [each.name for each in passage.message.topics] == passage.message.topic_names == ["a"]
+    done = DeleteTopicsResponse(responses=[DeletableTopicResult(name="a")])
+    found = [(each.name, each.error_code) for each in passage.complete(done).responses]
+    assert found == [("a", E.NONE), ("b", E.TOPIC_AUTHORIZATION_FAILED)]
 
 
 @pytest.mark.parametrize(
