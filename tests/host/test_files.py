@@ -54,6 +54,20 @@ def test_names(tmp_path: pathlib.Path) -> None:
     assert files.list(base) == []
 
 
+def test_a_file_of_the_present_directory_is_replaced(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    RealFiles().replace_whole("f", b"1")
+    assert (tmp_path / "f").read_bytes() == b"1"
+
+
+def test_a_failure_says_what_was_tried_and_where(tmp_path: pathlib.Path) -> None:
+    missing = f"{tmp_path}/none/f"
+    for call, what in ((RealFiles().open, "open"), (RealFiles().lock, "open"), (RealFiles().size_of, "look at")):
+        with pytest.raises(StorageError) as raised:
+            call(missing)
+        assert str(raised.value) == f"cannot {what} {missing}: No such file or directory"
+
+
 def test_every_failure_is_a_storage_error(tmp_path: pathlib.Path) -> None:
     files, missing = RealFiles(), f"{tmp_path}/none/f"
     for call in (

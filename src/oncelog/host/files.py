@@ -204,7 +204,7 @@ class RealFiles:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-        self.sync_directory(os.path.dirname(path) or ".")
+        self.sync_directory(os.path.dirname(path))
 
     def lock(self, path: str) -> Lock:
         """Lock. Raises StorageError when another process holds it."""
