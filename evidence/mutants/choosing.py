@@ -41,6 +41,7 @@ class Chooser:
         self._map, self._root = cover, root
         self._covers: dict[str, Cover] = {}
         self._importers: dict[str, list[str]] | None = None
+        self._test_files: dict[str, list[str]] | None = None
 
     def tests(self, mutation: Mutation) -> set[CoveringTest]:
         """All that cover the line, in any order."""
@@ -52,6 +53,8 @@ class Chooser:
             # users are those that import it.
             for importer in self._importing(mutation.file):
                 found |= set().union(*self._cover(importer).by_line.values())
+            # Or to who looks at what it holds (a table, a field's default), and runs none of its lines.
+            found |= self._map.tests_in(self._looking_at(mutation.file))
         without_jvm = {test for test in found if not test.starts_jvm}
         return without_jvm or found
 
@@ -86,6 +89,13 @@ class Chooser:
         if self._importers is None:
             self._importers = importers(self._root)
         return self._importers.get(module_of(file), [])
+
+    def _looking_at(self, file: str) -> set[str]:
+        """The test files that import the module, or one that imports it."""
+        if self._test_files is None:
+            self._test_files = importers(self._root, ("tests", "evidence"), "test_*.py")
+        modules = [module_of(file), *(module_of(importer) for importer in self._importing(file))]
+        return set().union(*(self._test_files.get(module, ()) for module in modules))
 
 
 def _is_named(test: CoveringTest, mutation: Mutation) -> bool:
@@ -143,10 +153,12 @@ def module_of(file: str) -> str:
     return ".".join(pathlib.PurePath(file).relative_to("src").with_suffix("").parts).removesuffix(".__init__")
 
 
-def importers(root: pathlib.Path) -> dict[str, list[str]]:
-    """The sources that import each module."""
+def importers(
+    root: pathlib.Path, folders: Iterable[str] = ("src/oncelog",), pattern: str = "*.py"
+) -> dict[str, list[str]]:
+    """The sources (or the files of other folders) that import each module."""
     found: dict[str, list[str]] = {}
-    for path in sorted((root / "src" / "oncelog").rglob("*.py")):
+    for path in sorted(path for folder in folders for path in (root / folder).rglob(pattern)):
         file = str(path.relative_to(root))
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module:

@@ -191,6 +191,12 @@ class CoverMap:
                     cover.by_line[line].update(of_the_same_jvm(tests[number]))
         return cover
 
+    def tests_in(self, test_files: Iterable[str]) -> set[CoveringTest]:
+        """The tests of these files, whatever they run."""
+        wanted = set(test_files)
+        rows = self.database.execute("select name, file, seconds, marks from tests where passed")
+        return {CoveringTest(name, seconds, marks == WITH_JVM) for name, file, seconds, marks in rows if file in wanted}
+
     def totals(self) -> tuple[int, float, list[str]]:
         """Tests, their seconds, and the names of those that fail in the copied tree (they decide nothing)."""
         count, seconds = self.database.execute("select count(*), sum(seconds) from tests where passed").fetchone()
