@@ -2,7 +2,8 @@
 
 It is made once, with coverage.py and one context for each test, and kept in build/mutants/cover.sqlite. It belongs to a
 tree: of a test file that has changed only that file is run again; lines of a source that has changed are found again by
-their text, and a line that is new is covered by what covers the lines next to it in its function. `--map` begins anew.
+the text that the test has run, and a line that is new is covered by what covers the lines next to it in its function.
+`--map` begins anew.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import pathlib
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evidence.mutants import tree as trees
@@ -40,12 +41,13 @@ FIRST = (
 )  # then the rest
 WITHOUT_JVM, WITH_JVM = "not spark and not compat", "spark and not compat"
 SCHEMA = """
-create table if not exists sources (path text primary key, text text);
+create table if not exists sources (path text, digest text, text text, primary key (path, digest));
 create table if not exists files (path text, marks text, digest text, primary key (path, marks));
 create table if not exists tests (id integer primary key, name text unique, file text, marks text, seconds real, passed int);
-create table if not exists cover (test int, source text, lines blob);
+create table if not exists cover (test int, source text, digest text, lines blob);
 create index if not exists cover_by_source on cover (source);
 """
+FORMAT = 2  # from here on each row of lines says of which text of the source it is
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,10 @@ class CoverMap:
     def __init__(self, path: pathlib.Path = trees.BUILD / "cover.sqlite") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.database = sqlite3.connect(path)
+        if self.database.execute("pragma user_version").fetchone()[0] != FORMAT:
+            for table in ("sources", "files", "tests", "cover"):
+                self.database.execute(f"drop table if exists {table}")
+            self.database.execute(f"pragma user_version = {FORMAT}")
         self.database.executescript(SCHEMA)
 
     def close(self) -> None:
@@ -135,18 +141,27 @@ class CoverMap:
                 self.database.execute(
                     "insert or replace into tests (name, file, marks, seconds, passed) values (?, ?, ?, ?, ?)", known
                 )
-            self._keep_sources(tree)
+            digests = self._keep_sources(tree)
             for path in data_file.parent.glob(f"{data_file.name}*"):
                 if path.suffix != ".json":
-                    self._take(path, tree)
+                    self._take(path, tree, digests)
+            self.database.execute(
+                "delete from sources where not exists"
+                " (select 1 from cover where cover.source = sources.path and cover.digest = sources.digest)"
+            )
         return sum(test["passed"] for test in tests.values())
 
-    def _keep_sources(self, tree: pathlib.Path) -> None:
+    def _keep_sources(self, tree: pathlib.Path) -> dict[str, str]:
+        """The digest of each source, as these tests have run it: those that ran before may have seen another text."""
+        digests = {}
         for path in (tree / "src" / "oncelog").rglob("*.py"):
-            row = (str(path.relative_to(tree)), path.read_text())
-            self.database.execute("insert or ignore into sources values (?, ?)", row)
+            source = str(path.relative_to(tree))
+            digests[source] = digest_of(path)
+            row = (source, digests[source], path.read_text())
+            self.database.execute("insert or ignore into sources values (?, ?, ?)", row)
+        return digests
 
-    def _take(self, data_file: pathlib.Path, tree: pathlib.Path) -> None:
+    def _take(self, data_file: pathlib.Path, tree: pathlib.Path, digests: Mapping[str, str]) -> None:
         ids = dict(self.database.execute("select name, id from tests"))
         with contextlib.closing(sqlite3.connect(data_file)) as measured:
             if not measured.execute("select 1 from sqlite_master where name = 'line_bits'").fetchone():
@@ -158,15 +173,16 @@ class CoverMap:
             for context, path, bits in rows:
                 if context == "between" or not path.startswith(str(tree)):
                     continue
-                row = (ids.get(context, 0), str(pathlib.Path(path).relative_to(tree)), bits)
-                self.database.execute("insert into cover values (?, ?, ?)", row)
+                source = str(pathlib.Path(path).relative_to(tree))
+                row = (ids.get(context, 0), source, digests.get(source, ""), bits)
+                self.database.execute("insert into cover values (?, ?, ?, ?)", row)
 
     def of(self, source: str, text: str) -> Cover:
         """The cover of a source as it is now (`text`)."""
         from coverage.numbits import numbits_to_nums
 
-        row = self.database.execute("select text from sources where path = ?", (source,)).fetchone()
-        now = _lines_now(row[0] if row else "", text)
+        texts = self.database.execute("select digest, text from sources where path = ?", (source,))
+        now_of = {digest: _lines_now(before, text) for digest, before in texts}
         tests = {
             number: CoveringTest(name, seconds, marks == WITH_JVM)
             for number, name, seconds, marks in self.database.execute(
@@ -181,8 +197,12 @@ class CoverMap:
             """Its Python workers live on from test to test, and what they run counts for the first of them."""
             return jvm_files[test.file] if test.starts_jvm else {test}
 
-        cover = Cover(unknown=set(range(1, text.count("\n") + 1)) - set(now.values()))
-        for number, bits in self.database.execute("select test, lines from cover where source = ?", (source,)):
+        cover = Cover(
+            unknown=set(range(1, text.count("\n") + 1)).difference(*(now.values() for now in now_of.values()))
+        )
+        rows = self.database.execute("select test, digest, lines from cover where source = ?", (source,))
+        for number, digest, bits in rows:
+            now = now_of.get(digest, {})
             lines = (now[line] for line in numbits_to_nums(bits) if line in now)
             if not number:
                 cover.imported.update(lines)
