@@ -17,7 +17,7 @@ from oncelog.errors import ConfigurationError, OncelogError
 TABLE = "kafka_transaction_state"
 TRANSACTIONAL_ID_LENGTH_MAX = 255
 STALL_LIMIT_MS = 10_000
-_METHODS = ("migrate", "begin", "take_over", "read", "read_all", "close")
+_METHODS = ("begin", "take_over", "read")  # what a writer calls; the rest is for tools and the janitor
 
 H_co = TypeVar("H_co", covariant=True)
 

@@ -215,7 +215,7 @@ def test_a_topic_that_nobody_creates_fails_in_seconds(ask):
             began = loop.time()
             with pytest.raises(errors.UnknownTopicOrPartition, match="topic 'nope': create it, or look at its name"):
                 await ask(p)
-            assert 5 <= loop.time() - began < 7
+            assert 10 <= loop.time() - began < 12
             await p._cluster.refresh(())
             assert [each.name for each in broker.requests(ApiKey.METADATA)[-1].topics] == ["t"], "asked for no more"
             assert (await p.send_and_wait("t", b"v")).offset == 1

@@ -178,7 +178,7 @@ async def _finish(unfinished: list[Delivery]) -> None:
 async def _end(producer: Producer, unfinished: list[Delivery], batching: Batching, report: Report) -> None:
     """End the transaction. An interrupt waits for an end that was begun: it cannot be taken back, so it is told."""
     await _finish(unfinished)
-    ending = asyncio.ensure_future(producer.abort_transaction() if batching.aborts else producer.commit_transaction())
+    ending = Tasks().start(producer.abort_transaction() if batching.aborts else producer.commit_transaction())
     try:
         await asyncio.shield(ending)
     finally:
