@@ -152,7 +152,7 @@ def test_it_goes_on_wherever_it_was_interrupted(
 ) -> None:
     if not ALL and store.name != "sqlite" and (again_after or work is not put):
         pytest.skip("with ONCELOG_ALL_STEPS=1")
-    step = 1 if ALL or (store.name == "sqlite" and work is put and not again_after) else 17
+    step = 1 if ALL or (store.name == "sqlite" and work is put and not again_after) else 41
     interrupts, at, value = Interrupts(FILES), 1, 0
     with store.open() as database:
         writer = started(database, name)
