@@ -464,7 +464,7 @@ def test_stop_sends_what_is_buffered():
     run(work)
 
 
-def test_stop_does_not_hang_on_a_dead_cluster():
+def test_stop_does_not_hang_on_a_dead_cluster(caplog):
     async def work(loop):
         broker = ScriptedBroker()
         p = producer(broker)
@@ -477,6 +477,7 @@ def test_stop_does_not_hang_on_a_dead_cluster():
         began = loop.time()
         await p.stop(timeout_ms=2000)
         assert loop.time() - began < 3
+        assert "unfinished work: it was not done within 2000 ms" in caplog.text
         with pytest.raises(errors.KafkaError):
             lost.result()
 

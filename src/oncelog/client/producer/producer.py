@@ -145,11 +145,14 @@ class Producer:
             await self._stopped.wait()
             return
         self._is_stopping = True
+        patience_ms = self._config.delivery_timeout_ms if timeout_ms is None else timeout_ms
         try:
-            async with asyncio.timeout((self._config.delivery_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
+            async with asyncio.timeout(patience_ms / 1000):
                 await self._finish()
-        except (KafkaError, TimeoutError) as error:
+        except KafkaError as error:
             log.warning("the producer was stopped with unfinished work: %s", error)
+        except TimeoutError:
+            log.warning("the producer was stopped with unfinished work: it was not done within %d ms", patience_ms)
         finally:
             await self._close()
 
