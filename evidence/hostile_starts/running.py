@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -87,8 +88,12 @@ def run_outside(start: Start, way: str) -> Finding | None:
         "pipe that is gone": '"$@" | true',
     }[way]
     command = ["sh", "-c", script, "sh", sys.executable, "-m", "oncelog", *words]
+    # As a person's shell has it: an interpreter that buffers nothing hides what is said at its end.
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     try:
-        ended = subprocess.run(command, input=start.stdin, capture_output=True, timeout=SLOW_SECONDS, check=False)
+        ended = subprocess.run(
+            command, input=start.stdin, capture_output=True, timeout=SLOW_SECONDS, check=False, env=environment
+        )
     except subprocess.TimeoutExpired:
         return Finding(start, f"{way}: no end within {SLOW_SECONDS:g} s")
     finding = _judged(start, ended.returncode, b"", ended.stderr, 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -133,4 +134,21 @@ def refuse_without_assertions() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point `oncelog`."""
     refuse_without_assertions()
-    root.main(args=list(arguments) if arguments is not None else None, prog_name="oncelog")
+    try:
+        root.main(args=list(arguments) if arguments is not None else None, prog_name="oncelog")
+    finally:
+        _give_up_what_cannot_be_written()
+
+
+def _give_up_what_cannot_be_written() -> None:
+    """A full disk or a closed pipe was reported: the interpreter need not try, and complain, again at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+        except ValueError:  # closed
+            continue
