@@ -42,7 +42,6 @@ NAMED: dict[str, str] = {
     "oncelog.client.cluster.cluster.TOLD_MAX": SAID,
     "oncelog.core.producer.unheard.KEPT_MAX": SAID,
     "oncelog.client.arguments.TEXT_BYTES_MAX": PROTOCOL,
-    "oncelog.client.config.TEXT_BYTES_MAX": PROTOCOL,
     "oncelog.client.admin.clients._ITERATIONS_MAX": ELSEWHERE,
     "oncelog.client.cluster.each_leader.LOOKS": ELSEWHERE,
     "oncelog.wire.compression._LZ4_GROWTH": "a format's number",

@@ -51,10 +51,15 @@ def test_a_terminated_producer_aborts_its_transaction(cli: Cli) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 143
     os.close(begin)
-    while cli.json("transactions", "describe", "terminated")["state"].startswith("Prepare"):
-        pass
-    assert cli.json("transactions", "describe", "terminated")["state"] == "CompleteAbort"
+    assert end_of(cli, "terminated") == "CompleteAbort"
     assert cli("consume", "terminated-transaction", "-e").stdout == "one\ntwo\n"
+
+
+def end_of(cli: Cli, transactional_id: str) -> str:
+    """The state of its transaction once its markers are written."""
+    while (state := str(cli.json("transactions", "describe", transactional_id)["state"])).startswith("Prepare"):
+        pass
+    return state
 
 
 def test_a_producer_whose_terminal_goes_away_aborts_its_transaction(cli: Cli) -> None:
@@ -72,9 +77,7 @@ def test_a_producer_whose_terminal_goes_away_aborts_its_transaction(cli: Cli) ->
         process.send_signal(signal.SIGHUP)
         assert process.wait() == 129
     os.close(begin)
-    while cli.json("transactions", "describe", "hung-up")["state"].startswith("Prepare"):
-        pass
-    assert cli.json("transactions", "describe", "hung-up")["state"] == "CompleteAbort"
+    assert end_of(cli, "hung-up") == "CompleteAbort"
 
 
 def test_under_nohup_a_lost_terminal_ends_nothing() -> None:

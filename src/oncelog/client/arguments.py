@@ -28,6 +28,15 @@ def refuse(name: str, value: object, must_be: str, hint: str = "") -> InvalidArg
     return InvalidArgument(f"{name} must be {must_be}, not {shown}{kind}" + (f": {hint}" if hint else ""))
 
 
+def is_wire_text(value: str) -> bool:
+    """Whether the protocol's strings can hold it. Half of a surrogate pair cannot be encoded: a terminal gives it for bytes
+    that are no UTF-8."""
+    try:
+        return len(value.encode()) <= TEXT_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
+
+
 def text(name: str, value: Any) -> str:
     """Text that can be sent. (No more is asked here: which names a topic or a group may have is the broker's to say.)"""
     if not isinstance(value, str):

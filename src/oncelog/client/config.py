@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from oncelog.client.arguments import INT32_MAX, INT64_MAX, is_wire_text
 from oncelog.core.consumer.assignors import ASSIGNORS
 from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
 from oncelog.errors import ConfigurationError
@@ -58,8 +59,6 @@ CODING = frozenset(
 
 
 LISTS = ("bootstrap_servers", "partition_assignment_strategy")
-TEXT_BYTES_MAX = 32767  # the protocol's strings
-INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 LONG = frozenset(
     {
         "buffer_memory",
@@ -96,7 +95,7 @@ class ClientConfig:
 
     def __post_init__(self) -> None:
         self.bootstrap_addresses()
-        if not _is_wire_text(self.client_id):
+        if not is_wire_text(self.client_id):
             raise ConfigurationError(f"client_id={self.client_id[:40]!r}: it is no Unicode text of at most 32767 bytes")
         if self.security_protocol.upper() != "PLAINTEXT":
             raise ConfigurationError(f"security_protocol={self.security_protocol}: only PLAINTEXT is supported")
@@ -399,13 +398,6 @@ def _integer(value: Any) -> int:
 def _text(value: Any) -> str:
     if isinstance(value, str | int) and not isinstance(value, bool):
         text = str(value)
-        if len(text.encode()) <= TEXT_BYTES_MAX:  # UnicodeEncodeError is a ValueError
+        if is_wire_text(text):
             return text
     raise ValueError(value)
-
-
-def _is_wire_text(text: str) -> bool:
-    try:
-        return len(text.encode()) <= TEXT_BYTES_MAX
-    except UnicodeEncodeError:  # half of a surrogate pair, as a terminal gives bytes that are no UTF-8
-        return False

@@ -11,10 +11,11 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
+from oncelog.client.arguments import is_wire_text
 from oncelog.client.backoff import Backoff, Deadline
 from oncelog.client.cluster.connection import BrokerVersions, Connection
 from oncelog.client.cluster.view import ClusterView, TopicView
-from oncelog.client.config import TEXT_BYTES_MAX, ClientConfig
+from oncelog.client.config import ClientConfig
 from oncelog.client.traffic import TrafficByBroker
 from oncelog.errors import (
     CoordinatorNotAvailable,
@@ -488,9 +489,5 @@ class Cluster:
 def _check_names(topics: set[str]) -> None:
     """One request asks for many topics: a name that cannot be encoded would fail it for all of them."""
     for name in topics:
-        try:
-            is_text = len(name.encode()) <= TEXT_BYTES_MAX
-        except UnicodeEncodeError:
-            is_text = False
-        if not is_text:
+        if not is_wire_text(name):
             raise InvalidTopic(f"{name[:40]!r} is no topic's name: it cannot be sent as text")

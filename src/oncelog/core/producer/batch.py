@@ -167,6 +167,10 @@ class ProducerBatch:
         if self.unheard is not None:
             self.unheard.failure.is_heard = True
 
+    def produced_records(self) -> list[ProducedRecord]:
+        """Its records as objects, also where they came as Arrow."""
+        return self.records if self.source is None else self.source.records()
+
     def part_of(self, index: int) -> tuple[ProducerBatch, int]:
         """The batch that a record is in by now, and its index there."""
         at = self
@@ -183,7 +187,7 @@ class ProducerBatch:
 
         The batch itself ends when all parts have: acknowledged if all are, else with the first one's error.
         """
-        records = self.records if self.source is None else self.source.records()
+        records = self.produced_records()
         self.parts = tuple(self._part(records[each.start : each.stop], each.start, n) for n, each in enumerate(ranges))
         for part in self.parts:
             part.on_done.append(self._part_ended)

@@ -17,8 +17,7 @@ def ranges_after(batch: ProducerBatch, error_code: int, refused: Iterable[int]) 
     if batch.record_count < 2:
         return []
     if error_code in TOO_LARGE:
-        records = batch.records if batch.source is None else batch.source.records()
-        return halves([record_size_bytes(*record[1:]) for record in records])
+        return halves([record_size_bytes(*record[1:]) for record in batch.produced_records()])
     if error_code in NAMES_RECORDS:
         return around({index for index in refused if 0 <= index < batch.record_count}, batch.record_count)
     return []
