@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-HOT := $(shell sed -n 's/^HOT_PATHS *= *//p' setup.py | tr -d '[](),"' )
+HOT := $(foreach each,$(shell find src -name '*.pxd'),$(each) $(each:.pxd=.py))
 SEEDS ?= 200
 SEED ?=
 PROFILE ?=
@@ -20,7 +20,7 @@ RECORD = $(BIN)/python -m evidence.proof record
 .PHONY: proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
-$(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard src/oncelog/wire/record_codec.py src/oncelog/wire/arrow_codec.py src/oncelog/host/native_sync.c)
+$(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
 	@$(PYTHON) tools/install.py $(VENV)
 	@touch $(STAMP)
 

@@ -3,7 +3,7 @@
 The compiled modules are plain Python files with a `.pxd` of C types beside them: without Cython or a compiler the
 same files run as they are. One is C, the syncer's threads: without it threads of Python do the same. A failed build
 therefore never fails the installation; it says so here, and `oncelog doctor` shows afterwards what is compiled
-(`oncelog.wire.compiled()`, `oncelog.host.syncer.is_native()`). ONCELOG_PURE=1 asks for no build.
+(`oncelog.hot_paths.compiled()`, `oncelog.host.syncer.is_native()`). ONCELOG_PURE=1 asks for no build.
 """
 
 from __future__ import annotations
@@ -21,9 +21,17 @@ DIRECTIVES = {
     "boundscheck": False,  # every position is checked by the code itself, which must hold in plain Python as well
     "wraparound": False,
 }
-HOT_MODULES = ("varint", "record_codec", "arrow_codec")
+HOT_MODULES = (
+    "wire/varint",
+    "wire/murmur2",
+    "wire/record_codec",
+    "wire/arrow_codec",
+    "core/producer/record_buffer",
+    "client/delivery",
+    "client/producer/appending",
+)
 FAST = [] if sys.platform == "win32" else ["-O3", "-g0"]
-BUILT = [*(f"oncelog/wire/{name}" for name in HOT_MODULES), "oncelog/host/native_sync"]
+BUILT = [*(f"oncelog/{name}" for name in HOT_MODULES), "oncelog/host/native_sync"]
 
 
 def extensions() -> list[Extension]:
@@ -31,9 +39,9 @@ def extensions() -> list[Extension]:
         return []
     modules = [
         Extension(
-            f"oncelog.wire.{name}",
-            [f"src/oncelog/wire/{name}.py"],
-            depends=[f"src/oncelog/wire/{name}.pxd"],
+            f"oncelog.{name.replace('/', '.')}",
+            [f"src/oncelog/{name}.py"],
+            depends=[f"src/oncelog/{each}.pxd" for each in HOT_MODULES],
             extra_compile_args=FAST,
         )
         for name in HOT_MODULES

@@ -14,8 +14,8 @@ from typing import Any
 
 from evidence.world.loop import PROCESS, Process, SimLoop
 from oncelog.client.consumer.consumer import POLL_TIMEOUT_MS, Consumer
+from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Producer
-from oncelog.client.records import Delivery
 
 SLACK_MS = 50.0
 Found = Callable[[str, str], None]

@@ -16,8 +16,8 @@ from evidence.world.disk import Disk
 from evidence.world.doors import sim_host
 from evidence.world.loop import Process
 from oncelog.client.consumer.consumer import Consumer
+from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Producer
-from oncelog.client.records import Delivery
 from oncelog.errors import KafkaError, RequestTimedOut
 from oncelog.types import TopicPartition
 

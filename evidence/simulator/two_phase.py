@@ -11,8 +11,8 @@ from typing import Any
 
 from evidence.simulator.client_life import COMMIT_ATTEMPTS, LIFE_ENDS, ClientLife
 from evidence.simulator.history import Outcome, Transaction
+from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Producer
-from oncelog.client.records import Delivery
 from oncelog.errors import RequestTimedOut
 from oncelog.types import PreparedTxnState
 

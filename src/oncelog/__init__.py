@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from oncelog.client.admin.admin import Admin as Admin
     from oncelog.client.consumer.consumer import Consumer as Consumer
     from oncelog.client.consumer.group import RebalanceListener as RebalanceListener
+    from oncelog.client.delivery import Delivery as Delivery
     from oncelog.client.interceptors import ConsumerInterceptor as ConsumerInterceptor
     from oncelog.client.interceptors import ProducerInterceptor as ProducerInterceptor
     from oncelog.client.interceptors import ProducerRecord as ProducerRecord
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from oncelog.client.metrics import ProducerMetrics as ProducerMetrics
     from oncelog.client.producer.producer import Producer as Producer
     from oncelog.client.records import ConsumerRecord as ConsumerRecord
-    from oncelog.client.records import Delivery as Delivery
     from oncelog.client.records import RecordMetadata as RecordMetadata
     from oncelog.types import OffsetAndMetadata as OffsetAndMetadata
     from oncelog.types import PreparedTxnState as PreparedTxnState
@@ -37,7 +37,7 @@ _HOME = {
     "ConsumerInterceptor": "oncelog.client.interceptors",
     "ConsumerMetrics": "oncelog.client.metrics",
     "ConsumerRecord": "oncelog.client.records",
-    "Delivery": "oncelog.client.records",
+    "Delivery": "oncelog.client.delivery",
     "OffsetAndMetadata": "oncelog.types",
     "PreparedTxnState": "oncelog.types",
     "Producer": "oncelog.client.producer.producer",

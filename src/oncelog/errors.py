@@ -63,6 +63,10 @@ class IllegalState(OncelogError):
     """The call does not fit the state of the object, for example `send` after `prepare_transaction`."""
 
 
+class WouldBlock(OncelogError):
+    """`send_nowait` would have to wait, for room in the buffer or for metadata: `await send(...)` does. Nothing was taken."""
+
+
 class RecordDeserialization(OncelogError):
     """A consumer's deserializer could not read a record: `offset` of `topic_partition`, where the position stays."""
 

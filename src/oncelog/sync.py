@@ -18,9 +18,10 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from oncelog.client.admin.admin import Admin as AsyncAdmin
 from oncelog.client.consumer.consumer import Consumer as AsyncConsumer
 from oncelog.client.consumer.group import RebalanceListener
+from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Headers
 from oncelog.client.producer.producer import Producer as AsyncProducer
-from oncelog.client.records import ConsumerRecord, Delivery, RecordMetadata
+from oncelog.client.records import ConsumerRecord, RecordMetadata
 from oncelog.errors import IllegalState
 from oncelog.types import PreparedTxnState
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.orm import Session, sessionmaker
 
-from oncelog.client.records import Delivery
+from oncelog.client.delivery import Delivery
 from oncelog.recipes import (
     AsyncDatabase,
     AsyncPsycopgDatabase,

@@ -13,11 +13,16 @@ _HOME = pathlib.Path(oncelog.__file__).parent.parent
 # In the order of their imports: each finds the plain ones before it.
 _MODULES = {
     "varint": "oncelog.wire.varint",
+    "murmur2": "oncelog.wire.murmur2",
     "record_codec": "oncelog.wire.record_codec",
     "arrow_codec": "oncelog.wire.arrow_codec",
     "record_batch": "oncelog.wire.record_batch",
     "batch_checks": "oncelog.core.leader.batch_checks",
     "arrow_records": "oncelog.wire.arrow_records",
+    "record_buffer": "oncelog.core.producer.record_buffer",
+    "batch": "oncelog.core.producer.batch",
+    "delivery": "oncelog.client.delivery",
+    "appending": "oncelog.client.producer.appending",
 }
 
 

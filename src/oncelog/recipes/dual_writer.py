@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from oncelog.client import arguments
 from oncelog.client.config import snake_case
+from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Headers, Producer
-from oncelog.client.records import Delivery
 from oncelog.core.two_phase import dual_write as core
 from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase, StoredState
 from oncelog.errors import IllegalState, OutcomeUnknown

@@ -2,15 +2,13 @@
 import cython
 from libc.string cimport memcpy
 
+from oncelog.wire.murmur2 cimport hash_of
 from oncelog.wire.varint cimport add_delta, delta_between, put_varint, read_int32, read_size, read_varint, varint_bytes
 
 cdef long long INT32_MAX
 cdef long long INT64_MAX
 cdef long long MILLISECONDS_MAX
 cdef Py_ssize_t RECORD_BYTES_MIN
-cdef unsigned long long HASH_SEED
-cdef unsigned long long HASH_FACTOR
-cdef unsigned long long UINT32_MAX
 
 cdef long long to_microseconds(long long timestamp_ms) noexcept
 cdef void copy_bytes(
@@ -106,10 +104,7 @@ cdef class RowEncoder:
     cdef Py_ssize_t put_headers(self, Py_ssize_t row, unsigned char* out, Py_ssize_t pos) noexcept
 
 
-@cython.locals(
-    data="const unsigned char[::1]", at=Py_ssize_t, whole=Py_ssize_t, pos=Py_ssize_t, index=Py_ssize_t,
-    value="unsigned long long", word="unsigned long long",
-)
+@cython.locals(at=Py_ssize_t)
 cdef unsigned long long key_hash(BytesColumn column, Py_ssize_t row, Py_ssize_t size) noexcept
 
 @cython.locals(row=Py_ssize_t, size=Py_ssize_t)

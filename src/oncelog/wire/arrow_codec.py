@@ -17,6 +17,7 @@ except ImportError:
     from oncelog.wire import uncompiled as cython
 
 if not cython.compiled:  # compiled, they come as C functions through the .pxd
+    from oncelog.wire.murmur2 import hash_of
     from oncelog.wire.varint import (
         add_delta,
         delta_between,
@@ -32,9 +33,6 @@ INT32_MAX = 0x7FFFFFFF
 INT64_MAX = 0x7FFFFFFFFFFFFFFF
 MILLISECONDS_MAX = 0x7FFFFFFFFFFFFFFF // 1000
 RECORD_BYTES_MIN = 7
-HASH_SEED = 0x9747B28C
-HASH_FACTOR = 0x5BD1E995
-UINT32_MAX = 0xFFFFFFFF
 
 
 def to_microseconds(timestamp_ms: int) -> int:
@@ -373,23 +371,10 @@ class RowEncoder:
 
 
 def key_hash(column: BytesColumn, row: int, size: int) -> int:
-    # Kafka's murmur2, as core/producer/partitioner.py has it for single keys.
-    data = column.data
     at = column.offsets[column.start + row]
-    value = HASH_SEED ^ size
-    whole = size & ~3
-    for pos in range(at, at + whole, 4):
-        word = data[pos] | data[pos + 1] << 8 | data[pos + 2] << 16 | data[pos + 3] << 24
-        word = word * HASH_FACTOR & UINT32_MAX
-        word = (word ^ word >> 24) * HASH_FACTOR & UINT32_MAX
-        value = value * HASH_FACTOR & UINT32_MAX ^ word
-    if size & 3:
-        word = 0
-        for index in range(size & 3):
-            word |= data[at + whole + index] << 8 * index
-        value = (value ^ word) * HASH_FACTOR & UINT32_MAX
-    value = (value ^ value >> 13) * HASH_FACTOR & UINT32_MAX
-    return value ^ value >> 15
+    if cython.compiled:
+        return hash_of(cython.address(column.data[0]), at, size)
+    return hash_of(column.data, at, size)
 
 
 def assign_partitions(out: memoryview[int], keys: BytesColumn, partition_count: int, keyless_partition: int) -> None:

@@ -135,7 +135,7 @@ def test_a_batch_that_cannot_be_written_fails_alone(monkeypatch):
             write = p._sender._encode
 
             def refuse_one(batch):
-                if batch.records[0][2] == b"unwritable":
+                if batch.produced_records()[0][2] == b"unwritable":
                     raise MemoryError("the codec has no room")
                 return write(batch)
 

@@ -208,3 +208,39 @@ def test_record_size_is_an_upper_bound():
     records = [(5, b"k" * 300, b"v" * 70000, (("häder", b"x" * 130), ("n", None))), (2**40, None, None, ())]
     bound = 61 + sum(record_size_bytes(key, value, headers) for _, key, value, headers in records)
     assert len(build_batch(records)) <= bound
+
+
+def test_room_that_an_open_batch_has_not_used_is_taken_back():
+    buffer = accumulator(batch_size_bytes=1000, buffer_size_bytes=1000)
+    first, _ = buffer.append(A, RECORD, 50, 0)
+    assert buffer.used_bytes > 50, "it has room for some more"
+    assert first.limit_bytes > first.size_bytes
+    assert buffer.has_room(950)
+    assert (buffer.used_bytes, first.limit_bytes) == (50, first.size_bytes)
+    assert not buffer.has_room(951)
+
+
+def test_room_is_never_given_beyond_what_there_is():
+    buffer = accumulator(batch_size_bytes=100_000, buffer_size_bytes=20_000)
+    buffer.append(A, RECORD, 100, 0)
+    buffer.append(B, RECORD, 100, 0)
+    assert buffer.used_bytes <= 20_000
+    assert buffer.has_room(19_800)
+
+
+def test_timestamps_that_are_too_far_apart_go_into_two_batches():
+    buffer = accumulator()
+    first, _ = buffer.append(A, (-1, None, b"v", ()), 50, 0)
+    second, index = buffer.append(A, (2**63 - 1, None, b"v", ()), 50, 0)
+    assert (second is not first, index, first.is_closed) == (True, 0, True)
+
+
+def test_a_record_that_cannot_be_written_leaves_no_batch_of_nothing():
+    buffer = accumulator()
+    with pytest.raises(TypeError):
+        buffer.append(A, (0, None, "no bytes", ()), 50, 0)
+    assert (buffer.has_incomplete, buffer.used_bytes, ready(buffer, 1000)) == (False, 0, [])
+    kept, _ = buffer.append(A, RECORD, 50, 0)
+    with pytest.raises(TypeError):
+        buffer.append(A, (0, None, "no bytes", ()), 50, 0)
+    assert (kept.record_count, ready(buffer, 1000)) == (1, [kept])

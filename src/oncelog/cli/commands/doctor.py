@@ -26,7 +26,7 @@ from oncelog.errors import StorageError
 from oncelog.host.clock import RealClock
 from oncelog.host.files import RealFiles
 from oncelog.host.syncer import is_native
-from oncelog.wire import compiled
+from oncelog.hot_paths import compiled
 from oncelog.wire.compression import Codec, compress, decompress
 from oncelog.wire.crc32c import crc32c, implementation
 

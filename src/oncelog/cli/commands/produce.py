@@ -22,8 +22,8 @@ from oncelog.cli.output import Failed, columns, counted
 from oncelog.cli.record_format import unescaped
 from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.cli.unreadable import name_offline
+from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Producer
-from oncelog.client.records import Delivery
 from oncelog.errors import OncelogError
 from oncelog.host.tasks import Tasks
 

@@ -8,43 +8,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from oncelog.client.cluster.cluster import Cluster
-from oncelog.client.cluster.view import TopicView
 from oncelog.client.config import ProducerConfig, snake_case
-from oncelog.client.interceptors import ProducerInterceptor, ProducerRecord, interceptors_of
+from oncelog.client.delivery import Delivery, taken
+from oncelog.client.interceptors import ProducerInterceptor, interceptors_of
 from oncelog.client.metrics import ProducerMetrics, report
+from oncelog.client.producer.appending import Appender
 from oncelog.client.producer.arguments import Headers as Headers
 from oncelog.client.producer.arguments import (
-    as_bytes,
     checked_group,
     checked_offsets,
     checked_state,
-    checked_timestamp,
-    checked_topic,
-    header_pairs,
     key_and_value,
-    too_large,
-    whole_number,
 )
 from oncelog.client.producer.sender import Sender, all_ended
-from oncelog.client.records import Delivery, RecordMetadata
+from oncelog.client.producer.sending import JAVAS, STOPPED, Sending
+from oncelog.client.records import RecordMetadata
 from oncelog.core.producer.accumulator import AccumulatorConfig, RecordAccumulator
-from oncelog.core.producer.batch import ProducerBatch, record_size_bytes
+from oncelog.core.producer.batch import ProducerBatch
 from oncelog.core.producer.partitioner import StickyPartitioner
 from oncelog.core.producer.requests import PendingResult
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager, TransactionManagerConfig, again
 from oncelog.errors import (
     IllegalState,
-    InvalidPartitions,
     KafkaError,
     RequestTimedOut,
     UnknownServer,
-    UnknownTopicOrPartition,
 )
 from oncelog.host.host import Host, real_host
 from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
@@ -52,16 +46,13 @@ from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, To
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from oncelog.client.producer.arrow_sending import ArrowSource
 
 log = logging.getLogger("oncelog.client")
 
-JAVAS = "murmur2_random"
 ELSEWHERE = (
     "this producer was started in another event loop: use it there, one for each loop, or oncelog.sync in threads"
 )
 NOT_STARTED = "this producer is not running: use `async with`, or call start()"
-STOPPED = "this producer is not running any more: it was stopped, make a new one"
 _OPEN = (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR)
 
 
@@ -93,8 +84,35 @@ class Producer:
             )
         )
         self._sender = Sender(self._cluster, self._config, self._manager, self._accumulator)
-        self._sticky = StickyPartitioner(self._host.random.below, batch_size_bytes=self._config.batch_size)
+        sticky = StickyPartitioner(self._host.random.below, batch_size_bytes=self._config.batch_size)
+        self._appender = Appender(
+            self._cluster.view,
+            self._manager,
+            self._accumulator,
+            sticky,
+            choose_partition=self._config.choose_partition,
+            is_javas=self._config.partitioner == JAVAS,
+            batch_size_bytes=self._config.batch_size,
+            record_size_bytes_max=self._config.max_request_size,
+            now_ms=self._host.clock.now_ms,
+            loop_now_ms=self._cluster.now_ms,
+            wake=self._sender.wake,
+        )
         self._interceptors = interceptors_of(self._config.interceptor_classes, ProducerInterceptor)
+        self._sending = Sending(
+            self._cluster,
+            self._config,
+            self._manager,
+            self._accumulator,
+            self._sender,
+            sticky,
+            self._interceptors,
+            now_ms=self._host.clock.now_ms,
+            check_may_send=self._check_may_send,
+            is_stopping=lambda: self._is_stopping,
+        )
+        has_serializer = self._config.key_serializer is not None or self._config.value_serializer is not None
+        self._is_plain = not (self._interceptors or has_serializer or callable(self._config.partitioner))
         self._home: asyncio.AbstractEventLoop | None = None
         self._is_started = False
         self._is_stopping = False  # takes no more records
@@ -121,6 +139,7 @@ class Producer:
             raise IllegalState("this producer was started before")
         self._is_started = True
         self._home = asyncio.get_running_loop()
+        self._appender.begin(self._home)
         try:
             await self._cluster.start()
             self._cluster.tasks.start(self._sender.run(), name="oncelog-sender")
@@ -145,6 +164,7 @@ class Producer:
             await self._stopped.wait()
             return
         self._is_stopping = True
+        self._appender.end()
         patience_ms = self._config.delivery_timeout_ms if timeout_ms is None else timeout_ms
         try:
             async with asyncio.timeout(patience_ms / 1000):
@@ -173,6 +193,7 @@ class Producer:
 
     async def _close(self) -> None:
         self._is_stopping = self._is_stopped = True
+        self._appender.end()
         self._sender.end_all(UnknownServer("the producer was stopped"))
         self._sender.unheard.end()
         try:
@@ -190,7 +211,31 @@ class Producer:
 
     # -- sending
 
-    async def send(
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Coroutine[Any, Any, Delivery]:
+        """Buffer one record; waits for metadata and room at most `max_block_ms`. Await the result for its metadata.
+
+        `key` and `value` are bytes or None, or what `key_serializer` and `value_serializer` make bytes of. `partition`
+        None: as `partitioner` says, by Java's hash of the key unless told otherwise, sticky where there is no key.
+        `timestamp_ms` None: now. Raises InvalidArgument (a TypeError and ValueError), RecordTooLarge, RequestTimedOut, the
+        error of the transaction, IllegalState, and whatever a serializer raises; nothing was buffered then.
+
+        Await it, as any coroutine; where nothing has to be waited for the record is in the buffer at once.
+        """
+        if self._is_plain:
+            delivery = self._appender.append(topic, value, key, headers, partition, timestamp_ms)
+            if delivery is not None:
+                return taken(delivery, self._appender.is_at_edge)
+        return self._sending.send(topic, value, key, headers, partition, timestamp_ms)
+
+    def send_nowait(
         self,
         topic: str,
         value: Any = None,
@@ -199,45 +244,16 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Buffer one record; waits for metadata and room at most `max_block_ms`. Await the result for its metadata.
+        """`send`, for a loop that must not wait: WouldBlock where it would have to, for room or for metadata.
 
-        `key` and `value` are bytes or None, or what `key_serializer` and `value_serializer` make bytes of. `partition`
-        None: as `partitioner` says, by Java's hash of the key unless told otherwise, sticky where there is no key.
-        `timestamp_ms` None: now. Raises InvalidArgument (a TypeError and ValueError), RecordTooLarge, RequestTimedOut, the
-        error of the transaction, IllegalState, and whatever a serializer raises; nothing was buffered then.
+        Nothing is sent while the event loop does not run: a loop of `send_nowait` comes to WouldBlock when the buffer is
+        full, and `await send(...)` of that record waits for room. Raises what `send` raises.
         """
-        self._check_may_send()
-        if self._interceptors:
-            record_to_send = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
-            for interceptor in self._interceptors:
-                record_to_send = interceptor.on_send(record_to_send)
-            topic, value, key, headers, partition, timestamp_ms = record_to_send
-        key = as_bytes("key", key, self._config.key_serializer)
-        value = as_bytes("value", value, self._config.value_serializer)
-        pairs = header_pairs(headers) if headers is not None else ()
-        timestamp_ms = self._host.clock.now_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
-        size_bytes = record_size_bytes(key, value, pairs)
-        if size_bytes > self._config.max_request_size:
-            raise too_large("a record", size_bytes, self._config.max_request_size)
-        view = self._cluster.view.topics.get(topic) if isinstance(topic, str) else None
-        if view is None or view.error_code or not view.led_partitions:
-            view = await self._topic(topic)
-        topic_partition = TopicPartition(topic, self._choose_partition(view, key, partition, size_bytes))
-        if not self._accumulator.has_room(size_bytes):
-            await self._wait_for_room(size_bytes)
-        self._check_may_send()
-        if self._manager.is_transactional:
-            self._manager.add_partition(topic_partition)
-        record = (timestamp_ms, key, value, pairs)
-        batch, index = self._accumulator.append(topic_partition, record, size_bytes, self._cluster.now_ms())
-        if not index:
-            batch.home = self._home
-        if self._interceptors:
-            Delivery(batch, index, timestamp_ms).look_on(self._acknowledged)
-        if index == 0 or batch.is_closed:
-            self._sender.wake()
-            await asyncio.sleep(0)  # a loop that only sends must let the sender run
-        return Delivery(batch, index, timestamp_ms)
+        if self._is_plain:
+            delivery = self._appender.append(topic, value, key, headers, partition, timestamp_ms)
+            if delivery is not None:
+                return delivery
+        return self._sending.send_nowait(topic, value, key, headers, partition, timestamp_ms)
 
     def _check_home(self) -> None:
         """What this producer waits for is set in the loop of `start`: in another one it would wait for ever."""
@@ -248,21 +264,6 @@ class Producer:
                 running = None
             if running is not self._home:
                 raise IllegalState(ELSEWHERE)
-
-    async def _topic(self, topic: str, *, may_create: bool = True) -> TopicView:
-        checked_topic(topic)
-        try:
-            return await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms, may_create=may_create)
-        except KafkaError as error:
-            if self._is_stopping:
-                raise IllegalState(STOPPED) from error
-            if isinstance(error, UnknownTopicOrPartition):
-                self._cluster.untrack(topic)
-            raise
-
-    def _acknowledged(self, delivery: Delivery) -> None:
-        for interceptor in self._interceptors:
-            interceptor.on_acknowledgement(*delivery.seen())
 
     async def send_and_wait(
         self,
@@ -290,40 +291,7 @@ class Producer:
         end of the transaction. Raises InvalidArgument for columns that cannot be written, and
         RecordTooLarge.
         """
-        from oncelog.client.producer.arrow_sending import (
-            by_topic,
-            check_sizes,
-            checked_batch,
-            partitioned_rows,
-            sections,
-        )
-
-        self._check_may_send()
-        checked_batch(batch)
-        check_sizes(batch, self._config.max_request_size)
-        if partition is not None:
-            partition = whole_number("partition", partition)
-        now_ms = self._host.clock.now_ms()
-        for name, part in by_topic(batch, topic):
-            view = await self._topic(name)
-            keyless = self._sticky.partition(name, view.led_partitions, part.nbytes)
-            rule = None if self._config.partitioner == JAVAS else self._config.choose_partition
-            for index, rows in partitioned_rows(part, len(view.partitions), partition, keyless, rule):
-                topic_partition = TopicPartition(name, self._choose_partition(view, None, index, 0))
-                for source in sections(part, rows, now_ms, self._config):
-                    await self._buffer_section(topic_partition, source)
-
-    async def _buffer_section(self, topic_partition: TopicPartition, source: ArrowSource) -> None:
-        if not self._accumulator.has_room(source.size_bytes):
-            await self._wait_for_room(source.size_bytes)
-        self._check_may_send()
-        if self._manager.is_transactional:
-            self._manager.add_partition(topic_partition)
-        self._accumulator.append_encoded(
-            topic_partition, source, source.record_count, source.size_bytes, self._cluster.now_ms()
-        )
-        self._sender.wake()
-        await asyncio.sleep(0)
+        await self._sending.send_arrow(topic, batch, partition)
 
     async def flush(self) -> None:
         """Wait until everything buffered so far is acknowledged or failed.
@@ -390,30 +358,6 @@ class Producer:
             self._manager.check_in_transaction("send")
         else:
             self._manager.raise_error()
-
-    def _choose_partition(self, view: TopicView, key: bytes | None, partition: int | None, size_bytes: int) -> int:
-        if partition is not None:
-            number: int = partition if partition.__class__ is int else whole_number("partition", partition)
-            if number not in view.partitions:
-                raise InvalidPartitions(f"topic {view.name!r} has no partition {number}")
-            return number
-        chosen = self._config.choose_partition(key, len(view.partitions))
-        if chosen is not None:
-            chosen = whole_number("what the partitioner chose", chosen)
-            if chosen not in view.partitions:
-                raise InvalidPartitions(f"the partitioner chose {chosen} of topic {view.name!r}, which it has not")
-            return chosen
-        return self._sticky.partition(view.name, view.led_partitions, size_bytes)
-
-    async def _wait_for_room(self, size_bytes: int) -> None:
-        try:
-            async with asyncio.timeout(self._config.max_block_ms / 1000):
-                await self._sender.room_for(size_bytes)
-        except TimeoutError as error:
-            memory, limit = self._config.buffer_memory, self._config.max_block_ms
-            raise RequestTimedOut(
-                f"no room for {size_bytes} bytes in buffer_memory={memory} within max_block_ms={limit}"
-            ) from error
 
     # -- transactions
 
@@ -584,4 +528,4 @@ class Producer:
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic."""
         self._check_home()
-        return sorted((await self._topic(topic, may_create=False)).partitions)
+        return sorted((await self._sending.topic(topic, may_create=False)).partitions)

@@ -45,7 +45,7 @@ from oncelog.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from oncelog.wire.record_batch import build_batch
+from oncelog.wire.record_batch import build_batch_of_section
 from oncelog.wire.schema import ZERO_UUID
 
 log = logging.getLogger("oncelog.client")
@@ -282,8 +282,11 @@ class Sender:
                 base_sequence=batch.sequence,
                 is_transactional=is_transactional,
             )
-        return build_batch(
-            batch.records,
+        return build_batch_of_section(
+            batch.section(),
+            record_count=batch.record_count,
+            base_timestamp=batch.base_timestamp_ms,
+            max_timestamp=batch.max_timestamp_ms,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=batch.sequence,

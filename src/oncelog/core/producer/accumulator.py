@@ -15,6 +15,9 @@ from oncelog.core.producer.batch import BATCH_OVERHEAD_BYTES, EncodedRecords, Pr
 from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition
 
+INT64_MAX = 2**63 - 1
+GRANT_BYTES = 16384  # room that an open batch gets at once: its partition alone uses it until the batch leaves
+
 
 @dataclass(frozen=True, slots=True)
 class AccumulatorConfig:
@@ -32,6 +35,7 @@ class RecordAccumulator:
     def __init__(self, config: AccumulatorConfig) -> None:
         self._config = config
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self.open: dict[TopicPartition, ProducerBatch] = {}  # the last of a queue, where that takes records
         self._incomplete: dict[ProducerBatch, None] = {}  # in the order of their beginning
         self._begun_count = 0
         self._flushing_count = 0
@@ -42,41 +46,75 @@ class RecordAccumulator:
 
     def has_room(self, size_bytes: int) -> bool:
         """Whether `size_bytes` fit now; one that is larger than the whole buffer fits when the buffer is empty."""
+        if self.used_bytes + size_bytes > self._config.buffer_size_bytes:
+            for batch in self.open.values():
+                self._take_back(batch)
         return self.used_bytes + size_bytes <= self._config.buffer_size_bytes or not self.used_bytes
+
+    def _take_back(self, batch: ProducerBatch) -> None:
+        self.used_bytes -= batch.limit_bytes - batch.size_bytes
+        batch.limit_bytes = batch.size_bytes
 
     def append(
         self, topic_partition: TopicPartition, record: ProducedRecord, size_bytes: int, now_ms: float
     ) -> tuple[ProducerBatch, int]:
-        """Take a record; gives its batch and its index there."""
-        queue = self._queues.setdefault(topic_partition, deque())
-        batch = queue[-1] if queue else None
-        if batch is None or batch.is_closed or batch.size_bytes + size_bytes > self._config.batch_size_bytes:
+        """Take a record of `record_size_bytes` for which there is room; gives its batch and its index there."""
+        timestamp_ms, key, value, headers = record
+        batch = self.open.get(topic_partition)
+        is_full = batch is not None and batch.size_bytes + size_bytes > self._config.batch_size_bytes
+        if batch is None or is_full or not spans(batch, timestamp_ms):
             if batch is not None:
-                batch.is_closed = True
-            batch = self._open(topic_partition, now_ms)
-        index = batch.add(record, size_bytes)
-        self.used_bytes += size_bytes
+                self._close(batch)
+            batch = self.open[topic_partition] = self._begin(topic_partition, now_ms)
+            batch.limit_bytes = batch.size_bytes
+        self._grant(batch, size_bytes)
+        try:
+            index = batch.add(timestamp_ms, key, value, headers, size_bytes)
+        except BaseException:
+            if not batch.record_count:  # no memory, say: nobody sends a batch of nothing
+                self._queues[topic_partition].remove(batch)
+                self._close(batch)
+                self.completed(batch)
+            raise
         if batch.size_bytes >= self._config.batch_size_bytes:
-            batch.is_closed = True
+            self._close(batch)
         return batch, index
+
+    def _grant(self, batch: ProducerBatch, size_bytes: int) -> None:
+        """Give an open batch room for a record, and for some more so that not each has to ask."""
+        missing = batch.size_bytes + size_bytes - batch.limit_bytes
+        if missing > 0:
+            left = min(
+                self._config.batch_size_bytes - batch.limit_bytes, self._config.buffer_size_bytes - self.used_bytes
+            )
+            granted = max(missing, min(GRANT_BYTES, left))
+            self.used_bytes += granted
+            batch.limit_bytes += granted
+
+    def _close(self, batch: ProducerBatch) -> None:
+        """No more records into it; the room that it did not need is free."""
+        batch.is_closed = True
+        if self.open.get(batch.topic_partition) is batch:
+            del self.open[batch.topic_partition]
+            self._take_back(batch)
+            batch.limit_bytes = 0
 
     def append_encoded(
         self, topic_partition: TopicPartition, source: EncodedRecords, record_count: int, size_bytes: int, now_ms: float
     ) -> ProducerBatch:
         """Take a whole batch that was made elsewhere (columns of Arrow); it is sent as it is, behind what waits."""
-        queue = self._queues.setdefault(topic_partition, deque())
-        if queue:
-            queue[-1].is_closed = True
-        batch = self._open(topic_partition, now_ms)
+        if topic_partition in self.open:
+            self._close(self.open[topic_partition])
+        batch = self._begin(topic_partition, now_ms)
         batch.source, batch.record_count, batch.size_bytes = source, record_count, size_bytes
         self.used_bytes += size_bytes
         batch.is_closed = True
         return batch
 
-    def _open(self, topic_partition: TopicPartition, now_ms: float) -> ProducerBatch:
+    def _begin(self, topic_partition: TopicPartition, now_ms: float) -> ProducerBatch:
         batch = ProducerBatch(topic_partition, now_ms, (self._begun_count,))
         self._begun_count += 1
-        self._queues[topic_partition].append(batch)
+        self._queues.setdefault(topic_partition, deque()).append(batch)
         self._incomplete[batch] = None
         return batch
 
@@ -92,9 +130,8 @@ class RecordAccumulator:
 
     def close_batches(self) -> None:
         """What waits takes no more records, and does not linger."""
-        for queue in self._queues.values():
-            if queue:
-                queue[-1].is_closed = True
+        for batch in list(self.open.values()):
+            self._close(batch)
 
     def ready(self, now_ms: float, *, may_send: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """The first batch of each partition that should and may leave now (they stay until `take`)."""
@@ -116,7 +153,7 @@ class RecordAccumulator:
         queue = self._queues[batch.topic_partition]
         assert queue[0] is batch
         queue.popleft()
-        batch.is_closed = True
+        self._close(batch)
 
     def requeue(self, batch: ProducerBatch, *, not_before_ms: float) -> None:
         """Put a batch back for another attempt: what has a sequence before what has none, each as they were begun."""
@@ -161,6 +198,7 @@ class RecordAccumulator:
             late = [batch for batch in queue if self.deadline_ms(batch) <= now_ms]
             for batch in late:
                 queue.remove(batch)
+                self._close(batch)
             found.extend(late)
         return found
 
@@ -169,6 +207,8 @@ class RecordAccumulator:
         found = [batch for queue in self._queues.values() for batch in queue]
         for queue in self._queues.values():
             queue.clear()
+        for batch in found:
+            self._close(batch)
         return found
 
     def take_purged(self, *, in_queue: bool, in_flight: bool) -> list[ProducerBatch]:
@@ -182,7 +222,7 @@ class RecordAccumulator:
             queue = self._queues[topic_partition]
             self._queues[topic_partition] = deque(each for each in queue if each not in gone)
         for batch in found:
-            batch.is_closed = True
+            self._close(batch)
         return found
 
     # -- what is not done yet
@@ -190,6 +230,7 @@ class RecordAccumulator:
     def completed(self, batch: ProducerBatch) -> None:
         """A batch ended: its room is free."""
         if batch in self._incomplete:
+            self._close(batch)
             del self._incomplete[batch]
             self.used_bytes -= batch.size_bytes - (0 if batch.source is not None else BATCH_OVERHEAD_BYTES)
             assert self.used_bytes >= 0
@@ -213,3 +254,8 @@ class RecordAccumulator:
 
 def _place(batch: ProducerBatch) -> tuple[bool, tuple[int, ...]]:
     return not batch.has_sequence, batch.ordinal
+
+
+def spans(batch: ProducerBatch, timestamp_ms: int) -> bool:
+    """Whether 64 bits can hold the distance of a record's timestamp from the batch's first."""
+    return not batch.record_count or -INT64_MAX <= timestamp_ms - batch.base_timestamp_ms <= INT64_MAX

@@ -11,10 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from oncelog.core.producer.record_buffer import RecordBuffer
 from oncelog.errors import ErrorCode, KafkaError
 from oncelog.types import NO_SEQUENCE, ProducerIdAndEpoch, TopicPartition
+from oncelog.wire.record_codec import parse_records
 
-ProducedRecord = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
+Headers = Sequence[tuple[str, bytes | None]]
+ProducedRecord = tuple[int, bytes | None, bytes | None, Headers]
 """timestamp_ms, key, value, headers."""
 
 SEQUENCE_COUNT = 2**31
@@ -91,8 +94,11 @@ class EncodedRecords(Protocol):
         ...
 
 
-class ProducerBatch:
-    """Records of one partition that are sent together. `outcome` is None until it ended."""
+class ProducerBatch(RecordBuffer):
+    """Records of one partition that are sent together. `outcome` is None until it ended.
+
+    Only the accumulator closes it: `limit_bytes` is then 0.
+    """
 
     __slots__ = (
         "attempt_count",
@@ -110,10 +116,7 @@ class ProducerBatch:
         "ordinal",
         "outcome",
         "parts",
-        "record_count",
-        "records",
         "sequence",
-        "size_bytes",
         "source",
         "topic_partition",
         "unheard",
@@ -121,12 +124,10 @@ class ProducerBatch:
     )
 
     def __init__(self, topic_partition: TopicPartition, created_ms: float, ordinal: tuple[int, ...] = ()) -> None:
+        super().__init__(BATCH_OVERHEAD_BYTES)
         self.topic_partition = topic_partition
         self.created_ms = created_ms
-        self.records: list[ProducedRecord] = []
         self.source: EncodedRecords | None = None
-        self.record_count = 0
-        self.size_bytes = BATCH_OVERHEAD_BYTES
         self.is_closed = False
         self.identity = ProducerIdAndEpoch()
         self.sequence = NO_SEQUENCE
@@ -148,14 +149,6 @@ class ProducerBatch:
     def __repr__(self) -> str:
         return f"ProducerBatch({self.topic_partition}, {self.record_count} records, {self.identity}, {self.sequence})"
 
-    def add(self, record: ProducedRecord, size_bytes: int) -> int:
-        """Take one more record; gives its index in the batch."""
-        assert not self.is_closed
-        self.records.append(record)
-        self.size_bytes += size_bytes
-        self.record_count += 1
-        return self.record_count - 1
-
     @property
     def has_sequence(self) -> bool:
         """Whether the batch was given its permanent sequence."""
@@ -169,7 +162,10 @@ class ProducerBatch:
 
     def produced_records(self) -> list[ProducedRecord]:
         """Its records as objects, also where they came as Arrow."""
-        return self.records if self.source is None else self.source.records()
+        if self.source is not None:
+            return self.source.records()
+        found = parse_records(bytes(self.section()), self.record_count, 0, self.base_timestamp_ms, None)
+        return [(each.timestamp, each.key, each.value, each.headers) for each in found]
 
     def part_of(self, index: int) -> tuple[ProducerBatch, int]:
         """The batch that a record is in by now, and its index there."""
@@ -191,13 +187,14 @@ class ProducerBatch:
         self.parts = tuple(self._part(records[each.start : each.stop], each.start, n) for n, each in enumerate(ranges))
         for part in self.parts:
             part.on_done.append(self._part_ended)
-        self.records, self.encoded = [], None
+        self.forget()
+        self.encoded = None
         return self.parts
 
     def _part(self, records: list[ProducedRecord], first: int, number: int) -> ProducerBatch:
         made = ProducerBatch(self.topic_partition, self.created_ms, (*self.ordinal, number))
-        for record in records:
-            made.add(record, record_size_bytes(*record[1:]))
+        for timestamp_ms, key, value, headers in records:
+            made.add(timestamp_ms, key, value, headers, record_size_bytes(key, value, headers))
         made.is_closed = True
         made.attempt_count, made.may_be_stored = self.attempt_count, self.may_be_stored
         made.is_behind_gap, made.is_watched = self.is_behind_gap, self.is_watched
@@ -217,6 +214,8 @@ class ProducerBatch:
         if self.outcome is not None:
             return
         self.outcome = outcome
+        self.forget()  # deliveries may be kept for long
+        self.encoded = None
         callbacks, self.on_done = self.on_done, []
         for callback in callbacks:
             callback(self)

@@ -9,25 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from zlib import crc32
 
-_MASK = 0xFFFFFFFF
-_SEED = 0x9747B28C
-_M = 0x5BD1E995
-
-
-def murmur2(data: bytes) -> int:
-    """Kafka's 32-bit murmur2 of `data`, unsigned."""
-    length = len(data)
-    value = _SEED ^ length
-    whole = length & ~3
-    for position in range(0, whole, 4):
-        k = int.from_bytes(data[position : position + 4], "little") * _M & _MASK
-        k = (k ^ k >> 24) * _M & _MASK
-        value = value * _M & _MASK ^ k
-    tail = data[whole:]
-    if tail:
-        value = (value ^ int.from_bytes(tail, "little")) * _M & _MASK
-    value = (value ^ value >> 13) * _M & _MASK
-    return value ^ value >> 15
+from oncelog.wire.murmur2 import murmur2
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:

@@ -1,0 +1,117 @@
+"""What `send` gives: a record that was taken, and what becomes of it.
+
+Compiled by Cython where a compiler is there (`delivery.pxd` has the C types), the same source in plain Python else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+
+from oncelog.client.records import CREATE_TIME, LOG_APPEND_TIME, RecordMetadata
+from oncelog.core.producer.batch import Acknowledged, ProducerBatch
+from oncelog.core.producer.transaction_manager import again
+from oncelog.errors import IllegalState, KafkaError
+
+
+class Delivery:
+    """What `send` gives: await it for the RecordMetadata, or the error.
+
+    It need not be awaited: a failure that nobody asks about is raised by the next `flush`, and logged.
+
+    All records of a batch share one future, made when the first of them is awaited.
+    """
+
+    def __init__(self, batch: ProducerBatch, index: int, timestamp_ms: int) -> None:
+        self._batch, self._index, self._timestamp_ms = batch, index, timestamp_ms
+
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._now()[0].outcome is not None
+
+    def _now(self) -> tuple[ProducerBatch, int]:
+        """Where the record is: a batch that the broker refused may have been split."""
+        return self._batch.part_of(self._index) if self._batch.parts else (self._batch, self._index)
+
+    def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
+        """Call back soon after the outcome is known: `result()` has it then. As a future does it: from the event loop, which
+        also takes what the callback raises."""
+        self.look_on(callback)
+        self._now()[0].watch()
+
+    def look_on(self, callback: Callable[[Delivery], None]) -> None:
+        """As `add_done_callback`, for who is not responsible: a failure still counts as one that nobody asked about."""
+        loop = self._loop()
+        if self.done():
+            loop.call_soon(callback, self)
+        else:
+
+            def ended(_: ProducerBatch) -> None:
+                loop.call_soon(callback, self)
+
+            self._now()[0].on_done.append(ended)
+
+    def result(self) -> RecordMetadata:
+        """The outcome, once `done`. Raises the error of a failed record."""
+        batch, index = self._now()
+        outcome = batch.outcome
+        if outcome is None:
+            raise asyncio.InvalidStateError("the record is not acknowledged yet")
+        if isinstance(outcome, KafkaError):
+            batch.watch()
+            raise again(outcome)
+        return self._metadata(outcome, index)
+
+    @property
+    def error(self) -> KafkaError | None:
+        """The error of a failed record; None for one that was acknowledged, or whose outcome is not known yet."""
+        batch, _ = self._now()
+        if not isinstance(batch.outcome, KafkaError):
+            return None
+        batch.watch()
+        return again(batch.outcome)
+
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        running = asyncio.get_running_loop()
+        home = self._batch.home
+        if home is not None and home is not running:
+            raise IllegalState(
+                "this record was sent in another event loop: its end is told there, and would not be heard here"
+            )
+        return running
+
+    def seen(self) -> tuple[RecordMetadata, KafkaError | None]:
+        """Metadata and error, for who only looks on."""
+        outcome = self._now()[0].outcome
+        return self.metadata, again(outcome) if isinstance(outcome, KafkaError) else None
+
+    @property
+    def metadata(self) -> RecordMetadata:
+        """As `result()`, without raising: the offset is -1 where there is none (yet)."""
+        batch, index = self._now()
+        outcome = batch.outcome
+        return self._metadata(outcome if isinstance(outcome, Acknowledged) else Acknowledged(-1), index)
+
+    def _metadata(self, outcome: Acknowledged, index: int) -> RecordMetadata:
+        topic, partition = self._batch.topic_partition
+        offset = outcome.base_offset + index if outcome.base_offset >= 0 else -1
+        if outcome.log_append_time_ms >= 0:
+            return RecordMetadata(topic, partition, offset, outcome.log_append_time_ms, LOG_APPEND_TIME)
+        return RecordMetadata(topic, partition, offset, self._timestamp_ms, CREATE_TIME)
+
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
+        batch, _ = self._now()
+        if batch.outcome is None:
+            ended: asyncio.Future[None] = self._loop().create_future()
+            batch.watch()
+            batch.on_done.append(lambda _: None if ended.done() else ended.set_result(None))
+            yield from ended.__await__()
+        return self.result()
+
+
+async def taken(delivery: Delivery, must_pause: bool) -> Delivery:
+    """What `send` returns where the record is in the buffer already. `must_pause`: the others of the loop run once, as a
+    loop that only sends must let them."""
+    if must_pause:
+        await asyncio.sleep(0)
+    return delivery

@@ -1,0 +1,214 @@
+"""The way of most records into the buffer: nothing to wait for, nothing to refuse.
+
+Compiled by Cython where a compiler is there (`appending.pxd` has the C types), the same source in plain Python else.
+Rule: what is not plainly right is not judged here. `append` gives None then, nothing was taken, and the producer's slower
+way, which knows every case, waits or says what is wrong.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, _get_running_loop
+from collections.abc import Callable
+from typing import Any
+
+from oncelog.client.cluster.view import ClusterView, TopicView
+from oncelog.client.delivery import Delivery
+from oncelog.client.producer.arguments import header_pairs
+from oncelog.core.producer.accumulator import RecordAccumulator
+from oncelog.core.producer.batch import RECORD_OVERHEAD_BYTES, record_size_bytes
+from oncelog.core.producer.partitioner import Partitioner, StickyPartitioner
+from oncelog.core.producer.states import TransactionState
+from oncelog.core.producer.transaction_manager import TransactionManager
+from oncelog.errors import InvalidArgument
+from oncelog.types import TopicPartition
+
+try:
+    import cython
+except ImportError:
+    from oncelog.wire import uncompiled as cython
+
+if not cython.compiled:  # compiled, it comes as a C function through the .pxd
+    from oncelog.wire.murmur2 import murmur2
+
+# C variables when compiled, so not for others to import.
+IN_TRANSACTION = TransactionState.IN_TRANSACTION
+ABORTABLE_ERROR = TransactionState.ABORTABLE_ERROR
+FATAL_ERROR = TransactionState.FATAL_ERROR
+TIMESTAMP_MAX_MS = 0x7FFFFFFFFFFFFFFF
+RECORD_BYTES = RECORD_OVERHEAD_BYTES
+
+
+class Lane:
+    """What was found out about a topic, for as long as its metadata stays: where its records go, without asking again."""
+
+    def __init__(self, topic: str, view: TopicView, topics: dict[str, TopicView]) -> None:
+        self.topic = topic
+        self.topics = topics  # those of the cluster's view, which are never changed, but exchanged whole
+        self.view = view
+        self.partition_count = len(view.partitions)
+        self.partitions = [TopicPartition(topic, number) for number in range(self.partition_count)]
+        self.keyless_partition = -1
+        self.keyless_left_bytes = 0  # until keyless records go to another partition
+
+
+class Appender:
+    """Puts records into the accumulator's open batches."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        manager: TransactionManager,
+        accumulator: RecordAccumulator,
+        sticky: StickyPartitioner,
+        *,
+        choose_partition: Partitioner,
+        is_javas: bool,
+        batch_size_bytes: int,
+        record_size_bytes_max: int,
+        now_ms: Callable[[], int],
+        loop_now_ms: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
+        self.view, self.manager, self.accumulator, self.sticky = view, manager, accumulator, sticky
+        self.open = accumulator.open
+        self.choose_partition, self.is_javas = choose_partition, is_javas
+        self.batch_size_bytes, self.record_size_bytes_max = batch_size_bytes, record_size_bytes_max
+        self.now_ms, self.loop_now_ms, self.wake = now_ms, loop_now_ms, wake
+        self.is_transactional = manager.is_transactional
+        self.home: AbstractEventLoop | None = None
+        self.lanes: dict[str, Lane] = {}
+        self.is_at_edge = False  # the last record began or ended a batch
+
+    def append(
+        self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
+    ) -> Delivery | None:
+        """Take a record whose batch is open; None where it is not as simple as that, and nothing was taken."""
+        if topic.__class__ is not str or not self.may_append():
+            return None
+        lane = self.lanes.get(topic)
+        if lane is None or lane.topics is not self.view.topics:
+            lane = self.new_lane(topic)
+            if lane is None:
+                return None
+        pairs = () if headers is None else checked_pairs(headers)
+        if pairs is None or not is_content(key) or not is_content(value):
+            return None
+        size_bytes = record_size_bytes(key, value, pairs) if pairs else RECORD_BYTES + size_of(key) + size_of(value)
+        if size_bytes > self.record_size_bytes_max:
+            return None
+        if timestamp_ms is None:
+            timestamp_ms = self.now_ms()
+        elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX_MS:
+            return None
+        number = self.partition_of(lane, key, partition, size_bytes)
+        if number < 0:
+            return None
+        where = lane.partitions[number]
+        batch = self.open.get(where)
+        if batch is None or batch.size_bytes + size_bytes > batch.limit_bytes:
+            return self.append_slowly(where, timestamp_ms, key, value, pairs, size_bytes)
+        try:
+            index = batch.add(timestamp_ms, key, value, pairs, size_bytes)
+        except OverflowError:  # 64 bits cannot hold how far it is from the batch's first: in another batch they can
+            return self.append_slowly(where, timestamp_ms, key, value, pairs, size_bytes)
+        self.is_at_edge = False
+        return Delivery(batch, index, timestamp_ms)
+
+    def append_slowly(
+        self, where: TopicPartition, timestamp_ms: Any, key: Any, value: Any, pairs: Any, size_bytes: int
+    ) -> Delivery | None:
+        """Where a batch begins, is full, or has used its room; None where there is none."""
+        if not self.accumulator.has_room(size_bytes):
+            return None
+        if self.is_transactional:
+            self.manager.add_partition(where)
+        record = (timestamp_ms, key, value, pairs)
+        batch, index = self.accumulator.append(where, record, size_bytes, self.loop_now_ms())
+        self.is_at_edge = index == 0 or batch.is_closed
+        if index == 0:
+            batch.home = self.home
+        if self.is_at_edge:
+            self.wake()
+        return Delivery(batch, index, timestamp_ms)
+
+    def begin(self, home: AbstractEventLoop) -> None:
+        """From now on records are taken, in this event loop."""
+        self.home = home
+        self.home_is_running = home.is_running
+        if cython.compiled:
+            self.home_thread = PyThread_get_thread_ident()  # type: ignore[name-defined] # noqa: F821
+
+    def end(self) -> None:
+        """No more records are taken."""
+        self.home = None
+
+    def may_append(self) -> bool:
+        """Whether the producer takes records now, and in the loop that runs in this thread."""
+        state = self.manager.state
+        if self.is_transactional:
+            if state is not IN_TRANSACTION:
+                return False
+        elif state is ABORTABLE_ERROR or state is FATAL_ERROR:
+            return False
+        if self.home is None:
+            return False
+        if cython.compiled:  # a third of what asking for the running loop costs
+            thread = PyThread_get_thread_ident()  # type: ignore[name-defined] # noqa: F821
+            return thread == self.home_thread and bool(self.home_is_running())
+        return _get_running_loop() is self.home
+
+    def new_lane(self, topic: str) -> Lane | None:
+        """The lane of a topic under new metadata; None where the slower way has to look at it."""
+        view = self.view.topics.get(topic)
+        known = self.lanes.get(topic)
+        if known is not None and known.view is view:
+            known.topics = self.view.topics
+            return known
+        for gone in [each for each in self.lanes if each == topic or each not in self.view.topics]:
+            del self.lanes[gone]
+        if view is None or view.error_code or not view.led_partitions:
+            return None
+        if sorted(view.partitions) != list(range(len(view.partitions))):
+            return None  # the broker does not know all of them
+        lane = self.lanes[topic] = Lane(topic, view, self.view.topics)
+        return lane
+
+    def partition_of(self, lane: Lane, key: Any, partition: Any, size_bytes: int) -> int:
+        """The partition of a record; -1 where the slower way has to say what is wrong."""
+        count = lane.partition_count
+        if partition is not None:
+            if partition.__class__ is not int or not 0 <= partition < count:
+                return -1
+            return int(partition)
+        if self.is_javas:
+            if key is not None:
+                return (murmur2(key) & 0x7FFFFFFF) % count
+        else:
+            chosen: Any = self.choose_partition(key, count)
+            if chosen is not None:
+                if chosen.__class__ is not int or not 0 <= chosen < count:
+                    return -1
+                return chosen
+        if lane.keyless_left_bytes <= 0:
+            lane.keyless_left_bytes = self.batch_size_bytes
+            lane.keyless_partition = self.sticky.partition(lane.topic, lane.view.led_partitions, self.batch_size_bytes)
+        lane.keyless_left_bytes -= size_bytes
+        return lane.keyless_partition
+
+
+def is_content(content: Any) -> bool:
+    return content is None or content.__class__ is bytes
+
+
+def size_of(content: bytes | None) -> int:
+    return 0 if content is None else len(content)
+
+
+def checked_pairs(headers: Any) -> Any:
+    """The headers as pairs, None where something is wrong; what can be read once only is left for the slower way."""
+    if headers.__class__ is not list and headers.__class__ is not tuple and headers.__class__ is not dict:
+        return None
+    try:
+        return header_pairs(headers)
+    except InvalidArgument:
+        return None

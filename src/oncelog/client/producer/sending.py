@@ -1,0 +1,211 @@
+"""The long way of a record into the buffer, which knows every case: serializers, interceptors, topics that are not known yet,
+a full buffer, wrong arguments, rows of Arrow. `appending.py` is the short one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from oncelog.client.cluster.cluster import Cluster
+from oncelog.client.cluster.view import TopicView
+from oncelog.client.config import ProducerConfig
+from oncelog.client.delivery import Delivery
+from oncelog.client.interceptors import ProducerInterceptor, ProducerRecord
+from oncelog.client.producer.arguments import (
+    as_bytes,
+    checked_timestamp,
+    checked_topic,
+    header_pairs,
+    too_large,
+    whole_number,
+)
+from oncelog.client.producer.sender import Sender
+from oncelog.core.producer.accumulator import RecordAccumulator
+from oncelog.core.producer.batch import ProducedRecord, record_size_bytes
+from oncelog.core.producer.partitioner import StickyPartitioner
+from oncelog.core.producer.transaction_manager import TransactionManager
+from oncelog.errors import (
+    IllegalState,
+    InvalidPartitions,
+    KafkaError,
+    RequestTimedOut,
+    UnknownTopicOrPartition,
+    WouldBlock,
+)
+from oncelog.types import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from oncelog.client.producer.arrow_sending import ArrowSource
+
+JAVAS = "murmur2_random"
+STOPPED = "this producer is not running any more: it was stopped, make a new one"
+
+
+class Sending:
+    """Judges, serializes, waits, and puts records into the accumulator."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ProducerConfig,
+        manager: TransactionManager,
+        accumulator: RecordAccumulator,
+        sender: Sender,
+        sticky: StickyPartitioner,
+        interceptors: tuple[ProducerInterceptor, ...],
+        *,
+        now_ms: Callable[[], int],
+        check_may_send: Callable[[], None],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._cluster, self._config, self._manager = cluster, config, manager
+        self._accumulator, self._sender, self._sticky = accumulator, sender, sticky
+        self._interceptors = interceptors
+        self._now_ms, self._check_may_send, self._is_stopping = now_ms, check_may_send, is_stopping
+
+    async def send(
+        self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: int | None
+    ) -> Delivery:
+        """`Producer.send`, whatever it takes."""
+        topic, partition, record, size_bytes = self._checked(topic, value, key, headers, partition, timestamp_ms)
+        view = self._known(topic) or await self.topic(topic)
+        topic_partition = TopicPartition(topic, self._choose_partition(view, record[1], partition, size_bytes))
+        if not self._accumulator.has_room(size_bytes):
+            await self._wait_for_room(size_bytes)
+        self._check_may_send()
+        delivery, is_at_edge = self._taken(topic_partition, record, size_bytes)
+        if is_at_edge:
+            await asyncio.sleep(0)  # a loop that only sends must let the sender run
+        return delivery
+
+    def send_nowait(
+        self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: int | None
+    ) -> Delivery:
+        """`Producer.send_nowait`, whatever it takes."""
+        topic, partition, record, size_bytes = self._checked(topic, value, key, headers, partition, timestamp_ms)
+        view = self._known(topic)
+        if view is None:
+            raise WouldBlock(f"topic {checked_topic(topic)!r} is not known yet: `await producer.partitions_for(topic)`")
+        topic_partition = TopicPartition(topic, self._choose_partition(view, record[1], partition, size_bytes))
+        if not self._accumulator.has_room(size_bytes):
+            raise WouldBlock(f"no room for {size_bytes} bytes in buffer_memory={self._config.buffer_memory} now")
+        return self._taken(topic_partition, record, size_bytes)[0]
+
+    def _checked(
+        self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: Any
+    ) -> tuple[Any, int | None, ProducedRecord, int]:
+        """Topic, partition, record and its `record_size_bytes`: one that may be sent, serialized."""
+        self._check_may_send()
+        if self._interceptors:
+            record_to_send = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
+            for interceptor in self._interceptors:
+                record_to_send = interceptor.on_send(record_to_send)
+            topic, value, key, headers, partition, timestamp_ms = record_to_send
+        key = as_bytes("key", key, self._config.key_serializer)
+        value = as_bytes("value", value, self._config.value_serializer)
+        pairs = header_pairs(headers) if headers is not None else ()
+        timestamp_ms = self._now_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
+        size_bytes = record_size_bytes(key, value, pairs)
+        if size_bytes > self._config.max_request_size:
+            raise too_large("a record", size_bytes, self._config.max_request_size)
+        return topic, partition, (timestamp_ms, key, value, pairs), size_bytes
+
+    def _known(self, topic: Any) -> TopicView | None:
+        view = self._cluster.view.topics.get(topic) if isinstance(topic, str) else None
+        return view if view is not None and not view.error_code and view.led_partitions else None
+
+    def _taken(self, topic_partition: TopicPartition, record: ProducedRecord, size_bytes: int) -> tuple[Delivery, bool]:
+        """Put a record where there is room for it; and whether it began or ended a batch."""
+        if self._manager.is_transactional:
+            self._manager.add_partition(topic_partition)
+        batch, index = self._accumulator.append(topic_partition, record, size_bytes, self._cluster.now_ms())
+        if not index:
+            batch.home = asyncio.get_running_loop()
+        delivery = Delivery(batch, index, record[0])
+        if self._interceptors:
+            delivery.look_on(self._acknowledged)
+        is_at_edge = index == 0 or batch.is_closed
+        if is_at_edge:
+            self._sender.wake()
+        return delivery, is_at_edge
+
+    async def topic(self, topic: str, *, may_create: bool = True) -> TopicView:
+        """What is known of a topic, waited for at most `max_block_ms`."""
+        checked_topic(topic)
+        try:
+            return await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms, may_create=may_create)
+        except KafkaError as error:
+            if self._is_stopping():
+                raise IllegalState(STOPPED) from error
+            if isinstance(error, UnknownTopicOrPartition):
+                self._cluster.untrack(topic)
+            raise
+
+    def _acknowledged(self, delivery: Delivery) -> None:
+        for interceptor in self._interceptors:
+            interceptor.on_acknowledgement(*delivery.seen())
+
+    def _choose_partition(self, view: TopicView, key: bytes | None, partition: int | None, size_bytes: int) -> int:
+        if partition is not None:
+            number: int = partition if partition.__class__ is int else whole_number("partition", partition)
+            if number not in view.partitions:
+                raise InvalidPartitions(f"topic {view.name!r} has no partition {number}")
+            return number
+        chosen = self._config.choose_partition(key, len(view.partitions))
+        if chosen is not None:
+            chosen = whole_number("what the partitioner chose", chosen)
+            if chosen not in view.partitions:
+                raise InvalidPartitions(f"the partitioner chose {chosen} of topic {view.name!r}, which it has not")
+            return chosen
+        return self._sticky.partition(view.name, view.led_partitions, size_bytes)
+
+    async def _wait_for_room(self, size_bytes: int) -> None:
+        try:
+            async with asyncio.timeout(self._config.max_block_ms / 1000):
+                await self._sender.room_for(size_bytes)
+        except TimeoutError as error:
+            memory, limit = self._config.buffer_memory, self._config.max_block_ms
+            raise RequestTimedOut(
+                f"no room for {size_bytes} bytes in buffer_memory={memory} within max_block_ms={limit}"
+            ) from error
+
+    async def send_arrow(self, topic: str | None, batch: pa.RecordBatch, partition: int | None) -> None:
+        """`Producer.send_arrow`."""
+        from oncelog.client.producer.arrow_sending import (
+            by_topic,
+            check_sizes,
+            checked_batch,
+            partitioned_rows,
+            sections,
+        )
+
+        self._check_may_send()
+        checked_batch(batch)
+        check_sizes(batch, self._config.max_request_size)
+        if partition is not None:
+            partition = whole_number("partition", partition)
+        now_ms = self._now_ms()
+        for name, part in by_topic(batch, topic):
+            view = await self.topic(name)
+            keyless = self._sticky.partition(name, view.led_partitions, part.nbytes)
+            rule = None if self._config.partitioner == JAVAS else self._config.choose_partition
+            for index, rows in partitioned_rows(part, len(view.partitions), partition, keyless, rule):
+                topic_partition = TopicPartition(name, self._choose_partition(view, None, index, 0))
+                for source in sections(part, rows, now_ms, self._config):
+                    await self._buffer_section(topic_partition, source)
+
+    async def _buffer_section(self, topic_partition: TopicPartition, source: ArrowSource) -> None:
+        if not self._accumulator.has_room(source.size_bytes):
+            await self._wait_for_room(source.size_bytes)
+        self._check_may_send()
+        if self._manager.is_transactional:
+            self._manager.add_partition(topic_partition)
+        self._accumulator.append_encoded(
+            topic_partition, source, source.record_count, source.size_bytes, self._cluster.now_ms()
+        )
+        self._sender.wake()
+        await asyncio.sleep(0)

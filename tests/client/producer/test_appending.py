@@ -1,0 +1,258 @@
+"""The short way into the buffer does what the long way does, or nothing; what `send` gives is a coroutine to everybody."""
+
+import asyncio
+import itertools
+import threading
+
+import pytest
+from evidence.world.client import ScriptedBroker, producer, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oncelog import Producer, errors
+from oncelog.client.interceptors import ProducerInterceptor
+from oncelog.client.producer.appending import Appender
+from oncelog.testing import TestBroker
+from tests.wire.worlds import WORLDS
+
+CONTENT = st.one_of(
+    st.none(), st.binary(max_size=30), st.binary(max_size=5).map(bytearray), st.just("text"), st.just(bytes(3000))
+)
+HEADERS = st.one_of(
+    st.none(),
+    st.lists(st.tuples(st.sampled_from(["a", "\u00e4", "\ud800"]), st.one_of(st.none(), st.binary(max_size=4)))),
+    st.just({"h": b"1"}),
+    st.just("wrong"),
+)
+CALLS = st.lists(
+    st.fixed_dictionaries(
+        {"value": CONTENT, "key": CONTENT, "headers": HEADERS},
+        optional={
+            "topic": st.sampled_from(["t", None, b"t", "\ud800"]),
+            "partition": st.sampled_from([0, 1, 7, -1, True, "0", None]),
+            "timestamp_ms": st.sampled_from([0, 5, -1, -2, 2**63 - 1, 2**63, 1.5, None]),
+        },
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+async def outcomes(calls, *, is_plain, world):
+    """What each call gave, and all that was stored."""
+    broker = ScriptedBroker()
+    async with producer(broker, batch_size=400, max_request_size=2000) as p:
+        p._appender = rebuilt(world, p)
+        p._is_plain = is_plain
+        said = []
+        for call in calls:
+            try:
+                said.append(await p.send(**{"topic": "t", **call}))
+            except errors.OncelogError as error:
+                said.append((type(error), str(error)))
+        await p.flush()
+        told = [
+            each if isinstance(each, tuple) else (await each).offset >= 0 and (await each).timestamp_ms for each in said
+        ]
+    stored = {
+        where: [(r.timestamp, r.key, r.value, r.headers) for batch in batches for r in batch.records()]
+        for where, batches in broker.log.items()
+    }
+    return told, stored
+
+
+def rebuilt(world, p):
+    """The producer's appender, in that world."""
+    made = world.appending.Appender(
+        p._cluster.view,
+        p._manager,
+        p._accumulator,
+        p._sending._sticky,
+        choose_partition=p._config.choose_partition,
+        is_javas=True,
+        batch_size_bytes=400,
+        record_size_bytes_max=2000,
+        now_ms=p._host.clock.now_ms,
+        loop_now_ms=p._cluster.now_ms,
+        wake=p._sender.wake,
+    )
+    made.begin(asyncio.get_running_loop())
+    return made
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+@settings(max_examples=25)
+@given(calls=CALLS)
+def test_the_short_way_and_the_long_way_agree(world, calls):
+    def all_in(found):
+        told, stored = found
+        return told, sorted(
+            repr(each) for records in stored.values() for each in records
+        )  # keyless ones may change partition elsewhere
+
+    short, long = (
+        run(lambda is_plain=is_plain: outcomes(calls, is_plain=is_plain, world=world)) for is_plain in (1, 0)
+    )
+    assert all_in(short) == all_in(long)
+
+
+def test_most_records_go_the_short_way():
+    async def work():
+        async with producer(ScriptedBroker(), batch_size=1000) as p:
+            await p.send_and_wait("t", b"metadata", partition=0)
+            p._sending = None  # the long way
+            sent = [await p.send("t", b"%d" % n, key=b"k", headers=[("h", b"1")]) for n in range(100)]
+            assert len({(await each).offset for each in sent}) == 100
+
+    run(work)
+
+
+def test_keyless_records_stay_for_a_batch_and_then_change():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, batch_size=300, linger_ms=5) as p:
+            await p.partitions_for("t")
+            sent = [p.send_nowait("t", bytes(79)) for _ in range(9)]
+            await p.flush()
+            partitions = [each.result().partition for each in sent]
+        runs = [partitions[0]]
+        runs += [now for before, now in itertools.pairwise(partitions) if now != before]
+        assert 2 <= len(runs) <= 4, partitions
+
+    run(work)
+
+
+def test_what_send_gives_is_a_coroutine():
+    async def work():
+        async with producer(ScriptedBroker()) as p:
+            await p.send_and_wait("t", b"0", partition=0)
+            task = asyncio.create_task(p.send("t", b"1", partition=0))
+            several = await asyncio.gather(*[p.send("t", b"%d" % n, partition=0) for n in range(2, 5)])
+            waited = await asyncio.wait_for(p.send("t", b"5", partition=0), 1)
+            sent = [await task, *several, waited]
+            assert sorted([(await each).offset for each in sent]) == [1, 2, 3, 4, 5]
+            never = p.send("t", b"6", partition=0)
+            assert asyncio.iscoroutine(never)
+            never.close()
+
+    run(work)
+
+
+def test_a_loop_that_only_sends_lets_the_sender_run():
+    async def work():
+        async with producer(ScriptedBroker(), batch_size=200) as p:
+            await p.send_and_wait("t", b"0", partition=0)
+            for n in range(40):
+                await p.send("t", b"%d" % n, partition=0)
+            assert p._sender.requests_in_flight_count, "nothing else gave the sender a turn"
+
+    run(work)
+
+
+def test_send_nowait_says_what_it_would_wait_for():
+    async def work():
+        async with producer(ScriptedBroker(), buffer_memory=1000, linger_ms=1000) as p:
+            with pytest.raises(errors.WouldBlock, match=r"topic 't' is not known yet: .await producer\.partitions_for"):
+                p.send_nowait("t", b"0")
+            await p.partitions_for("t")
+            sent = []
+            with pytest.raises(errors.WouldBlock, match="no room for 121 bytes in buffer_memory=1000 now"):
+                while True:
+                    sent.append(p.send_nowait("t", bytes(100), partition=0))
+            assert len(sent) == 8
+            sent.append(await p.send("t", bytes(100), partition=0))
+            await p.flush()
+            assert [each.result().offset for each in sent] == list(range(9))
+            with pytest.raises(errors.InvalidArgument, match="value must be bytes or None"):
+                p.send_nowait("t", "text")
+        with pytest.raises(errors.IllegalState, match="is not running any more"):
+            p.send_nowait("t", b"late")
+
+    run(work)
+
+
+def test_a_serializer_and_an_interceptor_are_asked_by_send_nowait_too():
+    class Marks(ProducerInterceptor):
+        def on_send(self, record):
+            return record._replace(headers=[("seen", b"1")])
+
+        def on_acknowledgement(self, metadata, error):
+            seen.append(metadata.offset)
+
+    seen = []
+
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, value_serializer=str.encode, interceptor_classes=[Marks()]) as p:
+            await p.partitions_for("t")
+            p.send_nowait("t", "text", partition=0)
+            await p.flush()
+        (stored,) = broker.log["t", 0][0].records()
+        assert (stored.value, stored.headers) == (b"text", (("seen", b"1"),))
+
+    run(work)
+    assert seen == [0]
+
+
+def test_in_a_transaction_only_while_it_is_open():
+    async def work():
+        async with producer(ScriptedBroker(), transactional_id="x") as p:
+            await p.partitions_for("t")
+            with pytest.raises(errors.IllegalState, match="needs an open transaction"):
+                p.send_nowait("t", b"0", partition=0)
+            async with p.transaction():
+                p.send_nowait("t", b"1", partition=0)
+                p.send_nowait("t", b"2", partition=0)
+            with pytest.raises(errors.IllegalState, match="needs an open transaction"):
+                p.send_nowait("t", b"3", partition=0)
+
+    run(work)
+
+
+def test_another_loop_or_thread_is_refused():
+    async def begin(broker):
+        made = Producer(bootstrap_servers=broker.bootstrap_servers)
+        await made.start()
+        await made.send_and_wait("t", b"0")
+        await made.send("t", b"its batch stays open")
+        return made
+
+    async def elsewhere(made):
+        with pytest.raises(errors.IllegalState, match="another event loop"):
+            made.send_nowait("t", b"1")
+        with pytest.raises(errors.IllegalState, match="another event loop"):
+            await made.send("t", b"1")
+
+    def in_a_thread(made):
+        try:
+            asyncio.run(elsewhere(made))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is to be seen
+            failures.append(error)
+
+    failures = []
+    with TestBroker() as broker, asyncio.Runner() as runner:
+        made = runner.run(begin(broker))
+        asyncio.run(elsewhere(made))
+        thread = threading.Thread(target=in_a_thread, args=(made,))
+        thread.start()
+        thread.join()
+        runner.run(made.stop())
+    assert failures == []
+
+
+def test_new_metadata_and_lost_topics_are_noticed():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker) as p:
+            await p.send_and_wait("t", b"0", partition=0)
+            broker.leader_id = -1
+            p._cluster.view.topics = {}
+            with pytest.raises(errors.WouldBlock, match="not known yet"):
+                p.send_nowait("t", b"1", partition=0)
+            assert p._appender.lanes == {}
+
+    run(work)
+
+
+def test_the_appender_is_that_of_the_installed_world():
+    assert Appender is WORLDS[1].appending.Appender
