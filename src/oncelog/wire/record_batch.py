@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 from oncelog.errors import CorruptBatch
 from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
@@ -21,6 +22,8 @@ from oncelog.wire.record import NO_TIMESTAMP as NO_TIMESTAMP
 from oncelog.wire.record import Headers as Headers
 from oncelog.wire.record import Record as Record
 from oncelog.wire.record_codec import encode_records, parse_records
+
+PlacedRecord = TypeVar("PlacedRecord", bound=tuple[Any, ...])
 
 HEADER_BYTES = 61
 LOG_OVERHEAD_BYTES = 12  # base offset and batch length, which the length does not count
@@ -192,6 +195,17 @@ class RecordBatch:
         """All records; CorruptBatch when they cannot be read or grow past `bytes_max`. Checks no CRC."""
         return parse_records(
             self.section(bytes_max), self.record_count, self.base_offset, self.base_timestamp, self.append_timestamp
+        )
+
+    def records_as(self, kind: type[PlacedRecord], topic: str, partition: int) -> list[PlacedRecord]:
+        """All records as named tuples (topic, partition, offset, timestamp, timestamp type, key, value, headers)."""
+        return parse_records(
+            self.section(),
+            self.record_count,
+            self.base_offset,
+            self.base_timestamp,
+            self.append_timestamp,
+            (kind, topic, partition, self.timestamp_type),
         )
 
     def end_txn_marker(self) -> EndTxnMarker | None:

@@ -12,7 +12,7 @@ cdef long long NO_TIMESTAMP
     delta="long long", timestamp="long long", offset="long long", records=list,
 )
 cpdef list parse_records(
-    bytes section, long long record_count, long long base_offset, long long base_timestamp, append_timestamp
+    bytes section, long long record_count, long long base_offset, long long base_timestamp, append_timestamp, place=*
 )
 
 @cython.locals(count="long long", size="long long", headers=list)

@@ -9,6 +9,7 @@ Rule: whatever the bytes are, a reader gives records or raises CorruptBatch; not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from oncelog.errors import CorruptBatch
 from oncelog.wire.record import Record
@@ -34,19 +35,36 @@ INT32_MAX = 0x7FFFFFFF
 RECORD_BYTES_MIN = 7  # one byte each: length, attributes, two deltas, key, value, header count
 NO_TIMESTAMP = -1
 
+Place: TypeAlias = tuple[type[Any], str, int, int]
+
 _new_tuple = tuple.__new__
 
 
 def parse_records(
-    section: bytes, record_count: int, base_offset: int, base_timestamp: int, append_timestamp: int | None
-) -> list[Record]:
-    """All records of a decompressed section; `append_timestamp` replaces theirs on log-append-time batches."""
+    section: bytes,
+    record_count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_timestamp: int | None,
+    place: Place | None = None,
+) -> list[Any]:
+    """All records of a decompressed section; `append_timestamp` replaces theirs on log-append-time batches.
+
+    `place`: (a named tuple, topic, partition, timestamp type); with it the records are of that kind: (topic, partition,
+    offset, timestamp, timestamp type, key, value, headers). Without it they are `Record`s.
+    """
+    kind: Any = Record
+    topic: Any = None
+    partition: Any = None
+    timestamp_type: Any = None
+    if place is not None:
+        kind, topic, partition, timestamp_type = place
     data = section
     end = len(section)
     pos = 0
     if record_count < 0 or record_count > end // RECORD_BYTES_MIN:
         raise CorruptBatch(f"{record_count} records cannot be in {end} bytes")
-    records: list[Record] = []
+    records: list[Any] = []
     for _ in range(record_count):
         size, pos = read_size(data, pos, end)
         if size < RECORD_BYTES_MIN - 1:
@@ -73,7 +91,10 @@ def parse_records(
             headers = parse_headers(data, pos, record_end)
         pos = record_end
         when = timestamp if append_timestamp is None else append_timestamp
-        records.append(_new_tuple(Record, (offset, when, key, value, headers)))
+        if place is None:
+            records.append(_new_tuple(kind, (offset, when, key, value, headers)))
+        else:
+            records.append(_new_tuple(kind, (topic, partition, offset, when, timestamp_type, key, value, headers)))
     if pos != end:
         raise CorruptBatch(f"{end - pos} bytes after the last record")
     return records

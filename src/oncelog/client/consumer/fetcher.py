@@ -17,6 +17,7 @@ from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.config import ConsumerConfig
 from oncelog.client.consumer.corrupt import corrupt
 from oncelog.client.consumer.deserializing import decoder_of
+from oncelog.client.consumer.handing_out import hand_out, reached
 from oncelog.client.consumer.position_check import PositionCheck
 from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Chunk, Position, Positions
 from oncelog.client.consumer.read_replica import named_by, node_to_ask
@@ -499,28 +500,18 @@ class Fetcher:
         taken: list[ConsumerRecord],
         count_max: int,
     ) -> None:
-        topic, partition = topic_partition
         assert position.offset is not None
         try:
             if self._config.check_crcs and position.decoded is None:
                 batch.check_crc()
-            records = position.records_of(batch)
+            records = position.records_of(topic_partition, batch)
         except CorruptBatch as error:
             raise corrupt(topic_partition, position.offset, error) from error
-        timestamp_type, offset = batch.timestamp_type, position.offset
-        index, decode = position.decoded_index, self._decode
         try:
-            while index < len(records) and len(taken) < count_max:
-                found = records[index]
-                if found.offset >= offset:
-                    at, timestamp, key, value, headers = found
-                    record = ConsumerRecord(topic, partition, at, timestamp, timestamp_type, key, value, headers)
-                    taken.append(record if decode is None else decode(record))
-                    offset = at + 1
-                index += 1
+            hand_out(position, position.offset, taken, count_max, self._decode)
         finally:  # a deserializer may raise: what came before is handed out
-            position.decoded_index, position.offset = index, offset
-        if index >= len(records):
+            position.offset = reached(position, position.offset)
+        if position.decoded_index >= len(records):
             self._skip(position, batch)
 
     def _skip(self, position: Position, batch: RecordBatch) -> None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST
 from oncelog.client.consumer.read_replica import ReadReplica
 from oncelog.client.consumer.transaction_buffer import BufferedBatches
+from oncelog.client.records import ConsumerRecord
 from oncelog.core.consumer.transaction_order import OrderPosition, TransactionOrder
 from oncelog.errors import IllegalState
 from oncelog.types import OffsetAndMetadata, TopicPartition
-from oncelog.wire.record import Record
 from oncelog.wire.record_batch import RecordBatch
 from oncelog.wire.schema import ZERO_UUID
 
@@ -53,7 +53,7 @@ class Position:
     chunks: list[Chunk] = field(default_factory=list)
     high_watermark: int = -1
     last_stable_offset: int = -1
-    decoded: list[Record] | None = None  # of the batch that is being handed out
+    decoded: list[ConsumerRecord] | None = None  # of the batch that is being handed out
     decoded_index: int = 0
     order: TransactionOrder | None = None
     read_replica: ReadReplica | None = None
@@ -85,10 +85,10 @@ class Position:
         metadata = self.order.position.to_metadata()
         return OffsetAndMetadata(self.order.restart_offset, metadata, self.leader_epoch)
 
-    def records_of(self, batch: RecordBatch) -> list[Record]:
+    def records_of(self, topic_partition: TopicPartition, batch: RecordBatch) -> list[ConsumerRecord]:
         """The records of the batch that is being handed out, decoded once."""
         if self.decoded is None:
-            self.decoded, self.decoded_index = batch.records(), 0
+            self.decoded, self.decoded_index = batch.records_as(ConsumerRecord, *topic_partition), 0
         return self.decoded
 
     def next_batch(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from oncelog.client.consumer.handing_out import hand_out, reached
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.consumer.transaction_order import TransactionOrder, Unit
 from oncelog.errors import CorruptBatch
@@ -21,24 +22,18 @@ def take_records(
     decode: Callable[[ConsumerRecord], ConsumerRecord] | None = None,
 ) -> bool:
     """Add records until there are `count_max`; whether anything moved. Raises CorruptBatch, RecordDeserialization."""
-    topic, partition = topic_partition
     moved = False
     for unit, batch in _parts(order, lambda: len(taken) < count_max):
         moved = True
         if unit.decoded is None:
             if check_crcs:
                 batch.check_crc()
-            unit.decoded, unit.decoded_index = batch.records(), 0
-        records, timestamp_type, index = unit.decoded, batch.timestamp_type, unit.decoded_index
-        while index < len(records) and len(taken) < count_max:
-            offset, timestamp, key, value, headers = records[index]
-            if offset >= unit.from_offset:
-                record = ConsumerRecord(topic, partition, offset, timestamp, timestamp_type, key, value, headers)
-                taken.append(record if decode is None else decode(record))
-                unit.from_offset = offset + 1
-            index += 1
-        unit.decoded_index = index
-        if index == len(records):
+            unit.decoded, unit.decoded_index = batch.records_as(ConsumerRecord, *topic_partition), 0
+        try:
+            hand_out(unit, unit.from_offset, taken, count_max, decode)
+        finally:
+            unit.from_offset = reached(unit, unit.from_offset)
+        if unit.decoded_index == len(unit.decoded):
             unit.from_offset = max(unit.from_offset, batch.end_offset)
     return moved
 

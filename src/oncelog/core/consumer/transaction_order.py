@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from oncelog.wire.record_batch import Record, RecordBatch
+from oncelog.wire.record_batch import RecordBatch
 
 METADATA_PREFIX = "oncelog.transaction.order:"
 
@@ -72,7 +72,7 @@ class Unit:
     first_offset: int
     from_offset: int
     batches: Batches
-    decoded: list[Record] | None = None  # of the current batch
+    decoded: list[Any] | None = None  # of the current batch
     decoded_index: int = 0
 
     @property
