@@ -104,7 +104,7 @@ class Fetcher:
         self, cluster: Cluster, config: ConsumerConfig, positions: Positions, new_spill: Callable[[], Spill]
     ) -> None:
         self._cluster, self._config, self._positions = cluster, config, positions
-        self._new_spill, self._decode = new_spill, decoder_of(config)
+        self._new_spill, self.decode = new_spill, decoder_of(config)
         self._woken = asyncio.Event()
         self._busy: set[tuple[Node, str]] = set()
         self._sessions: dict[tuple[Node, str], ClientFetchSession] = {}
@@ -508,7 +508,7 @@ class Fetcher:
         except CorruptBatch as error:
             raise corrupt(topic_partition, position.offset, error) from error
         try:
-            hand_out(position, position.offset, taken, count_max, self._decode)
+            hand_out(position, position.offset, taken, count_max, self.decode)
         finally:  # a deserializer may raise: what came before is handed out
             position.offset = reached(position, position.offset)
         if position.decoded_index >= len(records):
@@ -539,7 +539,7 @@ class Fetcher:
                 taken,
                 count_max,
                 check_crcs=self._config.check_crcs,
-                decode=self._decode,
+                decode=self.decode,
             )
         except CorruptBatch as error:
             raise corrupt(topic_partition, position.reached, error) from error

@@ -53,14 +53,20 @@ class RebalanceListener(Protocol):
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InHand:
     """The record that `async for` handed out last: where it was, and the place before it."""
 
     topic_partition: TopicPartition
     position: Position
     version: int  # a seek since then says where to go on
-    before: OffsetAndMetadata
+    offset: int
+    before_in_order: OffsetAndMetadata | None = None  # with order="transaction"
+
+    @property
+    def before(self) -> OffsetAndMetadata:
+        """Where to go on when it was not done with."""
+        return self.before_in_order or OffsetAndMetadata(self.offset, leader_epoch=self.position.leader_epoch)
 
 
 class GroupPart:
