@@ -16,7 +16,7 @@ PATTERNS: dict[str, str] = {
     r"SEQUENCE_COUNT|_SEQUENCE_MODULUS": "sequences begin again there",
     r"\w*CREATE_TIME|LOG_APPEND_TIME|CODEC_MASK|\w+_BIT|\w+_POSITION|_CRC_END|LENGTH_END|MAGIC": "the layout of a batch or file",
     r"HEADER_\w*BYTES|\w*_OVERHEAD_BYTES|\w*RECORD_BYTES_MIN|ENTRY_SIZE_BYTES|HASH_BYTES": "the layout of a batch, file or hash",
-    r"RECORD_BYTES|LENGTH_BYTES_MAX|TIMESTAMP_MAX_MS": "the layout of a record",
+    r"RECORD_BYTES|LENGTH_BYTES_MAX|TIMESTAMP_MAX_MS|PLACED_FIELDS": "the layout of a record",
     r"_HEADER_UP_TO_MAGIC_BYTES|_ATTRIBUTES_LOW_BYTE|SECTOR_SIZE_BYTES": "the layout of a batch, or of a disk",
     r"LATEST|EARLIEST|LARGEST_TIMESTAMP|TO_HIGH_WATERMARK|CONSUMER|FIRST_GROUP_EPOCH": "a number of Kafka's with a meaning",
     r"_EXACT|_DEFAULT|_ANY|_SET|_DELETE|_BROKERS|_CONTROLLERS|_GROUP|_TRANSACTION|TRANSACTION": "a code of the protocol",

@@ -1,7 +1,10 @@
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oncelog.client.records import ConsumerRecord
 from oncelog.errors import CorruptBatch
 from oncelog.wire.record import Record
 from tests.wire.record_values import RECORDS, as_records
@@ -149,3 +152,37 @@ def test_timestamps_too_far_apart_for_one_batch_are_refused(world):
 def test_deltas_that_pass_64_bits_are_corrupt(world):
     section = bytes(world.record_codec.encode_records([(5, None, None, ())], 0))
     assert "passes 64 bits" in parse(world, section, 1, 0, 2**63 - 3)
+
+
+@each_world
+@given(records=RECORDS, base_offset=st.integers(0, 2**40), append_timestamp=st.one_of(st.none(), st.integers(0, 2**50)))
+def test_records_with_their_place(world, records, base_offset, append_timestamp):
+    """The same records, as named tuples that are as good as others."""
+    section = bytes(world.record_codec.encode_records(records, records[0][0]))
+    place = (ConsumerRecord, "t", 3, 1)
+    read = world.record_codec.parse_records(section, len(records), base_offset, records[0][0], append_timestamp, place)
+    wanted = [
+        ConsumerRecord("t", 3, offset, timestamp, 1, key, value, headers)
+        for offset, timestamp, key, value, headers in as_records(records, base_offset, append_timestamp)
+    ]
+    assert read == wanted
+    assert {type(each) for each in read} == {ConsumerRecord}
+    assert [each._replace(value=[each]).key for each in read] == [each.key for each in wanted]
+    assert [hash(each) for each in read] == [hash(each) for each in wanted]
+
+
+@each_world
+def test_a_place_of_another_shape_is_refused(world):
+    for kind in (Record, list, tuple):
+        with pytest.raises((TypeError, AttributeError)):
+            world.record_codec.parse_records(b"", 0, 0, 0, None, (kind, "t", 0, 0))
+
+
+@each_world
+def test_records_with_their_place_are_freed(world):
+    section = bytes(world.record_codec.encode_records([(1, b"k", b"v", [("h", b"1")])] * 100, 1))
+    place = (ConsumerRecord, "t" * 10, 300, 0)
+    before = sys.getrefcount(ConsumerRecord), sys.getrefcount(place[1])
+    for _ in range(20):
+        world.record_codec.parse_records(section, 100, 0, 1, None, place)
+    assert (sys.getrefcount(ConsumerRecord), sys.getrefcount(place[1])) == before

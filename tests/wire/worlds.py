@@ -54,6 +54,6 @@ def load_installed() -> SimpleNamespace:
     return SimpleNamespace(name="installed", **modules)
 
 
+INSTALLED = load_installed()  # first: what they import in turn is then there, and is not made of plain modules
 PLAIN = load_plain()
-INSTALLED = load_installed()
 WORLDS = [PLAIN, INSTALLED]

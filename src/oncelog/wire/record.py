@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 NO_TIMESTAMP = -1
 INT64_MAX = 0x7FFFFFFFFFFFFFFF
@@ -18,3 +18,8 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+def new_placed(kind: Any, *fields: Any) -> Any:
+    """A named tuple of `kind` from all of its fields, without a call of its own constructor."""
+    return tuple.__new__(kind, fields)

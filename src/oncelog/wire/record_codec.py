@@ -20,6 +20,7 @@ except ImportError:
     from oncelog.wire import uncompiled as cython
 
 if not cython.compiled:  # compiled, they come as C functions through the .pxd
+    from oncelog.wire.record import new_placed
     from oncelog.wire.varint import (
         add_delta,
         delta_between,
@@ -34,6 +35,7 @@ if not cython.compiled:  # compiled, they come as C functions through the .pxd
 INT32_MAX = 0x7FFFFFFF
 RECORD_BYTES_MIN = 7  # one byte each: length, attributes, two deltas, key, value, header count
 NO_TIMESTAMP = -1
+PLACED_FIELDS = 8
 
 Place: TypeAlias = tuple[type[Any], str, int, int]
 
@@ -59,6 +61,8 @@ def parse_records(
     timestamp_type: Any = None
     if place is not None:
         kind, topic, partition, timestamp_type = place
+        if not issubclass(kind, tuple) or len(kind._fields) != PLACED_FIELDS:
+            raise TypeError(f"{kind} is no named tuple of {PLACED_FIELDS} fields")
     data = section
     end = len(section)
     pos = 0
@@ -94,7 +98,7 @@ def parse_records(
         if place is None:
             records.append(_new_tuple(kind, (offset, when, key, value, headers)))
         else:
-            records.append(_new_tuple(kind, (topic, partition, offset, when, timestamp_type, key, value, headers)))
+            records.append(new_placed(kind, topic, partition, offset, when, timestamp_type, key, value, headers))
     if pos != end:
         raise CorruptBatch(f"{end - pos} bytes after the last record")
     return records
