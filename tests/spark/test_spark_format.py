@@ -46,6 +46,11 @@ def spark() -> Iterator[SparkSession]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.session.timeZone": "UTC",
+            # A few hundred rows: what the second compiler, code made for a plan, and threads that collect would save later
+            # is not earned here; they took half of the file's CPU time. `make spark-kills` has Spark as it comes.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         }.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
