@@ -302,8 +302,14 @@ class SimFiles:
 
     @staticmethod
     def _change(names: dict[str, _Inode | None], change: tuple[Any, ...]) -> None:
+        """Of a file it is one name; of a directory (no inode) those in it as well."""
         if change[0] == "link":
             names[change[1]] = change[2]
+        elif change[0] == "unlink" and change[2] is not None:
+            names.pop(change[1], None)
+        elif change[0] == "rename" and change[3] is not None:
+            names.pop(change[1], None)
+            names[change[2]] = change[3]
         elif change[0] == "unlink":
             for path in [path for path in names if path == change[1] or path.startswith(f"{change[1]}/")]:
                 del names[path]
@@ -366,7 +372,7 @@ class SimFiles:
 
     def remove(self, path: str) -> None:
         if path in self._names:
-            self._change_names("remove", path, ("unlink", path))
+            self._change_names("remove", path, ("unlink", path, self._names[path]))
 
     def remove_directory(self, path: str) -> None:
         self.remove(path)
