@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import pickle
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -46,4 +46,5 @@ class Ledger:
     idempotent: dict[str, Any] = field(default_factory=dict)  # name: (identity, partition, value, sequence, offset)
 
     def snapshot(self) -> Ledger:
-        return copy.deepcopy(self)
+        copy: Ledger = pickle.loads(pickle.dumps(self))  # much faster than deepcopy, and it is made at every operation
+        return copy

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
+import pickle
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,7 +73,8 @@ class LifeLedger(Ledger):
     position: Known = field(default_factory=Known)
 
     def snapshot(self) -> LifeLedger:
-        return copy.deepcopy(self)
+        copy: LifeLedger = pickle.loads(pickle.dumps(self))
+        return copy
 
 
 def set_acknowledged(known: Known, number: int) -> Heard:
