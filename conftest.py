@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.metadata
 import os
+import pathlib
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,8 +18,45 @@ settings.register_profile("oncelog", deadline=None, suppress_health_check=[Healt
 settings.load_profile("oncelog")
 
 
+ROOT = pathlib.Path(__file__).parent
+# `make test` gives whole files to its workers: what takes longest begins first, and the short ones fill the end.
+LONGEST = (
+    "tests/spark/test_spark_format.py",
+    "tests/spark/test_steps.py",
+    "evidence/tutorials/test_tutorials.py",
+    "evidence/differential/test_kinds_of_brokers.py",
+    "evidence/differential/test_differential.py",
+    "evidence/simulator/test_simulated_clusters.py",
+    "tests/recipes/test_steps.py",
+    "tests/log/test_cleaner_crashes.py",
+    "evidence/crash/test_disk_faults.py",
+    "tests/spark/test_committer.py",
+    "evidence/crash/test_power_cut.py",
+    "evidence/chaos/test_chaos.py",
+    "evidence/crash/test_life.py",
+    "evidence/dual_writes/test_crash.py",
+    "evidence/compat/test_confluent_kafka.py",
+    "evidence/simulator/test_defects.py",
+    "tests/client/consumer/test_rebalances_with_broker.py",
+    "evidence/scale/test_scale.py",
+    "evidence/compat/test_our_clients.py",
+    "evidence/chaos/test_java_worker.py",
+    "evidence/crash/test_kill.py",
+    "evidence/dual_writes/test_simulation.py",
+    "tests/log/test_crashes.py",
+    "evidence/mutants/test_drawn.py",
+    "evidence/syscalls/test_syscalls.py",
+    "evidence/upgrade/test_drill.py",
+)
+RANK = {ROOT / file: rank for rank, file in enumerate(LONGEST)}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long forms of tests (ONCELOG_LONG) may take longer than what is a hang in the short ones."""
+    """The longest files first, the others and the tests of a file in the order they had (it is drawn).
+
+    The long forms of tests (ONCELOG_LONG) may take longer than what is a hang in the short ones.
+    """
+    items.sort(key=lambda item: RANK.get(item.path, len(RANK)))
     if os.environ.get("ONCELOG_LONG", "0") != "0":
         for item in items:
             item.add_marker(pytest.mark.timeout(7200))
