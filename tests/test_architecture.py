@@ -131,8 +131,18 @@ def modules() -> list[pathlib.Path]:
     return sorted(PACKAGE.rglob("*.py")) + sorted((SOURCE / "pyspark_oncelog").rglob("*.py"))
 
 
+def import_statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Wherever they stand: in functions, branches and handlers, too. Expressions, most of a tree, hold none."""
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for node in getattr(tree, block, ()):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                yield node
+            else:
+                yield from import_statements(node)
+
+
 def imported_names(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in import_statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -183,7 +193,7 @@ def module_files(name: str, names: tuple[str, ...]) -> Iterator[pathlib.Path]:
 
 def imported_files(tree: ast.AST) -> Iterator[pathlib.Path]:
     """Every file of the package that a file imports, for type checking or late imports included."""
-    for node in ast.walk(tree):
+    for node in import_statements(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "oncelog":
             yield from module_files(node.module or "", tuple(alias.name for alias in node.names))
         elif isinstance(node, ast.Import):
