@@ -83,6 +83,7 @@ def test_every_text_is_a_pattern_or_invalid(text: str) -> None:
         ("pay", "pays", False),
         ("a\\z", "a", True),
         ("(a|)*b", "aab", True),
+        ("(" * 100 + "a" + ")" * 100, "a", True),
     ],
 )
 def test_examples(pattern: str, name: str, expected: bool) -> None:
@@ -109,6 +110,7 @@ def test_examples(pattern: str, name: str, expected: bool) -> None:
         "[b-a]",
         "\\",
         "(" * 200,
+        "(" * 101 + "a" + ")" * 101,
         "((a{100}){100})",
         "(a{1000}){1000}",
         "(a{70}){70}b{300}",

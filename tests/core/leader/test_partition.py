@@ -120,6 +120,10 @@ def test_leader_epoch_of_a_fetch(current_leader_epoch, expected):
     assert (verdict.error_code if isinstance(verdict, Refuse) else None) is expected
 
 
+def test_who_says_no_leader_epoch_is_not_fenced():
+    assert isinstance(Partition(leader_epoch=4).check_fetch(0, READ_COMMITTED), Readable)
+
+
 def test_describe_producers_names_everyone_remembered():
     leader = Leader()
     leader.plain()
@@ -231,3 +235,10 @@ def test_a_log_with_contradictions_is_replayed_without_lowering_anything():
     entries = [partition.replay(batch) for batch in log]
     assert entries == [None, None, None, AbortedTransaction(1, 2, 3, 4)]
     assert partition.describe_producers() == [ActiveProducer(1, 5, -1, 1_000, 7, -1)]
+
+
+def test_late_is_beyond_kafkas_largest_timeout_where_nothing_else_is_said():
+    leader = Leader()
+    leader.produce(1, 0, 0, now_ms=50)
+    assert leader.partition.late_transactions(50 + 900_000 + 300_000) == []
+    assert len(leader.partition.late_transactions(51 + 900_000 + 300_000)) == 1
