@@ -376,6 +376,32 @@ def test_a_commit_that_takes_too_long_says_what_it_waits_for():
     run(work)
 
 
+@pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
+def test_a_transaction_that_was_ended_inside_of_its_block_is_not_ended_again(end):
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, transactional_id="x") as p, p.transaction():
+            await p.send_and_wait("t", b"v")
+            await getattr(p, end)()
+        assert [each.committed for each in broker.requests(ApiKey.END_TXN)] == [end == "commit_transaction"]
+
+    run(work)
+
+
+def test_a_commit_that_timed_out_inside_of_its_block_is_waited_for_at_the_end():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, transactional_id="x", max_block_ms=1000, request_timeout_ms=1500) as p:
+            async with p.transaction():
+                await p.send_and_wait("t", b"v")
+                broker.script(ApiKey.END_TXN, NO_ANSWER)
+                with pytest.raises(errors.RequestTimedOut):
+                    await p.commit_transaction()
+            p.begin_transaction()
+
+    run(work)
+
+
 def test_a_batch_that_fails_makes_commit_fail_and_abort_heal():
     async def work():
         broker = ScriptedBroker()
@@ -417,6 +443,8 @@ def test_calls_outside_their_time():
         p = producer(broker, transactional_id="x")
         with pytest.raises(errors.IllegalState, match="not running"):
             await p.send("t", b"v")
+        with pytest.raises(errors.IllegalState, match="not running"):
+            p.begin_transaction()
         async with p:
             with pytest.raises(errors.IllegalState, match="needs an open transaction"):
                 await p.send("t", b"v")
@@ -429,6 +457,8 @@ def test_calls_outside_their_time():
                 await p.send("t", b"v", partition=9)
         with pytest.raises(errors.IllegalState, match="not running"):
             await p.send("t", b"v")
+        with pytest.raises(errors.IllegalState, match="not running"):
+            await p.abort_transaction()
         async with producer(broker) as plain:
             with pytest.raises(errors.IllegalState, match="transactional_id"):
                 plain.begin_transaction()
