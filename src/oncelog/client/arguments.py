@@ -42,7 +42,7 @@ def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise refuse(name, value, "text", "decode it first" if isinstance(value, bytes | bytearray) else "")
     try:
-        size_bytes = len(value) if value.isascii() else len(value.encode())
+        size_bytes = len(value.encode())
     except UnicodeEncodeError as error:
         raise refuse(name, value, "text that can be encoded", str(error)) from None
     if size_bytes > TEXT_BYTES_MAX:

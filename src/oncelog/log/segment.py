@@ -427,8 +427,7 @@ class Segment:
         self.size_bytes = position
         self._read_hint = (self.base_offset, 0)
         self.unchecked_end_position = min(self.unchecked_end_position, position)
-        if position == 0:
-            self._first_timestamp = None
+        self._first_timestamp = None
 
     def scan(self, position: int, *, check_crc: bool = True) -> Scan:
         """The batches from `position` to the end of the file."""
