@@ -424,3 +424,11 @@ def test_changed_configuration_takes_effect_with_the_next_append() -> None:
     world.log.config = replace(BIG, segment_bytes=600)
     world.append(value_bytes=500)
     assert len(world.log.segments) == 2
+
+
+def test_who_appends_without_a_leader_epoch_appends_in_the_first_as_batches_have_it() -> None:
+    files = SimFiles()
+    files.make_directory("d")
+    log = recover(files, "d", SMALL, NaiveProducers()).log
+    log.append(data_batch(0), base_offset=0, last_offset=0, max_timestamp=NOW_MS, now_ms=NOW_MS)
+    assert log.leader_epoch == only(data_batch(0)).partition_leader_epoch

@@ -136,9 +136,10 @@ def test_connections_above_the_maximum_are_refused(tmp_path):
 
 def test_a_silent_connection_is_closed(tmp_path):
     async def work():
-        async with broker_and_client(tmp_path, connections_max_idle_ms=60) as (_, client):
+        async with broker_and_client(tmp_path, connections_max_idle_ms=60) as (broker, client):
             with pytest.raises(ConnectionClosed):
                 await client.frame()
+            assert broker.metrics.count("connections_closed_idle") == 1
 
     run(work())
 

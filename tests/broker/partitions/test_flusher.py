@@ -138,6 +138,23 @@ def test_the_opt_outs_commit_without_the_disk():
     run(work())
 
 
+def test_who_waits_for_a_commit_waits_for_no_other_partition():
+    async def work():
+        world = World()
+        first, second = world.partition("a"), world.partition("b")
+        world.tasks.start(world.flusher.run())
+        append(second)
+        committed = []
+        first.when_committed(append(first), committed.append)
+        _, gate = await world.syncer.next(1)
+        gate.set_result(None)
+        await until(lambda: committed)
+        assert (first.rules.high_watermark, second.rules.high_watermark) == (1, 0)
+        await world.tasks.close()
+
+    run(work())
+
+
 def test_what_nobody_waits_for_is_synced_after_a_while():
     async def work():
         world = World(policy="interval")

@@ -124,6 +124,20 @@ def test_it_joins_takes_over_says_so_and_leaves():
     run(main)
 
 
+def test_a_broker_that_knows_no_patterns_serves_who_names_topics():
+    async def main():
+        broker = Coordinator()
+        broker.versions[HEARTBEAT] = 0
+        async with consumer_of(broker) as consumer:
+            await polled(consumer)
+            assert consumer.assignment() == {ZERO, ONE}
+            consumer.subscribe(pattern="t")
+            with pytest.raises(errors.UnsupportedVersion):
+                await polled(consumer)
+
+    run(main)
+
+
 def test_partitions_come_and_go_inside_poll_only():
     async def main():
         broker, listener = Coordinator(), Listener()
