@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.checker.anomalies import check
+from oncelog.checker.anomalies import Anomaly, check
 from oncelog.checker.history import UnreadableHistory, read_history
 
 
@@ -27,9 +27,13 @@ def assign(process: int, *keys: str, f: str = "assign") -> dict[str, Any]:
     return event(process, "ok", *keys, f=f)
 
 
-def names(*events: dict[str, Any], failing_only: bool = True) -> set[str]:
+def anomalies(*events: dict[str, Any]) -> list[Anomaly]:
     lines = [json.dumps({"index": i, **e}) for i, e in enumerate(events)]
-    return {a.name for a in check(read_history(lines)).anomalies if a.fails or not failing_only}
+    return list(check(read_history(lines)).anomalies)
+
+
+def names(*events: dict[str, Any], failing_only: bool = True) -> set[str]:
+    return {a.name for a in anomalies(*events) if a.fails or not failing_only}
 
 
 A = event(0, "ok", send("x", 0, 1))
@@ -205,6 +209,17 @@ HISTORIES: dict[str, tuple[set[str], list[dict[str, Any]]]] = {
         ],
     ),
     "acknowledged and never read": ({"unseen"}, [A]),
+    "a poll that gave nothing stays where the one before it was": (
+        {"poll-skip"},
+        [
+            event(0, "ok", send("x", 0, 1), send("x", 1, 2), send("x", 2, 3)),
+            assign(1, "x"),
+            event(1, "ok", poll(x=[(0, 1)])),
+            event(1, "ok", poll(x=[])),
+            event(1, "ok", poll(x=[(2, 3)])),
+            event(2, "ok", poll(x=[(0, 1), (1, 2), (2, 3)])),
+        ],
+    ),
 }
 
 
@@ -221,6 +236,18 @@ def test_every_failing_anomaly_has_a_history_that_shows_it() -> None:
         "poll-skip", "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll", "nonmonotonic-send",
         "int-nonmonotonic-send", "G1c", "G1c-process", "G1c-realtime",
     }  # fmt: skip
+
+
+def test_the_operations_of_a_cycle_are_named_in_its_order() -> None:
+    """Each depends on the one before it: here 2 read what 0 wrote, and 1 what 2 wrote."""
+    loop = (
+        event(0, "ok", send("x", 0, 1), poll(z=[(0, 3)])),
+        event(1, "ok", send("z", 0, 3), poll(y=[(0, 2)])),
+        event(2, "ok", send("y", 0, 2), poll(x=[(0, 1)])),
+    )
+    [found] = [each for each in anomalies(*loop) if each.name == "G1c"]
+    first, *others = found.witness["cycle"]
+    assert [first, *others] in ([0, 2, 1, 0], [2, 1, 0, 2], [1, 0, 2, 1])
 
 
 def test_a_write_loop_is_recorded() -> None:

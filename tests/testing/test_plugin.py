@@ -39,6 +39,11 @@ def test_each_test_has_a_topic_of_its_own(
     assert [each.raw for each in consumer.lag().values()] == [0]
 
 
+def test_the_topic_is_there_before_anybody_writes(oncelog_topic: str, oncelog_broker: TestBroker) -> None:
+    with sync.Admin(bootstrap_servers=oncelog_broker.bootstrap_servers) as admin:
+        assert oncelog_topic in admin.list_topics()
+
+
 def test_a_broker_keeps_its_data_where_it_is_told(tmp_path: object) -> None:
     with (
         TestBroker(data_dir=str(tmp_path)) as broker,

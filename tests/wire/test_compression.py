@@ -201,3 +201,9 @@ def test_zstd_of_unknown_and_of_known_size():
     assert zstandard.frame_content_size(streamed) == -1
     assert decompress(Codec.ZSTD, streamed, len(TEXT)) == TEXT
     assert decompress(Codec.ZSTD, zstandard.compress(TEXT), len(TEXT)) == TEXT
+
+
+def test_lz4_is_framed_as_kafkas_clients_do():
+    """LZ4's frame format: version 1, independent blocks of at most 64 KiB, neither content size nor checksums."""
+    frame = compress(Codec.LZ4, TEXT * 50)
+    assert frame[4:6] == bytes([0b0110_0000, 4 << 4])

@@ -20,7 +20,8 @@ def test_set_list_delete(cli: Cli) -> None:
         ("q", None, None, "producer_byte_rate", 1000.0),
         ("q", None, None, "request_percentage", 12.5),
     ]
-    cli("quotas", "set", "--user", "q", "producer_byte_rate=1", "--dry-run")
+    planned = cli.json("quotas", "set", "--user", "q", "producer_byte_rate=1", "--dry-run")
+    assert planned == [{"quota": "producer_byte_rate", "value": 1.0, "result": "would be set"}]
     cli("quotas", "delete", "--user", "q", "request_percentage", "-y")
     assert ("q", None, None, "producer_byte_rate", 1000.0) in shown(cli, "--user", "q")
     cli("quotas", "delete", "--user", "q", "producer_byte_rate", "-y")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -165,3 +166,10 @@ def test_a_prepared_transaction_is_not_ended_without_its_decision(cli: Cli, tool
     tool("forceTerminateTransaction", "--transactionalId", "tool-prepared", status=1)
     assert "--even-if-prepared" in tool.err
     assert cli.json("transactions", "describe", "tool-prepared")["state"] == "Ongoing"
+
+
+def test_a_wrong_configuration_is_told(cli: Cli, tool: Tool, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.properties"
+    wrong.write_text("security.protocol=NONE\n")
+    assert tool("--command-config", wrong, "list", status=1) == ""
+    assert tool.err == "Failed to list transactions: security_protocol=NONE: only PLAINTEXT is supported\n"

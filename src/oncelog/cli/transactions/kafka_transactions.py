@@ -21,7 +21,7 @@ from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.repair import is_prepared, refused_prepared
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.transaction_listing import TransactionDescription
-from oncelog.errors import ConfigurationError, OncelogError
+from oncelog.errors import OncelogError
 from oncelog.host.clock import RealClock
 
 PROGRAM = "kafka-transactions.sh"
@@ -261,9 +261,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser().parse_args(arguments)
     try:
         sys.exit(asyncio.run(_run(options)))
-    except ConfigurationError as error:
-        print(str(error), file=sys.stderr)
-        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
 
