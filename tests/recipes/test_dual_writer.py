@@ -78,6 +78,29 @@ def test_rows_and_records_are_written_together(kind: str, postgres: PostgreSql, 
     assert sorted(values_of(broker, name)) == rows(postgres, name) == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize(("more", "expected"), [({}, 1), ({"linger_ms": 5}, 0)])
+def test_records_that_are_sent_without_a_pause_travel_together_while_rows_are_written(
+    postgres: PostgreSql, broker: str, name: str, more: dict[str, int], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[object] = []
+
+    async def main() -> None:
+        async with (
+            opened("psycopg", postgres) as database,
+            DualWriter(database, transactional_id=name, bootstrap_servers=broker, **more) as writer,
+        ):
+            await put(writer, name, 0)  # the topic is known now
+            monkeypatch.setattr(Producer, "send_soon", lambda producer: heard.append(producer))
+            async with writer.transaction() as tx:
+                for value in range(3):
+                    await tx.send(name, b"%d" % value, partition=0)
+                assert heard == []
+                await tx.database.execute(INSERT, (name, 1))
+                assert len(heard) == expected
+
+    asyncio.run(main())
+
+
 def test_a_writer_starts_the_producer_that_it_was_made_with(postgres: PostgreSql, broker: str, name: str) -> None:
     """Its interceptors live as long as the writer: none is made, or closed, beside them."""
     heard: list[str] = []

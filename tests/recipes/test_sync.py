@@ -300,6 +300,57 @@ def test_while_the_database_is_away_nobody_knows(lite: Store, broker: str, name:
             assert agree(writer, lite, database, broker, name) == [0]
 
 
+def test_a_database_that_is_back_in_time_says_what_became_of_a_commit(lite: Store, broker: str, name: str) -> None:
+    class BackSoon(Unreliable):
+        away_count = 0
+
+        def take_over(self, *arguments: Any) -> Any:
+            if self.away_count:
+                self.away_count -= 1
+                raise ConnectionError("away")
+            return self._database.take_over(*arguments)
+
+    with lite.open() as database:
+        away = BackSoon(database, "")
+        with DualWriter(away, transactional_id=name, bootstrap_servers=broker, recovery_timeout_ms=5_000) as writer:
+            away.how, away.away_count = "unanswered", 2
+            put(writer, lite, name, 0)
+            assert away.away_count == 0
+            assert agree(writer, lite, database, broker, name) == [0]
+
+
+def test_stop_gives_up_the_transaction_that_is_open(lite: Store, broker: str, name: str) -> None:
+    """The database's locks, too: SQLite has one for whoever writes."""
+    with lite.open() as database, lite.open() as other_database:
+        writer = DualWriter(database, transactional_id=name, bootstrap_servers=broker)
+        writer.start()
+        with pytest.raises(IllegalState), writer.transaction() as tx:
+            lite.write(tx.database, name, 0)
+            tx.send(name, b"0", partition=0)
+            writer.stop()
+            transaction = other_database.begin()
+            lite.write(transaction.handle, name, 1)
+            transaction.commit()
+        assert lite.rows(database, name) == [1]
+        wait_for_markers(broker, name)
+        assert values_of(broker, name) == []
+
+
+@pytest.mark.parametrize(("more", "asked"), [({}, True), ({"linger_ms": 5}, False)])
+def test_records_travel_while_rows_are_written_unless_they_are_told_to_linger(
+    lite: Store, broker: str, name: str, more: dict[str, int], asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[object] = []
+    monkeypatch.setattr(sync.Producer, "send_soon", lambda producer: heard.append(producer))
+    with (
+        lite.open() as database,
+        DualWriter(database, transactional_id=name, bootstrap_servers=broker, **more) as writer,
+        writer.transaction() as tx,
+    ):
+        tx.send(name, b"0", partition=0)
+        assert bool(heard) == asked
+
+
 def test_a_commit_that_was_refused_for_good(lite: Store, broker: str, name: str) -> None:
     class Refusing(Unreliable):
         def begin(self) -> Any:
