@@ -29,7 +29,7 @@ LINES: dict[str, str | None] = {
     "from oncelog.client.producer.producer import Headers, Producer": (
         "from oncelog.client.producer.producer import Headers"
     ),
-    "from oncelog.client.records import Delivery": "from oncelog.sync import Producer, SentRecord",
+    "from oncelog.client.delivery import Delivery": "from oncelog.sync import Producer, SentRecord",
     "from oncelog.host.host import Host": None,
     "        host: the doors to the outside (tests).": None,
     "        host: Host | None = None,": None,
