@@ -64,7 +64,7 @@ clean:
 	@rm -rf $(VENV) build; echo "clean: removed $(VENV) and build"
 
 bench: $(STAMP)
-	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m bench $(if $(ONLY),--only "$(ONLY)")
 
 fuzz: $(STAMP)
 	@$(if $(findstring :,$(SEED)),$(BIN)/python,$(RECORD) fuzz --) -m evidence.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(findstring :,$(SEED)),,--json {json})
@@ -126,11 +126,11 @@ dual-writes: $(STAMP)
 
 # Every evidence tool in turn, then build/proof/report.html. PROFILE: short (ten minutes) or full (hours). ONLY: parts, by comma.
 proof: $(STAMP)
-	@$(BIN)/python -m evidence.proof run --profile $(or $(PROFILE),short) $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m evidence.proof run --profile $(or $(PROFILE),short) $(if $(ONLY),--only "$(ONLY)")
 
 report: $(STAMP)
 	@$(BIN)/python -m evidence.proof report
 
 # An hour of new seeds; Ctrl-C ends it with the report. SEED: where an earlier one began.
 soak: $(STAMP)
-	@$(BIN)/python -m evidence.proof soak --seconds $(if $(filter file,$(origin SECONDS)),3600,$(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m evidence.proof soak --seconds $(if $(filter file,$(origin SECONDS)),3600,$(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")

@@ -12,11 +12,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.pairs import KAFKA, ROUNDS, both, in_turn, median, percentile
+from bench.selection import Wanted
 from bench.servers import Server, apache_kafka, oncelog
 from bench.table import Row
 
 TRANSACTIONS = 300
 LAUNCHES = 3
+THROUGHPUT_AIMS = {"os": 1.0, "fsync": 0.7}
 TOTAL_MB = {100: 60, 1_000: 200, 10_000: 200}  # record size in bytes: how much is sent and read in a round
 SYNCED = f"{KAFKA}, log.flush.interval.messages=1"
 
@@ -167,7 +169,7 @@ def read_all_seconds(server: Server, isolation: str, expected: int, name: str = 
     return taken
 
 
-def launch(with_kafka: bool) -> list[Row]:
+def launch(with_kafka: bool, _wanted: Wanted) -> list[Row]:
     kinds = [oncelog, apache_kafka] if with_kafka else [oncelog]
     seconds: dict[str, list[float]] = {"oncelog": [], KAFKA: []}
     memory: dict[str, list[float]] = {"oncelog": [], KAFKA: []}
@@ -199,7 +201,7 @@ def launch(with_kafka: bool) -> list[Row]:
     ]
 
 
-def transactions(with_kafka: bool) -> list[Row]:
+def transactions(with_kafka: bool, _wanted: Wanted) -> list[Row]:
     with contextlib.ExitStack() as stack:
         servers = stack.enter_context(both(with_kafka))
         synced = stack.enter_context(apache_kafka(SYNCED, log_flush_interval_messages=1)) if with_kafka else None
@@ -246,13 +248,15 @@ def transactions(with_kafka: bool) -> list[Row]:
     return rows
 
 
-def throughput(with_kafka: bool) -> list[Row]:
+def throughput(with_kafka: bool, wanted: Wanted) -> list[Row]:
     """Ours as Apache Kafka comes (never waiting for the disk), then as ours comes (every acknowledgement synced)."""
-    with both(with_kafka, flush_policy="os") as servers:
-        rows = [row for size, total_mb in TOTAL_MB.items() for row in throughput_of(servers, size, total_mb, "os", 1.0)]
-    with both(with_kafka) as servers:
-        for size, total_mb in TOTAL_MB.items():
-            rows += throughput_of(servers, size, total_mb, "fsync", 0.7)
+    rows = []
+    for policy, aim in THROUGHPUT_AIMS.items():
+        sizes = [size for size in TOTAL_MB if wanted(f"{policy}-{size}")]
+        if sizes:
+            with both(with_kafka, **({"flush_policy": policy} if policy != "fsync" else {})) as servers:
+                for size in sizes:
+                    rows += throughput_of(servers, size, TOTAL_MB[size], policy, aim)
     return rows
 
 
@@ -272,12 +276,13 @@ def throughput_of(servers: list[Server], size: int, total_mb: int, policy: str, 
             better="more",
             aim=f">= {aim:g}x",
             note=f"median of {ROUNDS}",
+            measures="librdkafka" if kind == "consume" or size == 100 else "",
         )
         for kind, figures in (("produce", written), ("consume", read))
     ]
 
 
-def aborted(with_kafka: bool) -> list[Row]:
+def aborted(with_kafka: bool, _wanted: Wanted) -> list[Row]:
     count = 10_000
     with both(with_kafka, flush_policy="os") as servers:
         for server in servers:
@@ -304,7 +309,7 @@ def create_topics_seconds(server: Server, count: int, prefix: str) -> float:
     return time.perf_counter() - started
 
 
-def whole_run(with_kafka: bool) -> list[Row]:
+def whole_run(with_kafka: bool, _wanted: Wanted) -> list[Row]:
     """A little of everything on the same pair of brokers: topics, transactions, megabytes; then how large they are."""
     count = 200
     with both(with_kafka) as servers:

@@ -20,6 +20,7 @@ from confluent_kafka import TopicPartition as TheirTopicPartition
 
 from bench.brokers import make_topic
 from bench.pairs import ROUNDS, both, in_turn, median
+from bench.selection import Wanted
 from bench.servers import Server, build_directory
 from bench.table import Row
 from oncelog import Consumer, Producer, TopicPartition
@@ -129,7 +130,7 @@ def their_consume(server: Server, topic: str, count: int) -> None:
     consumer.close()
 
 
-def arrow(with_kafka: bool) -> list[Row]:
+def arrow(with_kafka: bool, _wanted: Wanted) -> list[Row]:
     """Rows per second of both clients on each broker, and the checker's."""
     rows = []
     with both(with_kafka, flush_policy="os") as servers:

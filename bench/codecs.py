@@ -13,6 +13,7 @@ from confluent_kafka import Producer as TheirProducer
 from bench.brokers import make_topic
 from bench.clients import ROWS_PER_BATCH, poll_arrow, rows_per_second, their_consume
 from bench.pairs import ROUNDS, both, in_turn, median
+from bench.selection import Wanted
 from bench.servers import Server
 from bench.table import Row
 from oncelog import Producer
@@ -70,7 +71,7 @@ def their_send(server: Server, topic: str, codec: str, size: str, count: int) ->
     assert producer.flush(120) == 0
 
 
-def codecs(with_kafka: bool) -> list[Row]:
+def codecs(with_kafka: bool, _wanted: Wanted) -> list[Row]:
     """Each codec and size of batch, both directions, both clients."""
     rows = []
     with both(with_kafka, flush_policy="os") as servers:

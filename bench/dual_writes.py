@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 import psycopg
 from evidence.world import postgresql
 
+from bench.selection import Wanted
 from bench.servers import Server, oncelog
 from bench.table import Row
 from oncelog import Producer
@@ -137,7 +138,7 @@ def with_postgresql_async(server: Server, conninfo: str, count: int, order: str)
     return asyncio.run(main())
 
 
-def dual_writes(with_kafka: bool) -> list[Row]:
+def dual_writes(with_kafka: bool, _wanted: Wanted) -> list[Row]:
     """No released Apache Kafka has two-phase commit: there is nothing of it to compare with."""
     del with_kafka
     note = f"median of {ROUNDS}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from bench.brokers import make_topic, one_transaction, transactional
 from bench.pairs import both, percentile
+from bench.selection import Wanted
 from bench.servers import Server, oncelog
 from bench.table import Row
 from oncelog import Producer
@@ -83,7 +84,7 @@ def _clients(server: Server) -> Iterator[tuple[OurClient, TheirClient]]:
         ours.close()
 
 
-def latency(with_kafka: bool) -> list[Row]:
+def latency(with_kafka: bool, _wanted: Wanted) -> list[Row]:
     """Median and 99th percentile of the commit, and of the whole transaction, on each broker.
 
     On oncelog as it comes, where both wait for the same syncs of the disk, and on one that waits for none.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+import sys
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -27,13 +28,16 @@ def both(with_kafka: bool, **config: str) -> Iterator[list[Server]]:
 
 
 def in_turn(
-    servers: list[Server], measure: Callable[[Server, int], Figure], rounds: int = ROUNDS
+    servers: list[Server], measure: Callable[[Server, int], Figure], rounds: int = ROUNDS, *, what: str = ""
 ) -> dict[str, list[Figure]]:
-    """`measure(server, round)` of every server in every round, by the server's name."""
+    """`measure(server, round)` of every server in every round, by the server's name; told while it runs, if it is `what`."""
     figures: dict[str, list[Figure]] = {server.name: [] for server in servers}
     for i in range(rounds):
         for server in servers if i % 2 == 0 else reversed(servers):
-            figures[server.name].append(measure(server, i))
+            figure = measure(server, i)
+            figures[server.name].append(figure)
+            if what:
+                print(f"bench: {what}, round {i + 1} of {rounds}, {server.name}: {figure}", file=sys.stderr, flush=True)
     return figures
 
 

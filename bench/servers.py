@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).parent.parent
-ORACLE = ROOT.parent / "shared" / "oracle" / "apache-kafka"
+ORACLE_PATH = pathlib.Path("shared/oracle/apache-kafka")  # beside the project, or beside a folder of its worktrees
+ORACLE = next((each / ORACLE_PATH for each in ROOT.parents if (each / ORACLE_PATH).exists()), ROOT.parent / ORACLE_PATH)
 
 
 @dataclass

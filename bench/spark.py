@@ -20,6 +20,7 @@ from confluent_kafka import Producer
 
 from bench.brokers import make_topic
 from bench.pairs import both, median
+from bench.selection import Wanted
 from bench.servers import ROOT, Server, build_directory
 from bench.table import Row
 
@@ -160,7 +161,7 @@ def fill(server: Server, topic: str, count: int) -> None:
     assert producer.flush(120) == 0
 
 
-def spark(with_kafka: bool) -> list[Row]:
+def spark(with_kafka: bool, _wanted: Wanted) -> list[Row]:
     try:
         with both(with_kafka, flush_policy="os") as servers, session() as open_session:
             return list(_figures(servers, open_session))

@@ -1,0 +1,24 @@
+"""Which parts `make bench` has, and what the rows of each are called: `ONLY=part`, `ONLY=part/row`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+RECORD_SIZES = (100, 1_000, 10_000)  # bytes
+
+PARTS = {
+    "launch": "bench.brokers:launch",
+    "transactions": "bench.brokers:transactions",
+    "throughput": "bench.brokers:throughput",
+    "arrow": "bench.clients:arrow",
+    "codecs": "bench.codecs:codecs",
+    "latency": "bench.latency:latency",
+    "aborted": "bench.brokers:aborted",
+    "whole-run": "bench.brokers:whole_run",
+    "dual-writes": "bench.dual_writes:dual_writes",
+    "spark": "bench.spark:spark",
+}
+# A part without an entry has one measurement for all its rows, or a few that belong together.
+ROWS: dict[str, Sequence[str]] = {
+    "throughput": tuple(f"{policy}-{size}" for policy in ("os", "fsync") for size in RECORD_SIZES),
+}
