@@ -7,6 +7,7 @@ from collections.abc import Sequence
 RECORD_SIZES = (100, 1_000, 10_000)  # bytes
 
 PARTS = {
+    "in-process": "bench.in_process.part:in_process",
     "launch": "bench.brokers:launch",
     "transactions": "bench.brokers:transactions",
     "throughput": "bench.brokers:throughput",
