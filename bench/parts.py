@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 RECORD_SIZES = (100, 1_000, 10_000)  # bytes
+CONNECTION_COUNTS = (1, 16)
 
 PARTS = {
     "in-process": "bench.in_process.part:in_process",
+    "sockets": "bench.sockets:sockets",
     "launch": "bench.brokers:launch",
     "transactions": "bench.brokers:transactions",
     "throughput": "bench.brokers:throughput",
@@ -21,5 +23,13 @@ PARTS = {
 }
 # A part without an entry has one measurement for all its rows, or a few that belong together.
 ROWS: dict[str, Sequence[str]] = {
+    "sockets": (
+        *(f"fetch-{size}" for size in RECORD_SIZES),
+        *(f"produce-{size}-{count}" for size in RECORD_SIZES for count in CONNECTION_COUNTS),
+        "produce-1000-16-fsync",
+        "partitions-1000",
+        "topics-200",
+        "metadata-200",
+    ),
     "throughput": tuple(f"{policy}-{size}" for policy in ("os", "fsync") for size in RECORD_SIZES),
 }
