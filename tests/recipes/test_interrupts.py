@@ -200,6 +200,23 @@ def test_a_newer_instance_fences_one_that_was_interrupted(tmp_path: Path, topic:
     assert at > 80
 
 
+def test_what_was_interrupted_holds_no_locks_until_its_block_ends(tmp_path: Path, topic: Topic, name: str) -> None:
+    store = sqlite_store(tmp_path, busy_timeout_ms=200)
+    with store.open() as database, store.open() as other:
+        writer = started(database, name)
+        with pytest.raises(IllegalState), writer.transaction() as tx:
+            store.write(tx.database, name, 1)
+            tx._producer.is_interrupted = True
+            with contextlib.suppress(KeyboardInterrupt):
+                tx.prepare()
+            transaction = other.begin()
+            store.write(transaction.handle, name, 2)
+            transaction.commit()
+        put(writer, store, 3)
+        assert store.rows(database, name) == [2, 3]
+        assert topic.values == [3]
+
+
 def started(database: Any, name: str) -> DualWriter[Any]:
     writer = DualWriter(database, transactional_id=name)
     writer.start()
