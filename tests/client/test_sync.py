@@ -340,3 +340,21 @@ def test_the_next_transaction_begins_wherever_one_was_interrupted(bootstrap, aga
     values = [record.value for record in read_all(bootstrap, topic)]
     assert [value for value in values if value.startswith(b"t")] == told
     assert [value[1:] for value in values if value[:1] == b"a"] == [value[1:] for value in values if value[:1] == b"b"]
+
+
+def test_what_an_interrupt_kept_open_is_aborted_also_behind_transactions_that_ended_well(bootstrap, monkeypatch):
+    def interrupted(_, work):
+        work.close()
+        raise KeyboardInterrupt
+
+    with sync.Producer(bootstrap_servers=bootstrap, transactional_id="kept-open") as producer:
+        with producer.transaction():
+            producer.send("kept-open", b"0", partition=0)
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt), producer.transaction():
+            producer.send("kept-open", b"1", partition=0)
+            patched.setattr(
+                sync.Producer, "_call", interrupted
+            )  # before the commit has begun, and before the abort has
+        with producer.transaction():
+            producer.send("kept-open", b"2", partition=0)
+    assert [record.value for record in read_all(bootstrap, "kept-open")] == [b"0", b"2"]
