@@ -23,6 +23,14 @@ def test_memory_and_files_are_read_directly(tmp_path: pathlib.Path) -> None:
         assert asyncio.run(everything(file)) == data
 
 
+def test_a_file_is_read_from_where_its_reader_was(tmp_path: pathlib.Path) -> None:
+    """Not from where its buffer ends."""
+    (tmp_path / "file").write_bytes(b"header\nrecords\n")
+    with (tmp_path / "file").open("rb") as file:
+        assert file.readline() == b"header\n"
+        assert asyncio.run(everything(file)) == b"records\n"
+
+
 def test_a_pipe_that_waits_holds_up_nobody() -> None:
     reading, writing = os.pipe()
 

@@ -54,6 +54,27 @@ def test_names(tmp_path: pathlib.Path) -> None:
     assert files.list(base) == []
 
 
+def test_a_file_that_is_replaced_is_durable_before_its_name_and_its_name_before_it_returns(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    names = {os.stat(tmp_path).st_ino: "sync the directory"}
+    sync, rename = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        steps.append(names.get(os.fstat(descriptor).st_ino, "sync the file"))
+        sync(descriptor)
+
+    def renamed(source: str, target: str) -> None:
+        steps.append("rename")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    RealFiles().replace_whole(f"{tmp_path}/f", b"1")
+    assert steps == ["sync the file", "rename", "sync the directory"]
+
+
 def test_a_file_of_the_present_directory_is_replaced(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     RealFiles().replace_whole("f", b"1")

@@ -2,9 +2,13 @@
 
 import pytest
 
+from oncelog.broker.assembly import _gate_config
 from oncelog.broker.config.addresses import Address, address_from, advertised_address, listen_addresses
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, config_from, properties_from, rules
 from oncelog.broker.config.unhonoured_keys import is_known_to_kafka
+from oncelog.broker.partitions.partitions import Partitions
+from oncelog.core.leader.gate import GateConfig
+from oncelog.core.leader.partition import PartitionConfig
 from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS
 
 
@@ -55,6 +59,11 @@ def test_topic_defaults_come_from_the_brokers_keys():
         if entry.synonym and defaults.topic_default(entry.synonym) not in (None, entry.default)
     }
     assert differing == {}
+
+
+def test_the_rules_own_defaults_are_the_configurations():
+    assert _gate_config(BrokerConfig()) == GateConfig()
+    assert Partitions._rules_config(BrokerConfig()) == PartitionConfig()
 
 
 def test_properties():
