@@ -143,3 +143,18 @@ def test_a_closed_client_says_so():
             await a.list_topics()
 
     run(work)
+
+
+def test_a_name_that_cannot_be_sent_fails_nobody_else():
+    """One request asks for the topics of all who want some at that time."""
+
+    async def work(loop):
+        async with admin(ScriptedBroker()) as a:
+            wrong, right = await asyncio.gather(
+                a._cluster.refresh(["\ud800"]), a._cluster.refresh(["t"]), return_exceptions=True
+            )
+            assert isinstance(wrong, errors.InvalidTopic)
+            assert right is None
+            assert "t" in a._cluster.view.topics
+
+    run(work)

@@ -462,5 +462,7 @@ def test_mistakes_of_those_who_come_from_elsewhere():
             with pytest.raises(TypeError, match="whole milliseconds"):
                 await c.poll(1.0)
             assert await c.poll(10) == []
+            with pytest.raises(errors.InvalidArgument, match="include_headers must be True or False"):
+                await c.poll_arrow(include_headers="false")
 
     run(work)
