@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.errors import ConfigurationError
-from oncelog.spark import data_source
+from oncelog.spark import data_source, writer
 from oncelog.spark.backend import Backend, choose_backend
 from oncelog.spark.data_source import DefaultSource
 from oncelog.spark.options import SinkOptions, sink_options
@@ -42,6 +43,37 @@ def test_a_name_with_a_dot_is_refused(application_id: str, version: str) -> None
     )
     with pytest.raises(ConfigurationError, match="no dots"):
         BatchWriter(options, Backend("prepared", None), "run")
+
+
+@pytest.mark.parametrize(("more", "asked"), [({}, 0), ({"txnAppId": "a", "txnVersion": "1"}, 1)])
+def test_a_task_looks_for_a_decision_only_where_a_job_may_be_submitted_again(
+    more: dict[str, str], asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look reads every decision: a job without txnAppId is a new one, which nobody has decided."""
+    looked: list[tuple[str, str]] = []
+
+    class Store:
+        def known(self, query_id: str, batch_id: str) -> sink.KnownRecords:
+            looked.append((query_id, batch_id))
+            return sink.KnownRecords(None, frozenset(), False, False)
+
+    class Context:
+        @classmethod
+        def get(cls) -> Context:
+            return cls()
+
+        def partitionId(self) -> int:
+            return 0
+
+        taskAttemptId = partitionId  # noqa: N815
+
+    written = sink.Attempt("id", "1:0", 1)
+    monkeypatch.setattr(writer, "TaskContext", Context)
+    monkeypatch.setattr(writer, "decision_store", lambda _: Store())
+    monkeypatch.setattr(writer, "write_attempt", lambda *_: written)
+    options = sink_options({**SERVER, "kafka.bootstrap.servers": "h:1", **more})
+    assert BatchWriter(options, Backend("prepared", None), "run").write(iter(())).attempt == written
+    assert len(looked) == asked
 
 
 def test_each_choice_of_a_backend_is_made_once_and_by_itself(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
