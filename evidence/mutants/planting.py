@@ -126,7 +126,7 @@ def _noticed_by(
 ) -> str:
     if server is not None:
         names = [test.name for test in tests]
-        found = server.run(mutation.file, text, mutation.first_line, names, limits_of(tests))
+        found = server.run(mutation.file, text, names, limits_of(tests))
         if found is not None:
             return found
     return run_tests(tree, tests)

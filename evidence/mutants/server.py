@@ -40,7 +40,7 @@ class Server:
         self.broken_files: set[str] = set()  # with a test that fails without a mutant: the tree has changed, or is ill
         self._buffer = b""
 
-    def run(self, file: str, right_text: str, line: int, tests: Sequence[str], limits: Limits) -> str | None:
+    def run(self, file: str, right_text: str, tests: Sequence[str], limits: Limits) -> str | None:
         """The first of the tests that fails, "" where none does. None: this mutant needs a process of its own."""
         text, said = self._tree / "right_text", self._tree / "said"
         text.write_text(right_text)
@@ -50,7 +50,6 @@ class Server:
             "file": str(self._tree / file) if file else "",
             "text": str(text),
             "said": str(said),
-            "line": line,
             "tests": list(tests),
             "seconds": limits.test_seconds,
             "cpu_seconds": limits.test_cpu_seconds,
@@ -74,7 +73,7 @@ class Server:
     def passes(self, test: str, limits: Limits) -> bool:
         """Whether this test passes without a mutant, here and now: only then is it one that notices something."""
         if test not in self._passes:
-            self._passes[test] = self.run("", "", 0, [test], limits) == ""
+            self._passes[test] = self.run("", "", [test], limits) == ""
             if not self._passes[test]:
                 self.broken_files.add(test.partition("::")[0])
         return self._passes[test]

@@ -30,7 +30,7 @@ PR_SET_PDEATHSIG = 1
 
 
 class Server:
-    """One request a line: {"file", "text", "line", "tests", ...}; one reply a line: {"failed"}."""
+    """One request a line: {"file", "text", "tests", ...}; one reply a line: {"failed"}."""
 
     def __init__(self) -> None:
         self.requests = os.fdopen(int(os.environ[REQUESTS]))
@@ -65,7 +65,7 @@ class Server:
             self.cpu_seconds = request["cpu_seconds"]
             said = NOT_PATCHED
             is_clean = not request["file"]
-            if is_clean or patch(request["file"], pathlib.Path(request["text"]).read_text(), request["line"]):
+            if is_clean or patch(request["file"], pathlib.Path(request["text"]).read_text()):
                 session.items[:] = [items[name] for name in request["tests"] if name in items]
                 session.testscollected = len(session.items)
                 session.testsfailed = 0  # files that cannot be imported are no failures of the mutant's
@@ -108,18 +108,20 @@ def functions_of(code: types.CodeType) -> list[types.CodeType]:
     return sorted(found, key=lambda each: each.co_firstlineno)
 
 
-def patch(file: str, right_text: str, line: int) -> bool:
-    """Give every function made from the code around this line the code of the file as it is now; whether there is one."""
+def patch(file: str, right_text: str) -> bool:
+    """Give every function made from code that differs in the file as it is now that code; whether all of it is there.
+
+    (By what differs, not by the line: a default of an argument may be a function, which begins behind the one it is of.)
+    """
     before = functions_of(compile(right_text, file, "exec", dont_inherit=True))
     after = functions_of(compile(pathlib.Path(file).read_text(), file, "exec", dont_inherit=True))
-    around = [place for place, code in enumerate(before) if code.co_firstlineno <= line]
-    if not around or len(before) != len(after):
-        return False
-    old, new = before[around[-1]], after[around[-1]]
-    if old.co_freevars != new.co_freevars:
+    changed = [(old, new) for old, new in zip(before, after, strict=False) if old != new]
+    if not changed or len(before) != len(after) or any(old.co_freevars != new.co_freevars for old, new in changed):
         return False
     gc.unfreeze()
-    made = [each for each in gc.get_objects() if isinstance(each, types.FunctionType) and each.__code__ == old]
-    for function in made:
-        function.__code__ = new
-    return bool(made)
+    functions = [each for each in gc.get_objects() if isinstance(each, types.FunctionType)]
+    made = [[each for each in functions if each.__code__ == old] for old, _ in changed]
+    for same, (_, new) in zip(made, changed, strict=True):
+        for function in same:
+            function.__code__ = new
+    return all(made)
