@@ -6,10 +6,14 @@ from collections.abc import Sequence
 
 RECORD_SIZES = (100, 1_000, 10_000)  # bytes
 CONNECTION_COUNTS = (1, 16)
+PRODUCER_COUNTS = (1, 8, 16, 64)
+MESSAGE_RATES = (200, 5_000)  # a second
 
 PARTS = {
     "in-process": "bench.in_process.part:in_process",
     "sockets": "bench.sockets:sockets",
+    "our-transactions": "bench.our_clients:our_transactions",
+    "end-to-end": "bench.our_clients:end_to_end",
     "launch": "bench.brokers:launch",
     "transactions": "bench.brokers:transactions",
     "throughput": "bench.brokers:throughput",
@@ -31,5 +35,7 @@ ROWS: dict[str, Sequence[str]] = {
         "topics-200",
         "metadata-200",
     ),
+    "our-transactions": (*(f"producers-{count}" for count in PRODUCER_COUNTS), "transform"),
+    "end-to-end": tuple(f"rate-{rate}" for rate in MESSAGE_RATES),
     "throughput": tuple(f"{policy}-{size}" for policy in ("os", "fsync") for size in RECORD_SIZES),
 }
