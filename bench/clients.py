@@ -140,9 +140,7 @@ def arrow(with_kafka: bool, _wanted: Wanted) -> list[Row]:
             send_arrow(server, "read", ROWS)
         work: list[tuple[str, Callable[[Server, str, int], None], str, int, str]] = [
             ("poll_arrow", poll_arrow, "consume", ROWS, ">= 5x"),
-            ("poll, a record at a time", poll_each, "consume", ROWS // 6, ""),
             ("send_arrow", send_arrow, "produce", ROWS, ">= 2x"),
-            ("send, a record at a time", send_each, "produce", ROWS // 15, ""),
         ]
         theirs = {"consume": (their_consume, "read"), "produce": (their_produce, "sent")}
         for what, ours, kind, count, aim in work:

@@ -14,6 +14,7 @@ PARTS = {
     "sockets": "bench.sockets:sockets",
     "our-transactions": "bench.our_clients:our_transactions",
     "end-to-end": "bench.our_clients:end_to_end",
+    "records": "bench.records:records",
     "launch": "bench.brokers:launch",
     "transactions": "bench.brokers:transactions",
     "throughput": "bench.brokers:throughput",
@@ -37,5 +38,6 @@ ROWS: dict[str, Sequence[str]] = {
     ),
     "our-transactions": (*(f"producers-{count}" for count in PRODUCER_COUNTS), "transform"),
     "end-to-end": tuple(f"rate-{rate}" for rate in MESSAGE_RATES),
+    "records": ("send", "send_nowait", "poll"),
     "throughput": tuple(f"{policy}-{size}" for policy in ("os", "fsync") for size in RECORD_SIZES),
 }
