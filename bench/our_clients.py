@@ -15,7 +15,7 @@ from bench.pairs import KAFKA, OURS, ROUNDS, both, in_turn, median, percentile
 from bench.parts import MESSAGE_RATES, PRODUCER_COUNTS, ROWS
 from bench.selection import Wanted
 from bench.servers import Server, apache_kafka, oncelog
-from bench.sockets import create, now_ms
+from bench.sockets import create, now_ms, reply_size
 from bench.table import Cpu, Row
 from oncelog import Consumer, Producer, TopicPartition
 
@@ -126,7 +126,8 @@ def fill(server: Server, topic: str, count: int) -> None:
     """`count` records of 100 B in one partition."""
     create(server, topic)
     frame = frames.produce(topic, 0, [VALUE] * 1_000, now_ms())
-    pipe.pump(server, [[frame] * (count // 1_000)], 5)
+    expected = reply_size(server, frame)
+    pipe.pump(server, [[frame] * (count // 1_000 - 1)], 5, expected)
 
 
 def transform_rate(server: Server, source: str, run: int) -> Measured:

@@ -28,6 +28,8 @@ ROUND_TRIPS = 5  # through all partitions
 TOPICS = 200
 METADATA_REQUESTS = 500
 TOPIC_ALREADY_EXISTS = 36
+NOT_YET = {3, 5, 6}  # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER
+ASKED_MAX, PAUSE_S = 2_000, 0.005
 
 
 def now_ms() -> int:
@@ -45,12 +47,12 @@ def _await_leaders(server: Server, names: list[str]) -> None:
     """Apache Kafka answers CreateTopics before every partition has its leader: ask until Metadata has no error."""
     with pipe.connected(server) as connection:
         frame = frames.metadata(names)
-        for _ in range(2_000):
+        for _ in range(ASKED_MAX):
             reply = pipe.exchange(connection, frame)
             message: Any = frames.reply_of(*frames.request_of(frame), reply)
             if not any(frames.error_codes(message)):
                 return
-            time.sleep(0.005)
+            time.sleep(PAUSE_S)
     raise RuntimeError(f"{names[0]} has no leader")
 
 
@@ -59,11 +61,20 @@ def batch_frame(topic: str, partition: int, size: int) -> bytes:
     return frames.produce(topic, partition, [b"x" * size] * (BATCH_BYTES // size), now_ms())
 
 
-def reply_size(server: Server, frame: bytes) -> int:
-    """How long the reply is; it is looked at once, and those that follow are only measured. Raises WrongReply."""
+def reply_size(server: Server, *sent: bytes) -> int:
+    """How long a reply is; each is looked at once, and those that follow are only measured. Raises WrongReply.
+
+    Apache Kafka tells a partition's leader before that leader knows it: it is asked until it does.
+    """
     with pipe.connected(server) as connection:
-        reply = pipe.exchange(connection, frame)
-    pipe.checked(frame, reply)
+        for frame in sent:
+            for _ in range(ASKED_MAX):
+                reply = pipe.exchange(connection, frame)
+                message: Any = frames.reply_of(*frames.request_of(frame), reply)
+                if not set(frames.error_codes(message)) & NOT_YET:
+                    break
+                time.sleep(PAUSE_S)
+            pipe.checked(frame, reply)
     return len(reply) - 4
 
 
@@ -71,8 +82,7 @@ def produce(server: Server, topic: str, size: int, connections: int, total_mb: i
     """MB/s of acknowledged records; each connection has a partition of its own."""
     create(server, topic, connections)
     sent = [batch_frame(topic, partition, size) for partition in range(connections)]
-    for frame in sent:
-        expected = reply_size(server, frame)
+    expected = reply_size(server, *sent)
     count = total_mb * 1_000_000 // BATCH_BYTES // connections
     os.sync()  # the disk is not to work on what an earlier round left in the page cache
     with spending(server) as spent:
@@ -84,7 +94,8 @@ def store(server: Server, topic: str, size: int) -> Any:
     """A topic of STORED_MB to fetch from; its id."""
     topic_id = create(server, topic)
     frame = batch_frame(topic, 0, size)
-    pipe.pump(server, [repeat(frame, STORED_MB * 1_000_000 // BATCH_BYTES)], PRODUCE_DEPTH)
+    expected = reply_size(server, frame)
+    pipe.pump(server, [repeat(frame, STORED_MB * 1_000_000 // BATCH_BYTES - 1)], PRODUCE_DEPTH, expected)
     return topic_id
 
 
@@ -116,9 +127,7 @@ def write_round(server: Server, topic: str, connections: int = 16) -> Measured:
     create(server, topic, PARTITIONS)
     sent = [frames.produce(topic, partition, [b"x" * 100], now_ms()) for partition in range(PARTITIONS)]
     shares = [sent[i::connections] for i in range(connections)]
-    pipe.pump(server, shares, PRODUCE_DEPTH)  # the files are there
-    for each in sent[:connections]:
-        reply_size(server, each)
+    reply_size(server, *sent)  # the files are there
     with spending(server) as spent:
         pipe.pump(server, [share * ROUND_TRIPS for share in shares], PRODUCE_DEPTH)
     return rate(spent, PARTITIONS * ROUND_TRIPS)
