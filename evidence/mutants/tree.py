@@ -38,7 +38,6 @@ COPIED = (
     "CHANGELOG.md",
     "Makefile",
 )
-COMPILED_PYTHON = "src/oncelog/wire"
 RUN = "ONCELOG_MUTANTS_RUN"
 PYTEST = ("-m", "pytest", "-q", "-p", f"{__package__}.watching", "-p", "no:randomly", "-p", "no:cacheprovider")
 
@@ -82,8 +81,9 @@ def copy_to(tree: pathlib.Path, root: pathlib.Path = ROOT) -> None:
             shutil.copytree(source, tree / name, ignore=left_out)
         elif source.exists():
             shutil.copy(source, tree / name)
-    for compiled in (tree / COMPILED_PYTHON).glob("*.so"):
-        compiled.unlink()
+    for compiled in (tree / "src").rglob("*.so"):
+        if compiled.with_name(compiled.name.partition(".")[0] + ".py").exists():  # the syncer's C has no such twin
+            compiled.unlink()
     (tree / "tmp").mkdir()
 
 
