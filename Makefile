@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+comma := ,
 HOT := $(foreach each,$(shell find src -name '*.pxd'),$(each) $(each:.pxd=.py))
 SEEDS ?= 200
 SEED ?=
@@ -17,7 +18,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -89,6 +90,18 @@ ifneq ($(ONLY)$(NAMED),)
 else
 	@$(BIN)/python -m evidence.mutants.drawn $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(AGAIN),--again-survivors) $(if $(WORKERS),--workers $(WORKERS))
 endif
+
+# Each sync, rename and directory sync of the doors and the log taken out once: the system calls of a real broker must tell.
+removals: $(STAMP)
+	@$(BIN)/python -m evidence.syscalls.removals --only "$(if $(ONLY),$(ONLY),host/$(comma)log/)"
+
+# Every public call of the clients cancelled where it waits, every argument wrong, and used on afterwards.
+torture: $(STAMP)
+	@$(BIN)/python -m evidence.torture --seeds $(if $(filter file,$(origin SEEDS)),100,$(SEEDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")
+
+# Every command with arguments, standard files and environments that break careless tools.
+hostile-starts: $(STAMP)
+	@$(BIN)/python -m evidence.hostile_starts $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT))
 
 crash: $(STAMP)
 	@$(RECORD) crash -- -m evidence.crash --kills $(KILLS) --json {json}
