@@ -25,6 +25,9 @@ class Delivery:
     def __init__(self, batch: ProducerBatch, index: int, timestamp_ms: int) -> None:
         self._batch, self._index, self._timestamp_ms = batch, index, timestamp_ms
 
+    def __reduce__(self) -> str:
+        raise TypeError("a Delivery belongs to its producer: it can be neither copied nor pickled")
+
     def done(self) -> bool:
         """Whether the outcome is known."""
         return self._now()[0].outcome is not None
@@ -107,11 +110,3 @@ class Delivery:
             batch.on_done.append(lambda _: None if ended.done() else ended.set_result(None))
             yield from ended.__await__()
         return self.result()
-
-
-async def taken(delivery: Delivery, must_pause: bool) -> Delivery:
-    """What `send` returns where the record is in the buffer already. `must_pause`: the others of the loop run once, as a
-    loop that only sends must let them."""
-    if must_pause:
-        await asyncio.sleep(0)
-    return delivery

@@ -137,3 +137,19 @@ def test_an_error_and_a_reassignment_are_seen_in_time():
                 await anext(c)
 
     run(work)
+
+
+def test_another_subscription_is_looked_at_before_the_next_record():
+    async def work():
+        broker = filled([9])
+        async with Consumer("t", bootstrap_servers=BOOTSTRAP, host=broker.host(), auto_offset_reset="earliest") as c:
+            assert [(await anext(c)).offset for _ in range(3)] == [0, 1, 2]
+            polled, poll = [], c._poll
+            c._poll = lambda *given: polled.append(1) or poll(*given)
+            assert (await anext(c)).offset == 3
+            assert not polled
+            c.subscribe(["t"])
+            assert (await anext(c)).offset == 4
+            assert polled
+
+    run(work)

@@ -1,7 +1,10 @@
-"""The short way into the buffer does what the long way does, or nothing; what `send` gives is a coroutine to everybody."""
+"""The short way into the buffer does what the long way does, or nothing; a send that never began did nothing."""
 
 import asyncio
+import copy
+import inspect
 import itertools
+import pickle
 import threading
 
 import pytest
@@ -122,18 +125,58 @@ def test_keyless_records_stay_for_a_batch_and_then_change():
     run(work)
 
 
-def test_what_send_gives_is_a_coroutine():
+def test_a_send_that_never_began_did_nothing():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker) as p:
+            await p.send_and_wait("t", b"0", partition=0)
+            task = asyncio.create_task(p.send("t", b"cancelled", partition=0))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(p.send("t", b"no time", partition=0), 0)
+            p.send("t", b"closed", partition=0).close()
+            assert inspect.iscoroutinefunction(p.send)
+        assert [value for *_, values in broker.produced() for value in values] == [b"0"]
+
+    run(work)
+
+
+@given(st.lists(st.sampled_from([bytes, bytearray, memoryview, type("Sub", (bytes,), {})]), min_size=1, max_size=12))
+@settings(max_examples=20)
+def test_sends_keep_the_order_in_which_they_are_awaited_whichever_way_they_go(kinds):
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, batch_size=300) as p:
+            await p.partitions_for("t")
+            for each in [p.send("t", kind(b"%d" % n), partition=0) for n, kind in enumerate(kinds)]:
+                await each
+        assert [value for *_, values in broker.produced() for value in values] == [b"%d" % n for n in range(len(kinds))]
+
+    run(work)
+
+
+def test_whoever_fills_a_batch_closes_it():
+    async def work(loop):
+        async with producer(ScriptedBroker(), linger_ms=3000, batch_size=61 + 10 * 100) as p:
+            await p.partitions_for("t")
+            began = loop.time()
+            sent = [await p.send("t", bytes(79), partition=0) for _ in range(10)]
+            for each in sent:
+                await each
+            assert loop.time() - began < 1
+
+    run(work)
+
+
+def test_a_delivery_is_neither_copied_nor_pickled():
     async def work():
         async with producer(ScriptedBroker()) as p:
-            await p.send_and_wait("t", b"0", partition=0)
-            task = asyncio.create_task(p.send("t", b"1", partition=0))
-            several = await asyncio.gather(*[p.send("t", b"%d" % n, partition=0) for n in range(2, 5)])
-            waited = await asyncio.wait_for(p.send("t", b"5", partition=0), 1)
-            sent = [await task, *several, waited]
-            assert sorted([(await each).offset for each in sent]) == [1, 2, 3, 4, 5]
-            never = p.send("t", b"6", partition=0)
-            assert asyncio.iscoroutine(never)
-            never.close()
+            sent = await p.send("t", b"0", partition=0)
+            for make in (copy.copy, copy.deepcopy, pickle.dumps):
+                with pytest.raises(TypeError, match="belongs to its producer"):
+                    make(sent)
 
     run(work)
 
@@ -165,6 +208,8 @@ def test_send_nowait_says_what_it_would_wait_for():
             assert [each.result().offset for each in sent] == list(range(9))
             with pytest.raises(errors.InvalidArgument, match="value must be bytes or None"):
                 p.send_nowait("t", "text")
+            with pytest.raises(errors.InvalidTopic, match="not empty"):
+                p.send_nowait("", b"0")
         with pytest.raises(errors.IllegalState, match="is not running any more"):
             p.send_nowait("t", b"late")
 
@@ -236,6 +281,8 @@ def test_another_loop_or_thread_is_refused():
         thread = threading.Thread(target=in_a_thread, args=(made,))
         thread.start()
         thread.join()
+        with pytest.raises(errors.IllegalState, match="another event loop"):
+            made.send_nowait("t", b"no loop runs")
         runner.run(made.stop())
     assert failures == []
 

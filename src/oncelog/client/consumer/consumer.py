@@ -185,6 +185,7 @@ class Consumer(GroupPart, LogBounds):
         self._known_counts, self._missing = {}, set()
         self._must_list_topics = self._cluster.tracks_all = self._matches_here
         self._subscription_changed()
+        self._next_look_around_ms = 0.0  # nothing more of what was read before
         self._fetcher.arrived.set()
 
     @property

@@ -105,7 +105,7 @@ class Appender:
             return None
         where = lane.partitions[number]
         batch = self.open.get(where)
-        if batch is None or batch.size_bytes + size_bytes > batch.limit_bytes:
+        if batch is None or batch.size_bytes + size_bytes >= batch.limit_bytes:  # also who fills it: it is closed then
             return self.append_slowly(where, timestamp_ms, key, value, pairs, size_bytes)
         try:
             index = batch.add(timestamp_ms, key, value, pairs, size_bytes)

@@ -45,9 +45,9 @@ def as_bytes(what: str, content: Any, serializer: Callable[[Any], Any] | None = 
     """A key's or value's bytes, through its serializer where there is one."""
     if serializer is not None:
         content = serializer(content)
-    if content is None or isinstance(content, bytes):
+    if content is None or content.__class__ is bytes:
         return content
-    if isinstance(content, bytearray | memoryview):
+    if isinstance(content, bytes | bytearray | memoryview):  # numpy's bytes are bytes too
         return bytes(content)
     hint = f"encode it, or set {what}_serializer" if serializer is None else f"that is what {what}_serializer gave"
     raise InvalidArgument(f"{what} must be bytes or None, not {type(content).__name__}: {hint}")

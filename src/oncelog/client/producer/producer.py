@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.config import ProducerConfig, snake_case
-from oncelog.client.delivery import Delivery, taken
+from oncelog.client.delivery import Delivery
 from oncelog.client.interceptors import ProducerInterceptor, interceptors_of
 from oncelog.client.metrics import ProducerMetrics, report
 from oncelog.client.producer.appending import Appender
@@ -211,7 +211,7 @@ class Producer:
 
     # -- sending
 
-    def send(
+    async def send(
         self,
         topic: str,
         value: Any = None,
@@ -219,21 +219,21 @@ class Producer:
         headers: Headers | Mapping[str, bytes | None] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-    ) -> Coroutine[Any, Any, Delivery]:
+    ) -> Delivery:
         """Buffer one record; waits for metadata and room at most `max_block_ms`. Await the result for its metadata.
 
         `key` and `value` are bytes or None, or what `key_serializer` and `value_serializer` make bytes of. `partition`
         None: as `partitioner` says, by Java's hash of the key unless told otherwise, sticky where there is no key.
         `timestamp_ms` None: now. Raises InvalidArgument (a TypeError and ValueError), RecordTooLarge, RequestTimedOut, the
         error of the transaction, IllegalState, and whatever a serializer raises; nothing was buffered then.
-
-        Await it, as any coroutine; where nothing has to be waited for the record is in the buffer at once.
         """
         if self._is_plain:
             delivery = self._appender.append(topic, value, key, headers, partition, timestamp_ms)
             if delivery is not None:
-                return taken(delivery, self._appender.is_at_edge)
-        return self._sending.send(topic, value, key, headers, partition, timestamp_ms)
+                if self._appender.is_at_edge:
+                    await asyncio.sleep(0)  # a loop that only sends must let the sender run
+                return delivery
+        return await self._sending.send(topic, value, key, headers, partition, timestamp_ms)
 
     def send_nowait(
         self,
@@ -352,8 +352,7 @@ class Producer:
     def _check_may_send(self) -> None:
         if self._is_stopping or not self._is_started:
             raise IllegalState(STOPPED if self._is_started else NOT_STARTED)
-        if asyncio.get_running_loop() is not self._home:
-            raise IllegalState(ELSEWHERE)
+        self._check_home()
         if self._manager.is_transactional:
             self._manager.check_in_transaction("send")
         else:

@@ -29,6 +29,7 @@ from oncelog.core.producer.transaction_manager import TransactionManager
 from oncelog.errors import (
     IllegalState,
     InvalidPartitions,
+    InvalidTopic,
     KafkaError,
     RequestTimedOut,
     UnknownTopicOrPartition,
@@ -88,6 +89,8 @@ class Sending:
         """`Producer.send_nowait`, whatever it takes."""
         topic, partition, record, size_bytes = self._checked(topic, value, key, headers, partition, timestamp_ms)
         view = self._known(topic)
+        if topic == "":
+            raise InvalidTopic("the name of a topic is not empty")
         if view is None:
             raise WouldBlock(f"topic {checked_topic(topic)!r} is not known yet: `await producer.partitions_for(topic)`")
         topic_partition = TopicPartition(topic, self._choose_partition(view, record[1], partition, size_bytes))
