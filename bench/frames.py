@@ -7,7 +7,8 @@ from typing import Any
 from oncelog.wire.api import ApiKey
 from oncelog.wire.frame import decode_response, encode_request
 from oncelog.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from oncelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from oncelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from oncelog.wire.messages.delete_topics import DeleteTopicsRequest
 from oncelog.wire.messages.end_txn import EndTxnRequest
 from oncelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -102,10 +103,19 @@ def metadata(topics: list[str], correlation_id: int = 1) -> bytes:
     return frame(MetadataRequest(topics=asked, allow_auto_topic_creation=False), 12, correlation_id)
 
 
-def create_topics(names: list[str], partition_count: int = 1) -> bytes:
-    """One CreateTopics request for all of them."""
-    topics = [CreatableTopic(name=name, num_partitions=partition_count, replication_factor=1) for name in names]
+def create_topics(names: list[str], partition_count: int = 1, **configs: str) -> bytes:
+    """One CreateTopics request for all of them; configs with underscores (file_delete_delay_ms="0")."""
+    chosen = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()]
+    topics = [
+        CreatableTopic(name=name, num_partitions=partition_count, replication_factor=1, configs=chosen)
+        for name in names
+    ]
     return frame(CreateTopicsRequest(topics=topics, timeout_ms=60_000), 7)
+
+
+def delete_topics(names: list[str]) -> bytes:
+    """One DeleteTopics request."""
+    return frame(DeleteTopicsRequest(topic_names=names, timeout_ms=60_000), 5)
 
 
 def reply_of(api_key: int, version: int, reply: Any) -> Any:

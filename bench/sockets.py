@@ -18,6 +18,7 @@ from bench.table import Row
 
 BATCH_BYTES = 100_000  # of values: the broker sees a batch of so many bytes whatever its records
 PRODUCED_MB = 300
+WARM_UP_MB = 100
 FETCHED_MB = 1_000
 STORED_MB = 200
 BATCHES_PER_FETCH = 10
@@ -37,10 +38,15 @@ def now_ms() -> int:
 
 
 def create(server: Server, name: str, partition_count: int = 1) -> Any:
-    """A topic's id."""
-    reply: Any = pipe.ask(server, frames.create_topics([name], partition_count))[0]
+    """A topic's id. Its files go at once when it is deleted."""
+    reply: Any = pipe.ask(server, frames.create_topics([name], partition_count, file_delete_delay_ms="0"))[0]
     _await_leaders(server, [name])
     return reply.topics[0].topic_id
+
+
+def delete(server: Server, name: str) -> None:
+    """Delete a topic that was measured."""
+    pipe.ask(server, frames.delete_topics([name]))
 
 
 def _await_leaders(server: Server, names: list[str]) -> None:
@@ -87,6 +93,7 @@ def produce(server: Server, topic: str, size: int, connections: int, total_mb: i
     os.sync()  # the disk is not to work on what an earlier round left in the page cache
     with spending(server) as spent:
         pipe.pump(server, [repeat(frame, count) for frame in sent], PRODUCE_DEPTH, expected)
+    delete(server, topic)  # a page cache that is full makes the next round dearer
     return rate(spent, count * connections * BATCH_BYTES / 1e6)
 
 
@@ -130,6 +137,7 @@ def write_round(server: Server, topic: str, connections: int = 16) -> Measured:
     reply_size(server, *sent)  # the files are there
     with spending(server) as spent:
         pipe.pump(server, [share * ROUND_TRIPS for share in shares], PRODUCE_DEPTH)
+    delete(server, topic)
     return rate(spent, PARTITIONS * ROUND_TRIPS)
 
 
@@ -174,13 +182,16 @@ def row_of(servers: list[Server], key: str) -> Row:
         size = int(rest)
         topics = {server.name: store(server, f"stored-{size}", size) for server in servers}
         name = f"Fetch by a bare socket, {size} B records"
-        return _row(servers, key, name, "MB/s", "MB", lambda server, _: fetch(server, topics[server.name], size))
+        found = _row(servers, key, name, "MB/s", "MB", lambda server, _: fetch(server, topics[server.name], size))
+        for server in servers:
+            delete(server, f"stored-{size}")
+        return found
     if kind == "produce":
         size, connections = map(int, rest.removesuffix("-fsync").split("-"))
         name = f"Produce of pre-encoded frames, {size} B records, {_count(connections, 'connection')}"
         policy = "fsync" if rest.endswith("-fsync") else "os"
         for server in servers:
-            produce(server, f"warm-{key}", size, connections, 30)
+            produce(server, f"warm-{key}", size, connections, WARM_UP_MB)
         return _row(
             servers,
             key,

@@ -57,11 +57,19 @@ def test_fetch_names_its_topic_by_id_and_waits_for_a_byte():
         (frames.end_transaction("x", (7, 0), version=1), ApiKey.END_TXN, 1),
         (frames.metadata(["a", "b"]), ApiKey.METADATA, 12),
         (frames.create_topics(["a", "b"], 3), ApiKey.CREATE_TOPICS, 7),
+        (frames.delete_topics(["a", "b"]), ApiKey.DELETE_TOPICS, 5),
     ],
 )
 def test_a_request_says_what_it_is(frame, key, version):
     assert frames.request_of(frame) == (key, version)
     request_in(frame)
+
+
+def test_topics_are_created_with_their_configs():
+    _, message = request_in(frames.create_topics(["a", "b"], 3, file_delete_delay_ms="0"))
+    assert [(topic.name, topic.num_partitions) for topic in message.topics] == [("a", 3), ("b", 3)]
+    [config] = message.topics[1].configs
+    assert (config.name, config.value) == ("file.delete.delay.ms", "0")
 
 
 def reply(message, version):
