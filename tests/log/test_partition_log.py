@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from oncelog.errors import DamagedLog, OffsetOutOfRange, StorageError
 from oncelog.log.config import LogConfig
+from oncelog.log.failed_sync import MARKER
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.recovery import recover
 from oncelog.wire.record_batch import batches
@@ -432,3 +433,22 @@ def test_who_appends_without_a_leader_epoch_appends_in_the_first_as_batches_have
     log = recover(files, "d", SMALL, NaiveProducers()).log
     log.append(data_batch(0), base_offset=0, last_offset=0, max_timestamp=NOW_MS, now_ms=NOW_MS)
     assert log.leader_epoch == only(data_batch(0)).partition_leader_epoch
+
+
+def test_names_that_may_be_lost_with_the_leader_epochs_are_made_anew_by_the_next_start() -> None:
+    files = SimFiles()
+    files.make_directory("d")
+    log = recover(files, "d", BIG, NaiveProducers()).log
+    for n in range(200):  # more than a sector of leader epochs
+        log.leader_epochs.assign(n, n)
+    log.append(data_batch(0), base_offset=0, last_offset=0, max_timestamp=NOW_MS, now_ms=NOW_MS)
+    log._leader_epochs_changed = True
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(StorageError):
+        patch.setattr(files, "sync_directory", refused)
+        patch.setattr(files, "replace_whole", refused)
+        log.files_to_sync(checkpoint=True)
+    assert files.exists(f"d/{MARKER}")
+
+
+def refused(*_: object) -> None:
+    raise StorageError("Input/output error")

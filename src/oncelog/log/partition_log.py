@@ -201,10 +201,11 @@ class PartitionLog:
         self._active = successor
         self._names_are_unsynced = True
 
-    def fail(self, error: StorageError) -> None:
-        """A write or sync of this log failed: nothing more is appended until recovery opens it again."""
+    def fail(self, error: StorageError, *, is_sync: bool = False) -> None:
+        """A write or sync of this log failed: nothing more is appended until recovery opens it again. `is_sync`: it was a sync
+        of its names, by somebody else than who was handed `files_to_sync`; others' new names went with it."""
         self.failure = self.failure or error
-        if self._syncing is not None:  # handed out and not marked: it may have been the sync
+        if is_sync or self._syncing is not None:  # handed out and not marked: it may have been the sync
             note_failed_sync(self._files, self.directory)
 
     def _mark_unsynced(self, path: str, *, is_new: bool = False) -> None:
@@ -291,7 +292,11 @@ class PartitionLog:
         else:
             self._unsynced.pop(path, None)
             self._open_files.forget(path)
-            self._files.replace_whole(path, data)
+            try:
+                self._files.replace_whole(path, data)
+            except StorageError as error:  # at its last step, the sync of the directory, perhaps
+                self.fail(error, is_sync=True)
+                raise
         self._leader_epochs_changed = False
 
     def names_changed(self) -> None:

@@ -15,6 +15,7 @@ from evidence.world.requests import visible_records
 from oncelog.errors import DamagedLog, ErrorCode, StorageError
 from oncelog.host.files import RealFiles
 from oncelog.log import cleaner as log_cleaner
+from oncelog.log.failed_sync import MARKER
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest
 from oncelog.wire.messages.fetch import FetchRequest
@@ -462,6 +463,26 @@ def test_a_swap_that_cannot_be_taken_back_takes_its_partition_offline(tmp_path):
             assert ".cleaned" in leftovers(tmp_path / "t-0")
         async with broker_and_client(tmp_path, **QUIET) as (broker, client):
             assert leftovers(tmp_path / "t-0") == []
+            assert await table(client) == expected
+
+    run(work())
+
+
+def test_names_that_a_cleanings_sync_may_have_lost_are_made_anew(tmp_path):
+    """Also those that the log had just made, a transaction index say: the page cache shows them until the power goes."""
+
+    async def work():
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            await client.create("t", **EAGER)
+            small_segments(broker, T0)
+            expected, _ = await fill(client)
+            with pytest.MonkeyPatch.context() as patch:
+                refuse(patch, "sync_directory", "t-0")
+                assert not await broker.log_cleaner.clean_dirtiest()
+            assert broker.partitions.is_offline(T0)
+            assert (tmp_path / "t-0" / MARKER).exists()
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            assert not (tmp_path / "t-0" / MARKER).exists()
             assert await table(client) == expected
 
     run(work())

@@ -235,6 +235,7 @@ class LogCleaner:
         try:
             await self._syncer.sync([DirectoryNames(self._files.files, partition.log.directory)])
         except StorageError as error:
+            partition.log.fail(error, is_sync=True)  # with names that the log had made, and not synced yet
             partition.go_offline(str(error))
             raise
         self._check(partition)
