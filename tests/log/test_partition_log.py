@@ -439,9 +439,9 @@ def test_names_that_may_be_lost_with_the_leader_epochs_are_made_anew_by_the_next
     files = SimFiles()
     files.make_directory("d")
     log = recover(files, "d", BIG, NaiveProducers()).log
-    for n in range(1000):  # more than a sector of leader epochs
-        log.leader_epochs.assign(n, n)
     log.append(data_batch(0), base_offset=0, last_offset=0, max_timestamp=NOW_MS, now_ms=NOW_MS)
+    for n in range(200):  # more than a sector of leader epochs
+        log.leader_epochs.assign(n, n)
     log._leader_epochs_changed = True
     with pytest.MonkeyPatch.context() as patch, pytest.raises(StorageError):
         patch.setattr(files, "sync_directory", refused)
