@@ -141,7 +141,7 @@ class Sending:
         checked_topic(topic)
         try:
             return await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms, may_create=may_create)
-        except KafkaError as error:
+        except (KafkaError, IllegalState) as error:
             if self._is_stopping():
                 raise IllegalState(STOPPED) from error
             if isinstance(error, UnknownTopicOrPartition):
