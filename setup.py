@@ -9,6 +9,7 @@ therefore never fails the installation; it says so here, and `oncelog doctor` sh
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 
@@ -21,15 +22,7 @@ DIRECTIVES = {
     "boundscheck": False,  # every position is checked by the code itself, which must hold in plain Python as well
     "wraparound": False,
 }
-HOT_MODULES = (
-    "wire/varint",
-    "wire/murmur2",
-    "wire/record_codec",
-    "wire/arrow_codec",
-    "core/producer/record_buffer",
-    "client/delivery",
-    "client/producer/appending",
-)
+HOT_MODULES = runpy.run_path("src/oncelog/hot_paths.py")["HOT_MODULES"]
 FAST = [] if sys.platform == "win32" else ["-O3", "-g0"]
 BUILT = [*(f"oncelog/{name}" for name in HOT_MODULES), "oncelog/host/native_sync"]
 

@@ -13,7 +13,7 @@ HOT_MODULES = (
     "client/delivery",
     "client/producer/appending",
 )
-"""As setup.py names them."""
+"""setup.py reads this list."""
 
 
 def compiled() -> dict[str, bool]:

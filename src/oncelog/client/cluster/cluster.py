@@ -441,7 +441,7 @@ class Cluster:
         `was_created`: it certainly exists, however long it takes until a broker knows it.
         """
         found = self.view.topics.get(name)
-        if found is not None and not found.error_code and found.led_partitions:
+        if found is not None and found.can_be_written:
             return found
         self.track((name,), may_create=may_create)
 

@@ -43,6 +43,11 @@ class TopicView:
         """Partitions that can be written now."""
         return [p.partition for p in self.partitions.values() if p.leader_id >= 0]
 
+    @property
+    def can_be_written(self) -> bool:
+        """Whether some partition of it can be written now."""
+        return not self.error_code and any(p.leader_id >= 0 for p in self.partitions.values())
+
 
 class ClusterView:
     """Brokers and topics, the newest that is known. A leader of an older leader epoch never replaces a newer one."""

@@ -50,6 +50,8 @@ cdef class Appender:
 
     cdef append_slowly(self, where, timestamp_ms, key, value, pairs, Py_ssize_t size_bytes)
 
+    cpdef put(self, where, record, Py_ssize_t size_bytes)
+
     cdef bint may_append(self) except -1
 
     @cython.locals(known=Lane, lane=Lane)

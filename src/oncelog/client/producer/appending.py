@@ -15,7 +15,7 @@ from oncelog.client.cluster.view import ClusterView, TopicView
 from oncelog.client.delivery import Delivery
 from oncelog.client.producer.arguments import header_pairs
 from oncelog.core.producer.accumulator import RecordAccumulator
-from oncelog.core.producer.batch import RECORD_OVERHEAD_BYTES, record_size_bytes
+from oncelog.core.producer.batch import RECORD_OVERHEAD_BYTES, ProducedRecord, record_size_bytes
 from oncelog.core.producer.partitioner import Partitioner, StickyPartitioner
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager
@@ -120,16 +120,19 @@ class Appender:
         """Where a batch begins, is full, or has used its room; None where there is none."""
         if not self.accumulator.has_room(size_bytes):
             return None
+        return self.put(where, (timestamp_ms, key, value, pairs), size_bytes)
+
+    def put(self, where: TopicPartition, record: ProducedRecord, size_bytes: int) -> Delivery:
+        """Take a record that may be sent, and for which there is room."""
         if self.is_transactional:
             self.manager.add_partition(where)
-        record = (timestamp_ms, key, value, pairs)
         batch, index = self.accumulator.append(where, record, size_bytes, self.loop_now_ms())
         self.is_at_edge = index == 0 or batch.is_closed
         if index == 0:
             batch.home = self.home
         if self.is_at_edge:
             self.wake()
-        return Delivery(batch, index, timestamp_ms)
+        return Delivery(batch, index, record[0])
 
     def begin(self, home: AbstractEventLoop) -> None:
         """From now on records are taken, in this event loop."""
@@ -166,7 +169,7 @@ class Appender:
             return known
         for gone in [each for each in self.lanes if each == topic or each not in self.view.topics]:
             del self.lanes[gone]
-        if view is None or view.error_code or not view.led_partitions:
+        if view is None or not view.can_be_written:
             return None
         if sorted(view.partitions) != list(range(len(view.partitions))):
             return None  # the broker does not know all of them

@@ -106,6 +106,7 @@ class Producer:
             self._accumulator,
             self._sender,
             sticky,
+            self._appender,
             self._interceptors,
             now_ms=self._host.clock.now_ms,
             check_may_send=self._check_may_send,

@@ -13,6 +13,7 @@ from oncelog.client.cluster.view import TopicView
 from oncelog.client.config import ProducerConfig
 from oncelog.client.delivery import Delivery
 from oncelog.client.interceptors import ProducerInterceptor, ProducerRecord
+from oncelog.client.producer.appending import Appender
 from oncelog.client.producer.arguments import (
     as_bytes,
     checked_timestamp,
@@ -57,6 +58,7 @@ class Sending:
         accumulator: RecordAccumulator,
         sender: Sender,
         sticky: StickyPartitioner,
+        appender: Appender,
         interceptors: tuple[ProducerInterceptor, ...],
         *,
         now_ms: Callable[[], int],
@@ -65,7 +67,7 @@ class Sending:
     ) -> None:
         self._cluster, self._config, self._manager = cluster, config, manager
         self._accumulator, self._sender, self._sticky = accumulator, sender, sticky
-        self._interceptors = interceptors
+        self._appender, self._interceptors = appender, interceptors
         self._now_ms, self._check_may_send, self._is_stopping = now_ms, check_may_send, is_stopping
 
     async def send(
@@ -78,8 +80,8 @@ class Sending:
         if not self._accumulator.has_room(size_bytes):
             await self._wait_for_room(size_bytes)
         self._check_may_send()
-        delivery, is_at_edge = self._taken(topic_partition, record, size_bytes)
-        if is_at_edge:
+        delivery = self._taken(topic_partition, record, size_bytes)
+        if self._appender.is_at_edge:
             await asyncio.sleep(0)  # a loop that only sends must let the sender run
         return delivery
 
@@ -96,7 +98,7 @@ class Sending:
         topic_partition = TopicPartition(topic, self._choose_partition(view, record[1], partition, size_bytes))
         if not self._accumulator.has_room(size_bytes):
             raise WouldBlock(f"no room for {size_bytes} bytes in buffer_memory={self._config.buffer_memory} now")
-        return self._taken(topic_partition, record, size_bytes)[0]
+        return self._taken(topic_partition, record, size_bytes)
 
     def _checked(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: Any
@@ -119,22 +121,13 @@ class Sending:
 
     def _known(self, topic: Any) -> TopicView | None:
         view = self._cluster.view.topics.get(topic) if isinstance(topic, str) else None
-        return view if view is not None and not view.error_code and view.led_partitions else None
+        return view if view is not None and view.can_be_written else None
 
-    def _taken(self, topic_partition: TopicPartition, record: ProducedRecord, size_bytes: int) -> tuple[Delivery, bool]:
-        """Put a record where there is room for it; and whether it began or ended a batch."""
-        if self._manager.is_transactional:
-            self._manager.add_partition(topic_partition)
-        batch, index = self._accumulator.append(topic_partition, record, size_bytes, self._cluster.now_ms())
-        if not index:
-            batch.home = asyncio.get_running_loop()
-        delivery = Delivery(batch, index, record[0])
+    def _taken(self, topic_partition: TopicPartition, record: ProducedRecord, size_bytes: int) -> Delivery:
+        delivery = self._appender.put(topic_partition, record, size_bytes)
         if self._interceptors:
             delivery.look_on(self._acknowledged)
-        is_at_edge = index == 0 or batch.is_closed
-        if is_at_edge:
-            self._sender.wake()
-        return delivery, is_at_edge
+        return delivery
 
     async def topic(self, topic: str, *, may_create: bool = True) -> TopicView:
         """What is known of a topic, waited for at most `max_block_ms`."""
