@@ -69,6 +69,7 @@ def broker_config(options: FaultOptions) -> dict[str, Any]:
         "transaction.state.log.num.partitions": 2,
         "offsets.topic.num.partitions": 2,
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": SWEEP_MS,
+        "journal": "on" if options.has_journal else "off",
         "log.flush.offset.checkpoint.interval.ms": 1500,
         "log.index.interval.bytes": 200,
         "log.roll.ms": options.log_roll_ms,
@@ -286,7 +287,15 @@ class Cluster:
         if pause_seconds:
             self.requests.slow_until(self.loop.time() + 2 * pause_seconds)
         assert self._syncer is not None
-        return self._syncer.under_way_count > 0 or process.messages_to_itself > 0
+        return self._syncer.under_way_count > 0 or process.messages_to_itself > 0 or self._makes_room()
+
+    def _makes_room(self) -> bool:
+        """Whether a journal that is nearly full waits for the worker, which stores the recovery points: nobody is answered
+        before there is room again."""
+        assert self.broker is not None
+        journal, worker = self.broker.flusher.journal, self.broker.host.worker
+        is_waiting = journal is not None and journal.is_nearly_full
+        return is_waiting and isinstance(worker, SlowWorker) and worker.under_way_count > 0
 
     def _bounds(self) -> Bounds:
         assert self.broker is not None

@@ -11,10 +11,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from evidence.world import disk
+from oncelog.broker import startup
 from oncelog.broker.coordinators.coordinator import Coordinator
 from oncelog.broker.coordinators.transaction_gate import TransactionGate
 from oncelog.broker.coordinators.transactions import Transactions
+from oncelog.broker.partitions import partitions
+from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.broker.partitions.partitions import Partitions
 from oncelog.broker.partitions.purgatory import ParkedFetch
 from oncelog.client.cluster.offset_lookup import EARLIEST
 from oncelog.client.consumer.positions import Positions
@@ -31,6 +35,8 @@ from oncelog.core.transactions.table import TransactionTable
 from oncelog.core.transactions.transaction import completed
 from oncelog.errors import ErrorCode
 from oncelog.log.cleaned_transactions import CleanedTransactions
+from oncelog.log.journal import Journal
+from oncelog.log.journal_replay import LogPlace
 from oncelog.log.partition_log import PartitionLog
 from oncelog.types import ProducerIdAndEpoch
 from oncelog.wire.record_batch import RecordBatch
@@ -271,6 +277,71 @@ def forgets_a_fetch_that_waits() -> AbstractContextManager[None]:
     return _replaced(ParkedFetch, "wait", wait)
 
 
+def cuts_nothing_where_the_journal_ends() -> AbstractContextManager[None]:
+    """After a power cut the logs keep what the system happened to write: a marker without its Prepare."""
+    original = Partitions.open_all
+
+    async def open_all(self: Partitions, *, is_clean: bool, journal: Any = None, is_cut: bool = False) -> None:
+        del is_cut
+        await original(self, is_clean=is_clean, journal=journal)
+
+    return _replaced(Partitions, "open_all", open_all)
+
+
+def uses_the_journal_again_before_the_data_sync() -> AbstractContextManager[None]:
+    """Entries are written over as soon as they are synced, whether their data files are or not."""
+    original = Journal.synced
+
+    def synced(self: Journal, taken: Any) -> None:
+        original(self, taken)
+        self.checkpointed(self.synced_sequence)
+
+    return _replaced(Journal, "synced", synced)
+
+
+def commits_before_the_journal_is_synced() -> AbstractContextManager[None]:
+    """High watermarks move with the entry that is being written."""
+    original = JournalFlusher.appended
+
+    def appended(self: JournalFlusher, partition: LocalPartition) -> None:
+        original(self, partition)
+        partition.rules.synced(partition.log_end_offset)
+        partition.wake_watchers()
+
+    return _replaced(JournalFlusher, "appended", appended)
+
+
+def answers_a_retry_before_the_journal_is_synced() -> AbstractContextManager[None]:
+    """Who asks again is told what a power cut can take back."""
+    return _replaced(Coordinator, "_after_those_before", lambda self, decision, ended: self._conclude(decision, ended))
+
+
+def replays_an_older_generation() -> AbstractContextManager[None]:
+    """What an earlier life left in the journal's files is taken for this one's."""
+    original = Journal.begin
+
+    def begin(self: Journal, directory: bytes, boot: bytes, generation: int) -> None:
+        del generation
+        original(self, directory, boot, 7)
+
+    @contextmanager
+    def both() -> Iterator[None]:
+        with _replaced(Journal, "begin", begin), _replaced(startup, "remove_journal", lambda *_: None):
+            yield
+
+    return both()
+
+
+def replays_below_the_recovery_point() -> AbstractContextManager[None]:
+    """Entries are put back into segments that were cleaned or removed since."""
+
+    def place(directory: str, recovery_point: int) -> LogPlace:
+        del recovery_point
+        return LogPlace(directory, 0)
+
+    return _replaced(partitions, "LogPlace", place)
+
+
 # name -> (defect, profile in which it shows, checker that must see it)
 DEFECTS: dict[str, tuple[Defect, str, str]] = {
     defect.__name__: (defect, profile, checker)
@@ -298,5 +369,11 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (cleans_markers_before_their_data, "compaction", "cleaning"),
         (asks_again_only_what_it_held, "network", "unanswered"),
         (forgets_a_fetch_that_waits, "default", "unanswered"),
+        (cuts_nothing_where_the_journal_ends, "journal", "log"),
+        (uses_the_journal_again_before_the_data_sync, "journal", "exactly_once"),
+        (commits_before_the_journal_is_synced, "journal", "watermarks"),
+        (answers_a_retry_before_the_journal_is_synced, "journal", "recovery"),
+        (replays_an_older_generation, "journal", "exactly_once"),
+        (replays_below_the_recovery_point, "journal", "log"),
     )
 }

@@ -11,7 +11,18 @@ from dataclasses import dataclass, field, fields
 from evidence.simulator.knobs import Drawn, draw_knobs
 from evidence.world.network import NetworkFaults
 
-PROFILES = ("default", "network", "disk", "coordinator", "epochs", "old-clients", "two-phase", "compaction", "groups")
+PROFILES = (
+    "default",
+    "network",
+    "disk",
+    "coordinator",
+    "epochs",
+    "old-clients",
+    "two-phase",
+    "compaction",
+    "groups",
+    "journal",
+)
 STRANGER_KINDS = (
     "records",
     "reads",
@@ -25,6 +36,7 @@ STRANGER_KINDS = (
     "unloadable",
 )
 LAST_EPOCH = 32767
+SEGMENT_SIZE = "oncelog.log.journal.SEGMENT_SIZE_BYTES"
 DAY_MS = 86_400_000
 
 
@@ -84,6 +96,7 @@ class FaultOptions:
     has_cleaner: bool = False
     has_compacted_topic: bool = False
     delete_retention_ms: int = DAY_MS
+    has_journal: bool = False
     has_shortcut: bool = False  # the broker asks itself by plain calls, as it does outside of the simulator
 
     def describe(self) -> str:
@@ -126,7 +139,16 @@ def draw(seed: int, profile: str = "default") -> FaultOptions:
     _draw_strangers(options, random.Random(f"strangers {profile} {seed}"))
     _draw_disk(options, random.Random(f"disk {profile} {seed}"))
     options.knobs = draw_knobs(random.Random(f"knobs {profile} {seed}"))
+    _draw_journal(options, random.Random(f"journal {profile} {seed}"))
     return options
+
+
+def _draw_journal(options: FaultOptions, rng: random.Random) -> None:
+    """Half of the brokers have one; mostly of segments that are soon full, so that they are used again."""
+    options.has_journal |= rng.random() < 0.5
+    size_bytes = rng.choice((4096, 16384, 65536, 1 << 20))
+    if options.has_journal and not any(SEGMENT_SIZE in each for each in options.knobs):
+        options.knobs += (f"{SEGMENT_SIZE}:{size_bytes}",)
 
 
 def _draw_disk(options: FaultOptions, rng: random.Random) -> None:
@@ -262,6 +284,15 @@ def _groups(options: FaultOptions, rng: random.Random) -> None:
     )
 
 
+def _journal(options: FaultOptions, rng: random.Random) -> None:
+    # Power cuts at every stage of an entry, a data sync and a recycled segment, with pages that the system wrote on its own.
+    options.has_journal = True
+    options.broker_kill_every = rng.uniform(0.4, 2.5)
+    options.power_share = rng.choice((0.5, 0.8, 1.0))
+    options.mid_operation_share, options.broker_restart_seconds = rng.choice((0.3, 0.8)), 0.05
+    options.think_mean, options.sync_delay = rng.choice((0.02, 0.2)), rng.choice((0.0005, 0.002, 0.02))
+
+
 def _default(options: FaultOptions, rng: random.Random) -> None:
     del options, rng
 
@@ -276,4 +307,5 @@ PROFILE_RULES = {
     "two-phase": _two_phase,
     "compaction": _compaction,
     "groups": _groups,
+    "journal": _journal,
 }

@@ -85,6 +85,24 @@ def _table() -> Iterator[Knob]:
     yield from _other_constants()
     yield from _broker_keys()
     yield from _client_options()
+    yield from _journal_constants()  # last, so that what a seed draws of the others stays what it was
+
+
+def _journal_constants() -> Iterator[Knob]:
+    yield from _constants(
+        "oncelog.log.journal",
+        SEGMENT_SIZE_BYTES=(4096, 64 << 20),
+        SEGMENTS_KEPT=(1, 8),
+        FILL_SIZE_BYTES=(1, 1 << 20),
+        COPIED_BYTES_MAX=(61, 1 << 20),
+    )
+    yield from _constants(
+        "oncelog.broker.partitions.journal_flusher",
+        DATA_SYNC_INTERVAL_S=(0.01, 5.0),
+        DATA_SYNC_BYTES=(1, 32 << 20),
+        UNSYNCED_PARTITIONS_MAX=(1, 256),
+        SYNCED_TOGETHER_MAX=(1, 64),
+    )
 
 
 def _broker_constants() -> Iterator[Knob]:

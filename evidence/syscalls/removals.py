@@ -36,7 +36,7 @@ NOT_MEANT = re.compile(
     r"decimal|text\.replace|name\.replace|dataclasses|str\.replace|\.finish\(\)$(?<!swap\.finish\(\))|dump_log|time\.replace"
 )
 FLAGS = {"_names_are_unsynced", "names_are_unsynced", "_leader_epochs_changed", "_active_is_unsynced", "unsynced"}
-SYNCABLES = {"DirectoryNames", "_Unsynced", "_new_names", "created", "files_to_sync"}
+SYNCABLES = {"DirectoryNames", "UnsyncedFile", "_new_names", "created", "files_to_sync"}
 # (what lies in broker/ and has no part in the order of the disk)
 LEFT_OUT = ("broker/handlers", "broker/config", "broker/metrics", "broker/partitions/measured_syncer.py")
 SECONDS_MAX = 240

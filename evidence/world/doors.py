@@ -51,13 +51,18 @@ class SlowWorker:
 
     def __init__(self, seed: int | str) -> None:
         self._random = random.Random(f"worker {seed}")
+        self.under_way_count = 0
 
     async def run(self, work: Callable[[Pace], T], *, bytes_per_second: float = float("inf")) -> T:
         """Run it."""
-        await asyncio.sleep(self._random.expovariate(1 / WORK_SECONDS_MEAN))
-        result = work(lambda size_bytes: None)
-        await asyncio.sleep(self._random.expovariate(1 / WORK_SECONDS_MEAN))
-        return result
+        self.under_way_count += 1
+        try:
+            await asyncio.sleep(self._random.expovariate(1 / WORK_SECONDS_MEAN))
+            result = work(lambda size_bytes: None)
+            await asyncio.sleep(self._random.expovariate(1 / WORK_SECONDS_MEAN))
+            return result
+        finally:
+            self.under_way_count -= 1
 
 
 def sim_host(
@@ -79,4 +84,5 @@ def sim_host(
         SimRandom(seed),
         new_temporary_directory=lambda: "tmp",
         worker=worker or InlineWorker(),
+        boot_id=lambda: f"power {disk.power_count}",
     )

@@ -144,6 +144,7 @@ class SimFiles:
     def __init__(self, seed: int | str = 0) -> None:
         self.random = random.Random(f"files {seed}")
         self.boot_count = 0
+        self.power_count = 0
         self.operation_count = 0
         self.read_count = 0
         self.is_off = False
@@ -240,6 +241,7 @@ class SimFiles:
 
     def crash(self, keep: Keep = Keep.RANDOM) -> None:
         """The power goes and comes back; what was not synced survives as `keep` says. Ends all faults."""
+        self.power_count += 1
         names = dict(self._durable_names)
         for directory in sorted(self._pending_names):
             for change in self._pending_names[directory]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from oncelog.broker.admission.admission import RequestAdmission, authorization_of
@@ -26,6 +26,7 @@ from oncelog.broker.network.peer import Peer
 from oncelog.broker.network.server import Server
 from oncelog.broker.node import Node
 from oncelog.broker.partitions.flusher import Flusher
+from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.broker.partitions.log_cleaner import LogCleaner
 from oncelog.broker.partitions.measured_syncer import MeasuredSyncer
 from oncelog.broker.partitions.partitions import Partitions
@@ -38,6 +39,7 @@ from oncelog.host.host import Host
 from oncelog.host.network import Listener
 from oncelog.host.tasks import Tasks
 from oncelog.log.files import Lock
+from oncelog.log.journal import Journal
 from oncelog.log.open_files import OpenFiles
 
 InForce = Callable[[], BrokerConfig]
@@ -50,7 +52,7 @@ class Assembly:
     host: Host
     tasks: Tasks
     files: OpenFiles
-    flusher: Flusher
+    flusher: Flusher | JournalFlusher
     log_cleaner: LogCleaner
     marker_sender: MarkerSender
     peers: tuple[Peer | LocalPeer, ...]  # by which the broker asks itself
@@ -82,7 +84,7 @@ def assemble(
 ) -> Assembly:
     """Make every part of a broker, each from those before it."""
     in_force, clock, files = configuration.in_force, host.clock, OpenFiles(host.files)
-    flusher = _flusher(host, in_force(), metrics)
+    flusher = _flusher(host, in_force(), metrics, data_directory, lambda: partitions.checkpoint_aside())
     store = _store(host, files, data_directory, tasks, in_force, metrics)
     metadata = store.metadata
     partitions = Partitions(files, data_directory, metadata, in_force, flusher, host.worker, host.syncer)
@@ -148,9 +150,19 @@ def _deeds(in_force: InForce) -> Deeds:
     return Deeds(LogBudget(lambda: in_force().oncelog_log_max_lines_per_minute))
 
 
-def _flusher(host: Host, config: BrokerConfig, metrics: Metrics) -> Flusher:
+def _flusher(
+    host: Host,
+    config: BrokerConfig,
+    metrics: Metrics,
+    data_directory: str,
+    store_recovery_points: Callable[[], Awaitable[bool]],
+) -> Flusher | JournalFlusher:
     syncer = MeasuredSyncer(host.syncer, metrics)
-    flusher = Flusher(syncer, policy=config.flush_policy, interval_ms=config.flush_interval_ms)
+    flusher: Flusher | JournalFlusher
+    if config.journal == "on" and config.flush_policy == "fsync":
+        flusher = JournalFlusher(syncer, Journal(host.files, data_directory), store_recovery_points)
+    else:
+        flusher = Flusher(syncer, policy=config.flush_policy, interval_ms=config.flush_interval_ms)
     metrics.show_histogram("sync_commits", flusher.commits)
     return flusher
 

@@ -21,6 +21,9 @@ from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageEr
 from oncelog.host.randomness import random_uuid
 from oncelog.log.checkpoint_files import take_clean_shutdown, write_clean_shutdown
 from oncelog.log.files import Files
+from oncelog.log.journal import remove_journal
+from oncelog.log.journal_entries import UNKNOWN_BOOT, sixteen_bytes_of
+from oncelog.log.journal_reading import read_journal
 from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
 
 _log = logging.getLogger("oncelog.startup")
@@ -84,8 +87,34 @@ async def load_cluster_metadata(parts: Assembly) -> None:
 
 
 async def recover_partitions(parts: Assembly) -> None:
-    """Open every partition that has data."""
-    await parts.node.partitions.open_all(is_clean=parts.is_clean_start)
+    """Open every partition that has data; what the journal of an unclean end holds is put back before."""
+    found, is_cut = None, False
+    if not parts.is_clean_start:
+        found = read_journal(parts.host.files, parts.node.data_directory, _directory_id(parts))
+    if found is not None:
+        is_cut = found.boot == UNKNOWN_BOOT or found.boot != sixteen_bytes_of(parts.host.boot_id())
+        if found.torn:
+            _log.warning("%s", found.torn)
+        _log.warning(
+            "the journal's entries %d to %d are put back%s",
+            found.needed_from,
+            found.last_sequence,
+            "; the power went, every log is cut where they end" if is_cut else "",
+        )
+    await parts.node.partitions.open_all(is_clean=parts.is_clean_start, journal=found, is_cut=is_cut)
+
+
+async def begin_journal(parts: Assembly) -> None:
+    """Everything is in the logs, and synced: the old journal goes, and a new one begins where `journal` asks for it."""
+    remove_journal(parts.host.files, parts.node.data_directory)
+    journal = parts.flusher.journal
+    if journal is not None:
+        boot = sixteen_bytes_of(parts.host.boot_id())
+        journal.begin(_directory_id(parts), boot, int.from_bytes(parts.host.random.token_bytes(8), "big"))
+
+
+def _directory_id(parts: Assembly) -> bytes:
+    return sixteen_bytes_of(parts.node.cluster_id)
 
 
 async def load_coordinators(parts: Assembly) -> None:
@@ -168,6 +197,7 @@ STEPS: tuple[tuple[str, Callable[[Assembly], Awaitable[None]]], ...] = (
     ("meta.properties", read_meta_properties),
     ("cluster metadata", load_cluster_metadata),
     ("recover partitions", recover_partitions),
+    ("begin the journal", begin_journal),
     ("load coordinators", load_coordinators),
     ("start the flusher", start_flusher),
     ("listen", listen),
@@ -180,5 +210,8 @@ STEPS: tuple[tuple[str, Callable[[Assembly], Awaitable[None]]], ...] = (
 async def close_directory(parts: Assembly) -> None:
     """After everything was synced: close the logs with snapshots, and say so. Raises StorageError."""
     is_clean = await parts.node.partitions.close()
+    if parts.flusher.journal is not None:
+        parts.flusher.journal.close()
     if parts.node.store.close() and is_clean:
+        remove_journal(parts.host.files, parts.node.data_directory)
         write_clean_shutdown(parts.host.files, parts.node.data_directory)

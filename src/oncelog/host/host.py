@@ -27,6 +27,19 @@ def _unknown_space(_path: str) -> tuple[int, int]:
     return -1, -1
 
 
+def _unknown_boot() -> str:
+    return ""
+
+
+def _boot_id() -> str:
+    """The system's boot, new with each; "" where it cannot be known (not Linux)."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 def _disk_space(path: str) -> tuple[int, int]:
     import shutil
 
@@ -46,6 +59,7 @@ class Host:
     new_temporary_directory: Callable[[], str] = field(default=_temporary_directory)
     worker: Worker = field(default_factory=InlineWorker)
     disk_space: Callable[[str], tuple[int, int]] = field(default=_unknown_space)  # total and free bytes, -1 unknown
+    boot_id: Callable[[], str] = field(default=_unknown_boot)
     new_spill: Callable[[], TemporarySpill] = field(default=TemporarySpill)
 
 
@@ -62,4 +76,5 @@ def real_host() -> Host:
         RealRandom(),
         worker=ThreadWorker(),
         disk_space=_disk_space,
+        boot_id=_boot_id,
     )

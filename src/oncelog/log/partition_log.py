@@ -191,6 +191,7 @@ class PartitionLog:
                 self._mark_unsynced(path)
             if active.aborted:
                 self._mark_unsynced(active.transaction_index_path)
+            sync_all(self.files_before_snapshot())
             self._write_snapshot()
             successor = Segment(self._open_files, self.directory, active.end_offset, self._config)
             successor.create()
@@ -243,17 +244,18 @@ class PartitionLog:
         is_stored = self.recovery_point == end_offset and (end_offset in self._snapshot_offsets or end_offset == 0)
         return is_stored and not self.has_unsynced
 
-    def files_to_sync(self, *, checkpoint: bool = False) -> list[Syncable]:
+    def files_to_sync(self, *, checkpoint: bool = False, moves_to_end: bool = False) -> list[Syncable]:
         """What must be synced so that everything appended so far is durable; then call `mark_synced(end_offset)`
         with the log end offset of *this* moment, or `fail(error)`. One at a time for each log; any thread, any order.
 
         After more than `recovery_bytes_max`, or when `checkpoint` asks for it (before a clean shutdown), the indexes
-        and a producer snapshot are written and are part of it, and the recovery point moves to the log's end.
+        and a producer snapshot are written and are part of it, and the recovery point moves to the log's end. `moves_to_end`
+        moves it without them: what a journal replays over the log must not lie below what was synced.
         """
         if self.failure is not None:
             raise self.failure
         assert self._syncing is None, "the last sync was neither marked nor failed"
-        recovery_point = max(self.recovery_point, self._active.base_offset)
+        recovery_point = self.log_end_offset if moves_to_end else max(self.recovery_point, self._active.base_offset)
         try:
             if checkpoint or self._bytes_since_recovery_point > self._config.recovery_bytes_max:
                 recovery_point = self.log_end_offset
@@ -270,6 +272,25 @@ class PartitionLog:
         self._unsynced = {}
         self._names_are_unsynced = False
         return syncables
+
+    def newest_batch_files(self) -> list[Syncable]:
+        """What must be synced for the newest batch alone, the names that its file may still lack included."""
+        files: list[Syncable] = [self._open_files.pin(self._active.log_path)]
+        if self._names_are_unsynced or self._syncing is not None:
+            files.append(DirectoryNames(self._files, self.directory))
+        return files
+
+    def files_before_snapshot(self) -> list[Syncable]:
+        """What must be synced before a snapshot is written at the log's end: the indexes, where the recovery point is there
+        already (a journal's data sync moves it without them). A start that found the snapshot would not rebuild them."""
+        end_offset = self.log_end_offset
+        reached = max(self.recovery_point, self._syncing[1] if self._syncing is not None else 0)
+        if reached < end_offset or end_offset == 0 or end_offset in self._snapshot_offsets:
+            return []
+        active = self._active
+        active.finish()
+        paths = [*active.paths[1:3], *([active.transaction_index_path] if active.aborted else [])]
+        return [*map(self._open_files.get, paths), DirectoryNames(self._files, self.directory)]
 
     def _write_checkpoint(self) -> None:
         active = self._active

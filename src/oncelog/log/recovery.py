@@ -33,6 +33,7 @@ from oncelog.types import AbortedTransaction, ProducerSnapshotEntry
 from oncelog.wire.record_batch import RecordBatch
 
 INT64_MAX = 2**63 - 1
+BEHIND_THE_JOURNAL = "it lies behind the end of the journal"
 
 
 class Observer(Protocol):
@@ -74,12 +75,14 @@ def recover(
     is_clean: bool = False,
     sync: bool = True,
     windows: Mapping[int, Windows] | None = None,
+    journal_end_offset: int | None = None,
 ) -> RecoveryReport:
     """Open the log in `directory` (made by `checkpoint_files.create_partition_directory`, or empty).
 
     `recovery_point` and `log_start_offset` come from the checkpoints of the data directory (0 where they name none);
     `is_clean` says that the clean shutdown marker was there: then nothing is torn, and what is bad is damage. `windows`, by
-    the offset of a snapshot, is what was known of its producers beyond it.
+    the offset of a snapshot, is what was known of its producers beyond it. `journal_end_offset`, after a power cut, is where a
+    replayed journal ends: the log is cut there, since what lies behind may depend on what was lost elsewhere.
     With `sync` off the caller syncs `report.log.files_to_sync(checkpoint=True)` (many logs in one go) before anything is
     served. Pass the broker's `OpenFiles` to share its bound on open files. Raises DamagedLog and StorageError.
     """
@@ -93,6 +96,7 @@ def recover(
         log_start_offset=log_start_offset,
         is_clean=is_clean,
         windows=windows,
+        journal_end_offset=journal_end_offset,
     )
     try:
         report = opening.run()
@@ -133,7 +137,10 @@ class _Opening:
         log_start_offset: int,
         is_clean: bool,
         windows: Mapping[int, Windows] | None,
+        journal_end_offset: int | None,
     ) -> None:
+        self.end_offset_max = INT64_MAX if journal_end_offset is None else max(journal_end_offset, recovery_point)
+        self.end_offset_min = 0 if journal_end_offset is None else self.end_offset_max
         self.windows = windows or {}
         self.open_files = open_files
         self.files = open_files.files
@@ -166,7 +173,7 @@ class _Opening:
         self.observer.load_snapshot(entries)
         segments = self._replay(segments, from_offset, leader_epochs)
         end_offset = segments[-1].end_offset
-        known_end_offset = max(self.known_synced_offset, from_offset)
+        known_end_offset = max(self.known_synced_offset, from_offset, self.end_offset_min)
         if end_offset < known_end_offset:
             raise DamagedLog(
                 f"{self.directory}: ends at offset {end_offset}, but it was synced up to {known_end_offset}"
@@ -328,6 +335,9 @@ class _Opening:
                 break
             if batch.last_offset - segment.base_offset > INT32_MAX:
                 scan.problem = f"offset {batch.last_offset} in segment {segment.base_offset}"
+                break
+            if batch.end_offset > self.end_offset_max:
+                scan.problem = BEHIND_THE_JOURNAL
                 break
             if unsynced_position is None and batch.last_offset >= self.synced_offset:
                 unsynced_position = scan.position

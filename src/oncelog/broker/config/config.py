@@ -99,6 +99,7 @@ class BrokerConfig:
     # the log on disk
     flush_policy: str = _text("fsync", "fsync", "interval", "os")
     flush_interval_ms: int = _long(1_000, least=1)
+    journal: str = _text("off", "on", "off")
     log_segment_bytes: int = _int(1_073_741_824, least=1_048_576, dynamic=True)
     log_roll_ms: int = _long(-1, least=-1, dynamic=True)
     log_roll_hours: int = _int(168)

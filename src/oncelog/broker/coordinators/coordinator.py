@@ -88,6 +88,9 @@ class Coordinator(Generic[M]):
 
     `replied(token, reply)` answers a request that waits (None: it failed); `performed(decision)` is called after each
     decision, also one that failed; `went_offline()` when nothing can be decided any more.
+
+    `applies_appended`: one journal keeps what is appended anywhere in the order in which it was, so the machine goes on with a
+    record that is not committed yet, and markers follow it at once; only who asked is answered after the commit.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class Coordinator(Generic[M]):
         replied: Callable[[int, Any], None] = _nothing,
         performed: Callable[[Decision], None] = _nothing,
         went_offline: Callable[[], None] | None = None,
+        applies_appended: bool = False,
     ) -> None:
         self.partition = partition
         self.machine = machine
@@ -110,6 +114,7 @@ class Coordinator(Generic[M]):
         self._replied = replied
         self._performed = performed
         self._went_offline = went_offline
+        self.applies_appended = applies_appended
         self.waiters = Waiters()
         if went_offline is not None:  # a watcher is called at every commit
             partition.watch(self)
@@ -158,7 +163,10 @@ class Coordinator(Generic[M]):
         synced, and Prepare would have them sent again).
         """
         if not decision.records:
-            self._conclude(decision, ended)
+            if self.applies_appended and waits:
+                self._after_those_before(decision, ended)
+            else:
+                self._conclude(decision, ended)
             return
         if self.partition.is_offline:
             self._fail(decision, ended, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -171,7 +179,9 @@ class Coordinator(Generic[M]):
             self._fail(decision, ended, ErrorCode.KAFKA_STORAGE_ERROR)
             return
         self.machine.appended(decision.records)
-        if waits:
+        if waits and self.applies_appended:
+            self._go_on(decision, end_offset, ended)
+        elif waits:
             self.partition.when_committed(end_offset, lambda code: self._committed(decision, ended, code))
         else:
             self._committed(decision, ended, ErrorCode.NONE)
@@ -196,6 +206,32 @@ class Coordinator(Generic[M]):
         for record in decision.records:
             self.machine.apply(record)
         self._conclude(decision, ended)
+
+    def _go_on(self, decision: Decision, end_offset: int, ended: Ended) -> None:
+        """Apply what is appended and send its markers; answers when it is committed. A sync that fails ends all appends: what
+        was applied then is forgotten with this process."""
+        self.partition.when_committed(end_offset, lambda code: self._answer(decision, ended, code))
+        for record in decision.records:
+            self.machine.apply(record)
+        for markers in decision.markers:
+            self._markers(markers)
+        self._performed(decision)
+
+    def _after_those_before(self, decision: Decision, ended: Ended) -> None:
+        """An answer without records may tell what is applied and not committed: a power cut must not take that back."""
+        end_offset = self.partition.log_end_offset
+        if self.partition.is_offline or end_offset <= self.partition.rules.high_watermark:
+            self._conclude(decision, ended)
+            return
+        self.partition.when_committed(end_offset, lambda code: self._answer(decision, ended, code))
+        for markers in decision.markers:
+            self._markers(markers)
+        self._performed(decision)
+
+    def _answer(self, decision: Decision, ended: Ended, code: ErrorCode) -> None:
+        ended(ErrorCode.NOT_COORDINATOR if code is ErrorCode.KAFKA_STORAGE_ERROR else code)
+        for token, reply in decision.replies:
+            self._replied(token, reply if code is ErrorCode.NONE else None)
 
     def _conclude(self, decision: Decision, ended: Ended) -> None:
         ended(ErrorCode.NONE)

@@ -74,6 +74,11 @@ class MarkerSender:
     def __len__(self) -> int:
         return len(self._queue) + self._under_way
 
+    @property
+    def is_local(self) -> bool:
+        """Whether markers are appended by this broker itself, in `send`."""
+        return self._writer is not None
+
     def send(self, markers: MarkersToWrite) -> None:
         """Queue markers. Those without partitions are complete at once."""
         if not markers.partitions:

@@ -120,8 +120,13 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
             to_key_value=record_to_key_value,
             markers=self._send,
             performed=lambda decision: self._wake(coordinator, decision),
+            applies_appended=self._shares_journal(partition),
         )
         return coordinator
+
+    def _shares_journal(self, partition: LocalPartition) -> bool:
+        """Whether one journal has this partition and all that its markers go to: those of this broker, handed over by a call."""
+        return partition.is_journaled and self.marker_sender.is_local
 
     @staticmethod
     def _wake(coordinator: Coordinator[TransactionCoordinator], decision: Decision) -> None:
@@ -145,14 +150,16 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         refused: Callable[[ErrorCode], Reply],
         *,
         request: Request | None = None,
+        is_for_append: bool = False,
     ) -> Reply | Later | Coroutine[Any, Any, Reply]:
         """Decide and perform; the connection's next request waits for the outcome. With `request` it may be held.
 
-        `refused` makes the reply of an error.
+        `refused` makes the reply of an error. `is_for_append`: whoever asks is this broker, which only appends behind it, so
+        with a journal it need not wait for the commit.
         """
         if not self.is_ready:
             return self._begin_when_ready(transactional_id, decide, refused, request)
-        return self._begin(transactional_id, decide, refused, request)
+        return self._begin(transactional_id, decide, refused, request, is_for_append=is_for_append)
 
     def decide_now(self, coordinator: Coordinator[TransactionCoordinator], decide: Decide) -> Decision | None:
         """A decision, unless it needs a producer id and none is left."""
@@ -202,7 +209,13 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         return await reply_of(self._begin(transactional_id, decide, refused, request))
 
     def _begin(
-        self, transactional_id: str, decide: Decide, refused: Callable[[ErrorCode], Reply], request: Request | None
+        self,
+        transactional_id: str,
+        decide: Decide,
+        refused: Callable[[ErrorCode], Reply],
+        request: Request | None,
+        *,
+        is_for_append: bool = False,
     ) -> Reply | Later | Coroutine[Any, Any, Reply]:
         try:
             coordinator = self.coordinator(self._index_of(transactional_id))
@@ -226,7 +239,9 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
             return held.later
         later = Later(keeps_turn=True)
         coordinator.begin(
-            decision, lambda code: later.give(decision.reply if code is ErrorCode.NONE else refused(code))
+            decision,
+            lambda code: later.give(decision.reply if code is ErrorCode.NONE else refused(code)),
+            waits=not (is_for_append and coordinator.applies_appended),
         )
         return later
 

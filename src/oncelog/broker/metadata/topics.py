@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metrics.metrics import Metrics
-from oncelog.broker.partitions.partitions import Partitions, internal_topic_configs
+from oncelog.broker.partitions.partition_files import internal_topic_configs
+from oncelog.broker.partitions.partitions import Partitions
 from oncelog.core.metadata.cluster import Topic
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC

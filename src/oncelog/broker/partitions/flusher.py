@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from oncelog.broker.metrics.histogram import COUNTS, Histogram
 from oncelog.errors import StorageError
 from oncelog.host.syncer import Syncer
 from oncelog.log.files import Syncable
+from oncelog.log.journal import Journal
 
 _log = logging.getLogger("oncelog.flusher")
 
@@ -29,6 +30,11 @@ class Committable(Protocol):
     @property
     def is_offline(self) -> bool:
         """Whether nothing may be synced any more."""
+        ...
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its topic was deleted."""
         ...
 
     @property
@@ -53,8 +59,38 @@ class Committable(Protocol):
         """What is below `end_offset` counts as committed."""
         ...
 
+    def data_synced(self, end_offset: int) -> None:
+        """As `synced`, where the journal has committed it before."""
+        ...
+
     def go_offline(self, reason: str) -> None:
         """The sync failed."""
+        ...
+
+
+class Commits(Protocol):
+    """Who commits what was appended: `Flusher`, or `JournalFlusher` with a journal between."""
+
+    journal: Journal | None
+
+    def appended(self, partition: Any) -> None:
+        """Something was appended; nobody waits for it (yet)."""
+        ...
+
+    def want(self, partition: Any) -> None:
+        """Somebody waits for the commit of what `partition` holds now."""
+        ...
+
+    async def run(self) -> None:
+        """For ever: commit what is wanted, as soon as it is wanted."""
+        ...
+
+    async def run_leftovers(self) -> None:
+        """For ever: what nobody waits for."""
+        ...
+
+    async def sync_all(self) -> None:
+        """Sync everything that is not synced (shutdown)."""
         ...
 
 
@@ -62,6 +98,7 @@ class Flusher:
     """Syncs partitions, many in one call. `policy` is `flush.policy`: fsync, interval or os."""
 
     def __init__(self, syncer: Syncer, *, policy: str, interval_ms: int) -> None:
+        self.journal: Journal | None = None
         self._syncer = syncer
         self._waits_for_sync = policy == "fsync"
         self._interval_s = {"fsync": LEFTOVER_INTERVAL_S, "interval": interval_ms / 1000}.get(policy)

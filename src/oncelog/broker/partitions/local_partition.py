@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from oncelog.broker.partitions.flusher import Flusher
+from oncelog.broker.partitions.flusher import Commits
 from oncelog.core.leader.guards import Guard
 from oncelog.core.leader.partition import Partition
 from oncelog.core.metadata.topic_configs import TopicSettings
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.log.files import Syncable
+from oncelog.log.journal import Journal
 from oncelog.log.partition_log import PartitionLog
 from oncelog.types import TopicPartition
 from oncelog.wire.record_batch import RecordBatch
@@ -46,7 +47,7 @@ class LocalPartition:
         log: PartitionLog,
         rules: Partition,
         settings: TopicSettings,
-        flusher: Flusher,
+        flusher: Commits,
         *,
         created: Sequence[Syncable] = (),
     ) -> None:
@@ -60,12 +61,18 @@ class LocalPartition:
         self._commits: deque[tuple[int, Committed]] = deque()
         self._watchers: dict[Watcher, None] = {}  # woken in the order they came
         self.is_offline = False
+        self.is_gone = False  # with its topic: nothing of it is needed any more
         self._damaged: set[int] = set()  # where readers were stopped, as far as it was said
 
     @property
     def log_end_offset(self) -> int:
         """The offset the next record gets."""
         return self.rules.log_end_offset
+
+    @property
+    def is_journaled(self) -> bool:
+        """Whether what is appended here and elsewhere survives in the order in which it was appended."""
+        return self._flusher.journal is not None
 
     # appending
 
@@ -74,7 +81,10 @@ class LocalPartition:
     ) -> int:
         """Place `batch` at the log end, write it, and tell the rules; the offset after it. Raises StorageError."""
         batch.set_offsets(self.rules.log_end_offset, self.rules.leader_epoch)
+        journal = self._flusher.journal
         try:
+            if journal is not None:
+                journal.reserve(batch.size_bytes)
             self.log.append(
                 batch.data,
                 base_offset=batch.base_offset,
@@ -89,8 +99,22 @@ class LocalPartition:
         except StorageError as error:
             self.go_offline(str(error))
             raise
+        if journal is not None:
+            self._add_to(journal, batch)
         self._flusher.appended(self)
         return batch.end_offset
+
+    def _add_to(self, journal: Journal, batch: RecordBatch) -> None:
+        segment = self.log.segments[-1]
+        journal.add(
+            self.topic_id,
+            self.name.partition,
+            segment_base_offset=segment.base_offset,
+            position=segment.size_bytes - batch.size_bytes,
+            end_offset=batch.end_offset,
+            batch=batch.data,
+            references=() if journal.copies(batch.size_bytes) else [*self._created, *self.log.newest_batch_files()],
+        )
 
     def when_committed(self, end_offset: int, then: Committed) -> None:
         """Call `then` once everything below `end_offset` is committed, or with the error that prevents it."""
@@ -115,13 +139,18 @@ class LocalPartition:
 
     def files_to_sync(self) -> Sequence[Syncable]:
         """The files that make everything appended so far durable."""
-        created, self._created = self._created, ()
-        return [*created, *self.log.files_to_sync()]
+        return [*self._created, *self.log.files_to_sync(moves_to_end=self._flusher.journal is not None)]
+
+    def data_synced(self, end_offset: int) -> None:
+        """As `synced`, where the journal has committed it."""
+        if not self.is_offline:
+            self._created = ()
+            self.log.mark_synced(end_offset)
 
     def synced(self, end_offset: int) -> None:
         """The files were synced when the log ended at `end_offset`."""
         if not self.is_offline:
-            self.log.mark_synced(end_offset)
+            self.data_synced(end_offset)
             self.committed(end_offset)
 
     def committed(self, end_offset: int) -> None:
@@ -153,7 +182,7 @@ class LocalPartition:
 
     def go_away(self) -> None:
         """The topic was deleted."""
-        self.is_offline = True
+        self.is_offline = self.is_gone = True
         self._give_up()
 
     def _give_up(self) -> None:

@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.partitions.checkpoint_file import CheckpointFile
 from oncelog.broker.partitions.deleted_files import DeletedFiles
-from oncelog.broker.partitions.flusher import Flusher
+from oncelog.broker.partitions.flusher import Commits
 from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.broker.partitions.partition_files import NewNames, UnsyncedFile, log_config
 from oncelog.core.leader.partition import Partition, PartitionConfig
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.core.metadata.topic_configs import (
-    CONSUMER_OFFSETS_TOPIC,
-    TRANSACTION_STATE_TOPIC,
     TopicSettings,
     settings,
 )
@@ -39,7 +38,9 @@ from oncelog.log.checkpoint_files import (
 )
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import expect_failed_sync, forget_failed_sync
-from oncelog.log.files import DirectoryNames, Files, Syncable
+from oncelog.log.files import DirectoryNames, Syncable
+from oncelog.log.journal_reading import JournalFound
+from oncelog.log.journal_replay import LogPlace, PartitionKey, put_back
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.producer_windows import ProducerWindowsFile, SnapshotKey, windows_of
 from oncelog.log.recovery import recover, remove_below_start
@@ -56,49 +57,6 @@ STEP_PARTITIONS = 32  # how many partitions housekeeping looks at before others 
 INT64_MAX = 2**63 - 1
 
 
-class _Unsynced:
-    """A file that was written and closed, to be synced by its name."""
-
-    def __init__(self, files: Files, path: str) -> None:
-        self._files = files
-        self._path = path
-
-    def sync(self) -> None:
-        """Open, sync, close; nothing where its topic was deleted meanwhile: others wait for the same call."""
-        try:
-            file = self._files.open(self._path, False)
-        except StorageError:
-            if self._files.exists(self._path):
-                raise
-            return
-        try:
-            file.sync()
-        finally:
-            file.close()
-
-
-class _NewNames:
-    """The data directory's names, for partitions that were just made; one object, so that many syncs of it become one.
-
-    A failed sync may have dropped any name that waited for it, and the next one would say all is well: so none of those
-    partitions is ever committed, whichever of them asked. Partitions made later get another object.
-    """
-
-    def __init__(self, names: DirectoryNames) -> None:
-        self._names = names
-        self.failure: StorageError | None = None
-
-    def sync(self) -> None:
-        """Sync, unless that failed before."""
-        if self.failure is not None:
-            raise self.failure
-        try:
-            self._names.sync()
-        except StorageError as error:
-            self.failure = error
-            raise
-
-
 class Partitions:
     """The partitions of one node's data directory."""
 
@@ -108,7 +66,7 @@ class Partitions:
         data_directory: str,
         metadata: ClusterMetadata,
         config: Callable[[], BrokerConfig],
-        flusher: Flusher,
+        flusher: Commits,
         worker: Worker,
         syncer: Syncer,
     ) -> None:
@@ -132,7 +90,7 @@ class Partitions:
         self._writing_aside = asyncio.Lock()  # housekeeping and the cleaner ask for it, each in its own time
         self._retention_due: dict[TopicPartition, tuple[int, int]] = {}  # log end when it was looked at, when again
         self.deleted = DeletedFiles(files.files, worker)
-        self._new_names = _NewNames(DirectoryNames(files.files, data_directory))
+        self._new_names = NewNames(DirectoryNames(files.files, data_directory))
 
     def __iter__(self) -> Iterator[LocalPartition]:
         return iter(tuple(self._partitions.values()))
@@ -173,8 +131,9 @@ class Partitions:
 
     # opening
 
-    async def open_all(self, *, is_clean: bool) -> None:
-        """Open every partition that has a directory; damaged ones stay offline and say so. Raises StorageError."""
+    async def open_all(self, *, is_clean: bool, journal: JournalFound | None = None, is_cut: bool = False) -> None:
+        """Open every partition that has a directory; damaged ones stay offline and say so. A `journal` is put back into the
+        logs before, and with `is_cut` (the power went) they are cut where it ends. Raises StorageError."""
         self._recovery_points = self._read_needed(RECOVERY_POINTS)
         self._log_starts = self._read_needed(LOG_START_OFFSETS)
         try:
@@ -185,12 +144,18 @@ class Partitions:
             self._cleaned = self._checkpoints[CLEANED_OFFSETS].read()
         except StorageError as error:
             _log.warning("%s; every compacted log is cleaned from its start again", error)
+        directories = dict(self._directories())
+        ends = self._put_back(journal, directories) if journal is not None else {}
         opened: list[LocalPartition] = []
-        for name, topic in self._directories():
+        for name, topic in directories.items():
+            end_offset = ends.get((topic.topic_id, name.partition), 0) if is_cut else None
             try:
-                opened.append(self._open(name, topic, is_clean=is_clean))
+                opened.append(self._open(name, topic, is_clean=is_clean, journal_end_offset=end_offset))
             except DamagedLog as error:
                 self._damaged[name] = str(error)
+                # What the journal had of it is in its files, synced: the next journal does not know it.
+                end_offset = ends.get((topic.topic_id, name.partition), 0)
+                self._recovery_points[name] = max(self._recovery_points.get(name, 0), end_offset)
                 _log.critical("partition %s is damaged and stays offline: %s", name, error)
             if len(opened) >= TOGETHER_MAX:
                 await self._sync_opened(opened)
@@ -202,6 +167,23 @@ class Partitions:
                 each.log.names_changed()
                 self._flusher.appended(each)
         self._files.close_idle()
+
+    def _put_back(self, journal: JournalFound, directories: dict[TopicPartition, Topic]) -> dict[PartitionKey, int]:
+        """Write the journal into the logs; a directory whose name was lost is made again. Where each of them ends."""
+        topics = {topic.topic_id: topic for topic in self._metadata.topics.values()}
+
+        def place_of(key: PartitionKey) -> LogPlace | None:
+            topic = topics.get(key[0])
+            if topic is None:
+                return None
+            name = TopicPartition(topic.name, key[1])
+            if name not in directories:
+                for each in self._create_directory(name, topic):
+                    each.sync()
+                directories[name] = topic
+            return LogPlace(f"{self._directory}/{name}", self._recovery_points.get(name, 0))
+
+        return put_back(self._files.files, journal, place_of)
 
     def _store_recovery_points(self) -> None:
         """What was recovered is not to be read again by the next start: a broker that is killed over and over before its
@@ -289,15 +271,18 @@ class Partitions:
         """Checkpoint and sync these logs in one call. Raises StorageError, after which none of them is trusted."""
         begun: list[tuple[LocalPartition, int]] = []
         files: list[Syncable] = []
-        for each in partitions:
-            files += each.log.files_to_sync(checkpoint=True)
-            begun.append((each, each.log.log_end_offset))
         try:
+            before = [file for each in partitions for file in each.log.files_before_snapshot()]
+            if before:
+                await self._syncer.sync(before)
+            for each in partitions:
+                files += each.log.files_to_sync(checkpoint=True)
+                begun.append((each, each.log.log_end_offset))
             if files:
                 await self._syncer.sync(files)
         except StorageError as error:
-            for each, _ in begun:
-                each.log.fail(error)
+            for each in partitions:
+                each.log.fail(error, is_sync=True)
             raise
         for each, end_offset in begun:
             each.log.mark_synced(end_offset)
@@ -319,11 +304,17 @@ class Partitions:
         file.write_at(0, partition_metadata_to_bytes(topic.topic_id))
         file.close()
         if self._new_names.failure is not None:
-            self._new_names = _NewNames(DirectoryNames(files, self._directory))
-        return [_Unsynced(files, f"{path}/{PARTITION_METADATA}"), self._new_names]
+            self._new_names = NewNames(DirectoryNames(files, self._directory))
+        return [UnsyncedFile(files, f"{path}/{PARTITION_METADATA}"), self._new_names]
 
     def _open(
-        self, name: TopicPartition, topic: Topic, *, is_clean: bool, created: Sequence[Syncable] = ()
+        self,
+        name: TopicPartition,
+        topic: Topic,
+        *,
+        is_clean: bool,
+        created: Sequence[Syncable] = (),
+        journal_end_offset: int | None = None,
     ) -> LocalPartition:
         config = self._config()
         chosen = self._settings(topic, config)
@@ -339,6 +330,7 @@ class Partitions:
             is_clean=is_clean,
             sync=False,  # the caller's part: with many others, or with the first append
             windows=self._windows.of(topic.topic_id, name.partition),
+            journal_end_offset=journal_end_offset,
         )
         for note in report.notes:
             _log.warning("%s: %s", name, note)
@@ -496,8 +488,8 @@ class Partitions:
         for partition, recovery_point in stored:
             self._recovery_point_stored(partition, recovery_point)
 
-    async def checkpoint_aside(self) -> None:
-        """The same from time to time, without holding the loop. Raises StorageError."""
+    async def checkpoint_aside(self) -> bool:
+        """The same from time to time, without holding the loop; False where another one came between. Raises StorageError."""
         async with self._writing_aside:
             stored = [(each, each.log.recovery_point) for each in self]
             is_newest = await self._write_aside(RECOVERY_POINTS, self._recovery_points_now())
@@ -507,6 +499,7 @@ class Partitions:
                     self._recovery_point_stored(partition, recovery_point)
                 if index % STEP_PARTITIONS == STEP_PARTITIONS - 1:
                     await asyncio.sleep(0)
+            return is_newest
 
     def _recovery_points_now(self) -> dict[TopicPartition, int]:
         # A damaged partition keeps what it had at the start: with its recovery point gone, the next start would cut it.
@@ -566,33 +559,3 @@ class Partitions:
 def _needs_checkpoint(partition: LocalPartition) -> bool:
     # One whose sync was cut short by the stop itself is left to the next start's recovery.
     return not partition.is_offline and not partition.log.is_syncing and not partition.log.is_at_rest
-
-
-def log_config(chosen: TopicSettings, *, was_cleaned: bool = False) -> LogConfig:
-    """What the log on disk needs of a topic's settings."""
-    lag_ms = chosen.max_compaction_lag_ms if chosen.is_compacted else INT64_MAX
-    return LogConfig(
-        segment_bytes=chosen.segment_size_bytes,
-        segment_ms=min(chosen.segment_ms, lag_ms),
-        segment_jitter_ms=chosen.segment_jitter_ms,
-        index_interval_bytes=chosen.index_interval_bytes,
-        index_bytes_max=chosen.index_size_bytes_max,
-        retention_ms=chosen.retention_ms,
-        retention_bytes=chosen.retention_size_bytes,
-        may_have_gaps=chosen.is_compacted or was_cleaned,
-    )
-
-
-def internal_topic_configs(name: str, config: BrokerConfig) -> dict[str, str]:
-    """The configuration that an internal topic is created with, as Kafka's coordinators choose it."""
-    segment_bytes = {
-        TRANSACTION_STATE_TOPIC: config.transaction_state_log_segment_bytes,
-        CONSUMER_OFFSETS_TOPIC: config.offsets_topic_segment_bytes,
-    }[name]
-    configs = {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)}
-    if name == TRANSACTION_STATE_TOPIC:
-        configs |= {"compression.type": "uncompressed", "unclean.leader.election.enable": "false"}
-        configs["min.insync.replicas"] = str(config.transaction_state_log_min_isr)
-    else:
-        configs["compression.type"] = "producer"
-    return configs

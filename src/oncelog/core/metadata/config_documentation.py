@@ -29,6 +29,7 @@ _TEXTS = {
     "consumer.heartbeat.interval.ms": "How often the members of a consumer group send heartbeats, in ms.",
     "consumer.assignment.interval.ms": "A consumer group's assignment is computed at most this often, in ms.",
     "flush.policy": "When an acknowledgement may be given: fsync after the sync, interval and os before it.",
+    "journal": "Whether one sync of a journal commits what was appended to all partitions, with flush.policy=fsync: on or off.",
     "flush.interval.ms": "With flush.policy=interval, how often files are synced, in ms.",
     "authorizer.class.name": "Kafka's StandardAuthorizer switches access rules on; empty allows everything.",
     "super.users": "Principals that may do everything, as User:name, separated by semicolons.",

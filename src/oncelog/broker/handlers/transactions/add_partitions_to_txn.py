@@ -7,6 +7,7 @@ from typing import Any
 
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
 from oncelog.broker.node import Node
+from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import CallbackListener, Later, Reply, Request, reply_of
 from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS
 from oncelog.errors import ErrorCode
@@ -103,6 +104,7 @@ def _entry(node: Node, request: Request, entry: AddPartitionsToTxnTransaction) -
         entry.transactional_id,
         lambda machine, now_ms: machine.add_partitions(entry, request.api_version, now_ms),
         partial(_refused, entry),
+        is_for_append=isinstance(request.connection, LocalPeer),
     )
 
 

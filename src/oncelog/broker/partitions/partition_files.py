@@ -1,0 +1,88 @@
+"""What a partition's files need beyond its log: names that are not durable yet, and the settings of logs and internal topics."""
+
+from __future__ import annotations
+
+from oncelog.broker.config.config import BrokerConfig
+from oncelog.core.metadata.topic_configs import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicSettings,
+)
+from oncelog.errors import StorageError
+from oncelog.log.config import LogConfig
+from oncelog.log.files import DirectoryNames, Files
+
+INT64_MAX = 2**63 - 1
+
+
+class UnsyncedFile:
+    """A file that was written and closed, to be synced by its name."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+
+    def sync(self) -> None:
+        """Open, sync, close; nothing where its topic was deleted meanwhile: others wait for the same call."""
+        try:
+            file = self._files.open(self._path, False)
+        except StorageError:
+            if self._files.exists(self._path):
+                raise
+            return
+        try:
+            file.sync()
+        finally:
+            file.close()
+
+
+class NewNames:
+    """The data directory's names, for partitions that were just made; one object, so that many syncs of it become one.
+
+    A failed sync may have dropped any name that waited for it, and the next one would say all is well: so none of those
+    partitions is ever committed, whichever of them asked. Partitions made later get another object.
+    """
+
+    def __init__(self, names: DirectoryNames) -> None:
+        self._names = names
+        self.failure: StorageError | None = None
+
+    def sync(self) -> None:
+        """Sync, unless that failed before."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            self._names.sync()
+        except StorageError as error:
+            self.failure = error
+            raise
+
+
+def log_config(chosen: TopicSettings, *, was_cleaned: bool = False) -> LogConfig:
+    """What the log on disk needs of a topic's settings."""
+    lag_ms = chosen.max_compaction_lag_ms if chosen.is_compacted else INT64_MAX
+    return LogConfig(
+        segment_bytes=chosen.segment_size_bytes,
+        segment_ms=min(chosen.segment_ms, lag_ms),
+        segment_jitter_ms=chosen.segment_jitter_ms,
+        index_interval_bytes=chosen.index_interval_bytes,
+        index_bytes_max=chosen.index_size_bytes_max,
+        retention_ms=chosen.retention_ms,
+        retention_bytes=chosen.retention_size_bytes,
+        may_have_gaps=chosen.is_compacted or was_cleaned,
+    )
+
+
+def internal_topic_configs(name: str, config: BrokerConfig) -> dict[str, str]:
+    """The configuration that an internal topic is created with, as Kafka's coordinators choose it."""
+    segment_bytes = {
+        TRANSACTION_STATE_TOPIC: config.transaction_state_log_segment_bytes,
+        CONSUMER_OFFSETS_TOPIC: config.offsets_topic_segment_bytes,
+    }[name]
+    configs = {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)}
+    if name == TRANSACTION_STATE_TOPIC:
+        configs |= {"compression.type": "uncompressed", "unclean.leader.election.enable": "false"}
+        configs["min.insync.replicas"] = str(config.transaction_state_log_min_isr)
+    else:
+        configs["compression.type"] = "producer"
+    return configs

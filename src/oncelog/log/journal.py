@@ -1,0 +1,307 @@
+"""The journal: one file for all partitions, so that one sync makes everything durable that was appended.
+
+Data files are written first (page cache), then the bytes come here; `take` and `write` put all of it into one entry, and one
+`fdatasync` of the segment makes it durable. What survives a power cut is always a prefix of what was appended, over all
+partitions: a start replays the entries in order and cuts every log where the journal ends (`journal_replay.py`). Segments
+are filled with zeros before they are written, so a sync writes no metadata, and used again once the data files are synced
+and their recovery points stored (`checkpointed`). Batches above 64 KiB are not copied: their file is synced before
+the entry that names them.
+
+It decides nothing about who waits; `broker/partitions/journal_flusher.py` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oncelog.errors import StorageError
+from oncelog.log.batch_header import HEADER_SIZE_BYTES
+from oncelog.log.files import Buffer, DirectoryNames, File, Files, Syncable
+from oncelog.log.journal_entries import (
+    ENTRY_HEADER_BYTES,
+    PIECE_HEADER_BYTES,
+    SEGMENT_HEADER_BYTES,
+    SegmentHeader,
+    entry_to_bytes,
+    pack_piece,
+    segment_header_to_bytes,
+)
+
+FILE_PREFIX = "oncelog.journal."
+CLOSED_FILE = f"{FILE_PREFIX}closed"
+SEGMENT_SIZE_BYTES = 64 << 20
+SEGMENTS_KEPT = 4  # free ones beyond are removed
+SEGMENTS_MAX = 16  # then appends are refused: the disk takes the journal and not the data files
+FILL_SIZE_BYTES = 1 << 20  # zeros written ahead in one step
+COPIED_BYTES_MAX = 65_536  # of a batch; a larger one is named by its place
+
+
+@dataclass(eq=False)
+class _Segment:
+    """One file. `last_sequence` of the entries in it; `filled_bytes`: up to there it has room that needs no metadata."""
+
+    path: str
+    file: File
+    last_sequence: int
+    position: int
+    filled_bytes: int
+
+
+@dataclass
+class Taken:
+    """What goes into the next entries. `references` are synced before `Journal.write`, `files` after it."""
+
+    parts: list[Buffer] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)  # of each piece in bytes, its header included
+    references: list[Syncable] = field(default_factory=list)
+    files: list[Syncable] = field(default_factory=list)
+    sequence: int = 0  # the last entry's
+    needed_from: int = 0  # what the entries say of it
+
+
+class Journal:
+    """The journal of one data directory; `begin` before anything is appended, `end` after a clean stop."""
+
+    def __init__(self, files: Files, data_directory: str) -> None:
+        self._files = files
+        self._data_directory = data_directory
+        self._header = SegmentHeader(b"", b"", 0, 1, 1)
+        self._segments: list[_Segment] = []  # in the order of their entries; the last one is being written
+        self._free: list[_Segment] = []
+        self._taking = Taken()
+        self._pending_bytes = 0  # of pieces that no entry has yet, as they will be written
+        self._written_sequence = self._synced_sequence = 0
+        self._next_number = 0
+        self._has_new_names = False
+        self._is_pinned = False
+        self.failure: StorageError | None = None
+        self.bytes_since_data_sync = 0
+
+    # its life
+
+    def begin(self, directory: bytes, boot: bytes, generation: int) -> None:
+        """Begin the first segment, durably; what an earlier life left is removed (`remove_journal`). Raises StorageError."""
+        self._header = SegmentHeader(directory, boot, generation, 1, 1)
+        self._make_free_segment(SEGMENT_HEADER_BYTES + 1)
+        self._next_segment(Taken())
+        self._segments[-1].file.sync()
+        self._files.sync_directory(self._data_directory)
+        self._has_new_names = False
+
+    def close(self) -> None:
+        """Close the files: the next start replays them, unless `remove_journal` comes first."""
+        for segment in [*self._segments, *self._free]:
+            segment.file.close()
+
+    # adding
+
+    @property
+    def pending_size_bytes(self) -> int:
+        """What was added and is in no entry yet."""
+        return self._pending_bytes
+
+    @property
+    def segment_count(self) -> int:
+        """Files, free ones included."""
+        return len(self._segments) + len(self._free)
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether appends will soon be refused, unless the data files are synced."""
+        return len(self._segments) > SEGMENTS_MAX * 3 // 4
+
+    def reserve(self, size_bytes: int) -> None:
+        """Make sure that a batch of `size_bytes` can be journaled; before it is appended. Raises StorageError."""
+        if self.failure is not None:
+            raise self.failure
+        needed = self._pending_bytes + min(size_bytes, COPIED_BYTES_MAX) + PIECE_HEADER_BYTES + ENTRY_HEADER_BYTES
+        active = self._segments[-1]
+        if active.position + needed <= active.filled_bytes:
+            return
+        if active.position + needed <= SEGMENT_SIZE_BYTES:
+            self._fill(active, active.position + needed)
+        elif self._free:
+            self._fill(self._free[0], SEGMENT_HEADER_BYTES + needed)
+        elif len(self._segments) < SEGMENTS_MAX:
+            self._make_free_segment(SEGMENT_HEADER_BYTES + needed)
+        else:
+            raise StorageError(
+                f"the journal has {SEGMENTS_MAX} segments that wait for the data files' sync: no more is taken"
+            )
+
+    @staticmethod
+    def copies(size_bytes: int) -> bool:
+        """Whether a batch of this size is copied into the journal."""
+        return size_bytes <= COPIED_BYTES_MAX
+
+    def add(
+        self,
+        topic_id: bytes,
+        partition: int,
+        *,
+        segment_base_offset: int,
+        position: int,
+        end_offset: int,
+        batch: Buffer,
+        references: Sequence[Syncable] = (),
+    ) -> None:
+        """A batch was appended at `position`: it belongs to the next entry. Its bytes must not change. Of one that is not copied
+        (`copies`) `references` are what makes it durable in its own file, names included."""
+        size_bytes = len(batch)
+        kept = batch if not references else batch[:HEADER_SIZE_BYTES]
+        taking = self._taking
+        taking.references += references
+        taking.parts += (
+            pack_piece(topic_id, partition, segment_base_offset, position, end_offset, size_bytes, len(kept)),
+            kept,
+        )
+        taking.sizes.append(PIECE_HEADER_BYTES + len(kept))
+        self._pending_bytes += PIECE_HEADER_BYTES + len(kept)
+        self.bytes_since_data_sync += size_bytes
+
+    # writing
+
+    @property
+    def written_sequence(self) -> int:
+        """The last entry: nothing that is added from now on is in it."""
+        return self._written_sequence
+
+    @property
+    def synced_sequence(self) -> int:
+        """Every entry up to this is durable."""
+        return self._synced_sequence
+
+    def take(self) -> Taken:
+        """What was added so far; the rest of it goes into later entries. Sync its `references`, then `write` it."""
+        taken, self._taking = self._taking, Taken()
+        taken.references = list(dict.fromkeys(taken.references))
+        self._pending_bytes = 0
+        return taken
+
+    def write(self, taken: Taken) -> None:
+        """Write entries; sync `taken.files`, then call `synced`. One at a time. Raises StorageError, for good."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            first = 0
+            while first < len(taken.sizes):
+                first = self._write_entry(taken, first)
+        except StorageError as error:
+            self.fail(error)
+            raise
+        taken.sequence, taken.needed_from = self._written_sequence, self._header.needed_from
+
+    def _write_entry(self, taken: Taken, first: int) -> int:
+        """Write the pieces from `first` on, as many as the segment has room for; the first that is left."""
+        active = self._segments[-1]
+        room = SEGMENT_SIZE_BYTES - active.position - ENTRY_HEADER_BYTES
+        end, size_bytes = first, 0
+        while end < len(taken.sizes) and size_bytes + taken.sizes[end] <= room:
+            size_bytes += taken.sizes[end]
+            end += 1
+        if end == first:
+            if (
+                active.position == SEGMENT_HEADER_BYTES
+            ):  # a segment of its own is too small for it: it gets one that grows
+                end, size_bytes = first + 1, taken.sizes[first]
+            else:
+                self._next_segment(taken)
+                return first
+        data = entry_to_bytes(
+            taken.parts[2 * first : 2 * end],
+            end - first,
+            generation=self._header.generation,
+            sequence=self._written_sequence + 1,
+            synced_sequence=self._synced_sequence,
+            needed_from=self._header.needed_from,
+        )
+        active.file.write_at(active.position, data)
+        self._written_sequence += 1
+        active.position += len(data)
+        active.filled_bytes = max(active.filled_bytes, active.position)
+        active.last_sequence = self._written_sequence
+        if active.file not in taken.files:
+            taken.files.append(active.file)
+        return end
+
+    def _next_segment(self, taken: Taken) -> None:
+        """Begin the oldest free segment: those that are left hold entries without a gap."""
+        if not self._free:
+            self._make_free_segment(SEGMENT_HEADER_BYTES + 1)
+        self._header = self._header._replace(first_sequence=self._written_sequence + 1)
+        segment = self._free.pop(0)
+        segment.file.write_at(0, segment_header_to_bytes(self._header))
+        segment.last_sequence, segment.position = 0, SEGMENT_HEADER_BYTES
+        self._segments.append(segment)
+        taken.files.append(segment.file)
+        if self._has_new_names:
+            self._has_new_names = False
+            taken.files.append(DirectoryNames(self._files, self._data_directory))
+
+    def _make_free_segment(self, least_bytes: int) -> None:
+        path = f"{self._data_directory}/{FILE_PREFIX}{self._next_number}"
+        self._next_number += 1
+        segment = _Segment(path, self._files.open(path), 0, SEGMENT_HEADER_BYTES, 0)
+        self._fill(segment, least_bytes)
+        self._free.append(segment)
+        self._has_new_names = True
+
+    @staticmethod
+    def _fill(segment: _Segment, least: int) -> None:
+        """Write zeros ahead: a full disk shows here, before anything is appended."""
+        while segment.filled_bytes < least:
+            size_bytes = max(min(FILL_SIZE_BYTES, SEGMENT_SIZE_BYTES - segment.filled_bytes), 1)
+            segment.file.write_at(segment.filled_bytes, bytes(size_bytes))
+            segment.filled_bytes += size_bytes
+
+    def synced(self, taken: Taken) -> None:
+        """`taken.files` are synced. What they say is not needed any more can be written over: not before, or a start would look
+        for it."""
+        self._synced_sequence = max(self._synced_sequence, taken.sequence)
+        while len(self._segments) > 1 and self._segments[0].last_sequence < taken.needed_from:
+            self._free.append(self._segments.pop(0))
+
+    def fail(self, error: StorageError) -> None:
+        """A write or sync failed: what the segment holds is not known any more, and nothing is journaled until a restart."""
+        self.failure = self.failure or error
+
+    # using segments again
+
+    def pin(self) -> None:
+        """Data files could not be synced: their bytes are here, and stay until a restart."""
+        self._is_pinned = True
+
+    def has_segment_to_free(self, sequence: int) -> bool:
+        """Whether `checkpointed(sequence)` would let a segment be used again."""
+        oldest = self._segments[0]
+        is_needed = self._header.needed_from <= oldest.last_sequence <= sequence
+        return is_needed and len(self._segments) > 1 and not self._is_pinned
+
+    def checkpointed(self, sequence: int) -> None:
+        """Data files and stored recovery points hold everything up to entry `sequence`. Raises StorageError."""
+        if self._is_pinned:
+            return
+        self._header = self._header._replace(needed_from=sequence + 1)
+        while self._free and len(self._segments) + len(self._free) > SEGMENTS_KEPT:
+            segment = self._free.pop(0)
+            segment.file.close()
+            self._files.remove(segment.path)
+
+
+def remove_journal(files: Files, data_directory: str) -> None:
+    """Remove a journal that no start needs any more; durable on return. Raises StorageError.
+
+    First a file says that it is over: of segments that go one by one a power cut may leave any.
+    """
+    names = [name for name in files.list(data_directory) if name.startswith(FILE_PREFIX)]
+    if not names:
+        return
+    closed = f"{data_directory}/{CLOSED_FILE}"
+    files.replace_whole(closed, b"")
+    for name in names:
+        if name != CLOSED_FILE:
+            files.remove(f"{data_directory}/{name}")
+    files.sync_directory(data_directory)
+    files.remove(closed)
+    files.sync_directory(data_directory)

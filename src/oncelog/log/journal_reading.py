@@ -1,0 +1,135 @@
+"""Reading the journal that a broker left behind: which entries there are, and where they end.
+
+An entry is whole or absent. Where the entries end, what follows is what a power cut tore, and is said in one line; unless
+a later entry says that the one that is missing had been synced: then the journal is damaged, and nothing may be served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from oncelog.errors import StorageError
+from oncelog.log.files import Files
+from oncelog.log.journal import CLOSED_FILE, FILE_PREFIX
+from oncelog.log.journal_entries import (
+    SEGMENT_HEADER_BYTES,
+    Entry,
+    SegmentHeader,
+    UnknownJournal,
+    begins_entry,
+    entries_behind,
+    entry_from_bytes,
+    segment_header_from_bytes,
+)
+
+
+class DamagedJournal(StorageError):
+    """An entry that was synced cannot be read: what it held was acknowledged."""
+
+
+@dataclass(frozen=True)
+class _File:
+    path: str
+    header: SegmentHeader
+
+
+@dataclass(frozen=True)
+class JournalFound:
+    """A journal; `entries` reads it. `boot` is of the system's boot in which it was written, `last_sequence` its last whole
+    entry's (0: none); `torn` says where it ends, if anything follows."""
+
+    files: Files
+    segments: tuple[_File, ...]
+    directory: bytes
+    boot: bytes
+    generation: int
+    needed_from: int
+    last_sequence: int
+    torn: str
+
+    def entries(self) -> Iterator[Entry]:
+        """Those that a start needs, in order."""
+        sequence = self.needed_from
+        for segment in self.segments:
+            for entry in _entries(self.files.read_whole(segment.path), segment.header):
+                if entry.sequence == sequence:
+                    yield entry
+                    sequence += 1
+
+
+def read_journal(files: Files, data_directory: str, directory: bytes | None = None) -> JournalFound | None:
+    """The journal in `data_directory`, None where there is none. With `directory` it must be this directory's.
+
+    Raises DamagedJournal, UnknownJournal, StorageError.
+    """
+    names = [name for name in files.list(data_directory) if name.startswith(FILE_PREFIX)]
+    if CLOSED_FILE in names:
+        return None
+    segments = _segments(files, data_directory, names)
+    if not segments:
+        return None
+    newest = segments[-1].header
+    for segment in segments:
+        if directory is not None and segment.header.directory != directory:
+            raise UnknownJournal(
+                f"{segment.path} belongs to another data directory: restore the one that fits, or remove it"
+            )
+        if segment.header.generation != newest.generation:
+            raise DamagedJournal(f"{segment.path} is of another start than {segments[-1].path}")
+    return _looked_through(files, tuple(segments), newest)
+
+
+def _segments(files: Files, data_directory: str, names: list[str]) -> list[_File]:
+    found = []
+    for name in names:
+        path = f"{data_directory}/{name}"
+        file = files.open(path, create=False)
+        try:
+            header = segment_header_from_bytes(file.read_at(0, SEGMENT_HEADER_BYTES))
+        except UnknownJournal as error:
+            raise UnknownJournal(f"{path}: {error}") from None
+        finally:
+            file.close()
+        if header is not None:
+            found.append(_File(path, header))
+    return sorted(found, key=lambda each: each.header.first_sequence)
+
+
+def _looked_through(files: Files, segments: tuple[_File, ...], newest: SegmentHeader) -> JournalFound:
+    """Find the last entry of the run without a gap, and whether something synced lies behind it."""
+    needed_from, synced_sequence = newest.needed_from, 0
+    present: set[int] = set()
+    place, torn = segments[-1].path, ""
+    for segment in segments:
+        data, header = files.read_whole(segment.path), segment.header
+        position, last_sequence = SEGMENT_HEADER_BYTES, header.first_sequence - 1
+        for entry in _entries(data, header):
+            position, last_sequence = entry.end_position, entry.sequence
+            present.add(entry.sequence)
+            needed_from = max(needed_from, entry.needed_from)
+            synced_sequence = max(synced_sequence, entry.synced_sequence)
+        for entry in entries_behind(data, position, header.generation, last_sequence):
+            synced_sequence = max(synced_sequence, entry.synced_sequence)
+        place = f"{segment.path}: position {position}"
+        if begins_entry(data, position, header.generation, last_sequence + 1):
+            torn = f"{place}: entry {last_sequence + 1} was not synced and is torn; it is left out"
+    last_sequence = needed_from - 1
+    while last_sequence + 1 in present:
+        last_sequence += 1
+    if last_sequence < synced_sequence:
+        raise DamagedJournal(
+            f"{place}: entry {last_sequence + 1} cannot be read, and entry {synced_sequence} was synced: restore the journal "
+            "with the rest of the directory; `oncelog dump-log --journal` shows what can be read"
+        )
+    return JournalFound(
+        files, segments, newest.directory, newest.boot, newest.generation, needed_from, last_sequence, torn
+    )
+
+
+def _entries(data: bytes, header: SegmentHeader) -> Iterator[Entry]:
+    """The entries of one segment from its beginning; older ones, of before it was used again, do not follow each other."""
+    position, sequence = SEGMENT_HEADER_BYTES, header.first_sequence
+    while (entry := entry_from_bytes(data, position, header.generation)) is not None and entry.sequence == sequence:
+        yield entry
+        position, sequence = entry.end_position, sequence + 1

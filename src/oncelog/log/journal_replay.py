@@ -1,0 +1,63 @@
+"""Putting the journal's entries back into the data files, at a start that no clean stop came before.
+
+Each batch goes to the very place where it was appended, so doing it twice, or over what is there already, changes nothing.
+What lies behind a stored recovery point is left alone: it was synced, and may have been cleaned or removed since. What was
+written is synced before this returns; where the logs end is for recovery to cut (`recovery.recover`, `journal_end_offset`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from oncelog.log.files import Files
+from oncelog.log.journal_reading import JournalFound
+from oncelog.log.open_files import OpenFiles
+
+
+class LogPlace(NamedTuple):
+    """Where a partition's log lies, and up to where it was synced in its own files."""
+
+    directory: str
+    recovery_point: int
+
+
+PartitionKey = tuple[bytes, int]  # topic id, partition
+Places = Callable[[PartitionKey], LogPlace | None]
+
+
+def put_back(files: Files, found: JournalFound, place_of: Places) -> dict[PartitionKey, int]:
+    """Write what the journal has and the data files may lack; the end offset of each partition that the journal names.
+
+    `place_of` gives None for a topic that was deleted. Raises StorageError.
+    """
+    ends: dict[PartitionKey, int] = {}
+    places: dict[PartitionKey, LogPlace | None] = {}
+    written: dict[str, str] = {}
+    newest: dict[PartitionKey, tuple[str, int]] = {}  # the segment that is being written, and where its batches end
+    # Of its own: recovery may put other files in the place of these, and a handle that stayed open would be of the old one.
+    open_files = OpenFiles(files)
+    for entry in found.entries():
+        for piece in entry.pieces:
+            key = piece.topic_id, piece.partition
+            if key not in places:
+                places[key] = place_of(key)
+            place = places[key]
+            if place is None:
+                continue
+            ends[key] = max(ends.get(key, 0), piece.end_offset)
+            if piece.end_offset > place.recovery_point:
+                path = f"{place.directory}/{piece.segment_base_offset:020d}.log"
+                # Also where the same bytes stand there: the page cache alone may have them.
+                open_files.get(path).write_at(piece.position, piece.kept)
+                written[path] = place.directory
+                before, end_position = newest.get(key, (path, 0))
+                if before != path and open_files.get(before).size() > end_position:
+                    open_files.get(before).truncate(end_position)  # what the power left there was never part of it
+                newest[key] = path, piece.position + piece.size_bytes
+    for path in written:
+        open_files.get(path).sync()
+    open_files.close()
+    for directory in dict.fromkeys(written.values()):
+        files.sync_directory(directory)
+    return ends
