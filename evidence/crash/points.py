@@ -20,6 +20,7 @@ from collections import Counter
 from typing import Any
 
 from evidence.crash.life import Tally, check_moment, live, verify_life
+from evidence.crash.small_journal import small_journal
 from evidence.crash.test_disk_faults import CASES, CONSEQUENCES, STORAGE_ANSWERS, check_fault, run_with
 from evidence.world.files import Fault, Keep
 from oncelog.errors import ErrorCode
@@ -94,8 +95,9 @@ def work(job: int, jobs: int, points: int, seed: int, told: Any) -> None:
     """One process."""
     logging.disable(logging.CRITICAL)
     try:
-        crash_share(job, jobs, points, seed, told)
-        fault_share(job, jobs, points, seed, told)
+        with small_journal():
+            crash_share(job, jobs, points, seed, told)
+            fault_share(job, jobs, points, seed, told)
     except BaseException as error:
         told.put(Tally(failures=[f"process {job} ended: {error!r}"]))
         raise

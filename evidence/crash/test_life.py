@@ -177,8 +177,8 @@ def test_a_recovery_that_never_settles_is_found(run, monkeypatch):
     starts = itertools.count()
     recover = Partitions.open_all
 
-    async def and_write(self, *, is_clean):
-        await recover(self, is_clean=is_clean)
+    async def and_write(self, **how):
+        await recover(self, **how)
         self._files.files.replace_whole("data/t-0/leader-epoch-checkpoint", f"{next(starts)}".encode())
 
     monkeypatch.setattr(Partitions, "open_all", and_write)

@@ -311,9 +311,15 @@ def commits_before_the_journal_is_synced() -> AbstractContextManager[None]:
     return _replaced(JournalFlusher, "appended", appended)
 
 
-def answers_a_retry_before_the_journal_is_synced() -> AbstractContextManager[None]:
-    """Who asks again is told what a power cut can take back."""
-    return _replaced(Coordinator, "_after_those_before", lambda self, decision, ended: self._conclude(decision, ended))
+def answers_before_the_journal_is_synced() -> AbstractContextManager[None]:
+    """Who ends a transaction is answered when the decision is appended, as the markers are."""
+    original = Coordinator._go_on
+
+    def go_on(self: Coordinator, decision: Any, end_offset: int, ended: Any) -> None:
+        ended(ErrorCode.NONE)
+        original(self, decision, end_offset, lambda code: None)
+
+    return _replaced(Coordinator, "_go_on", go_on)
 
 
 def replays_an_older_generation() -> AbstractContextManager[None]:
@@ -372,7 +378,7 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (cuts_nothing_where_the_journal_ends, "journal", "log"),
         (uses_the_journal_again_before_the_data_sync, "journal", "exactly_once"),
         (commits_before_the_journal_is_synced, "journal", "watermarks"),
-        (answers_a_retry_before_the_journal_is_synced, "journal", "recovery"),
+        (answers_before_the_journal_is_synced, "journal", "exactly_once"),
         (replays_an_older_generation, "journal", "exactly_once"),
         (replays_below_the_recovery_point, "journal", "log"),
     )

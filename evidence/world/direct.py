@@ -11,6 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from typing import Any
+from zlib import crc32
 
 from evidence.world.files import SimFiles
 from evidence.world.network import feed
@@ -209,10 +210,23 @@ class SlowSyncer:
 
 
 def broker_on(files: SimFiles, network: DirectNetwork, seed: int | str, config: dict[str, object]) -> Broker:
-    """A broker whose data directory is DATA on that disk."""
-    return Broker(DATA, config, direct_host(files, network, seed))
+    """A broker whose data directory is DATA on that disk; its seed says whether it has a journal, whatever the one before had."""
+    return Broker(DATA, {"journal": "on" if has_journal(seed) else "off"} | config, direct_host(files, network, seed))
+
+
+def has_journal(seed: int | str) -> bool:
+    """Whether the broker of this seed has one: an even number's; of a restart, whose seed is a text, by its letters."""
+    return seed % 2 == 0 if isinstance(seed, int) else crc32(seed.encode()) % 2 == 1
 
 
 def direct_host(files: SimFiles, network: DirectNetwork, seed: int | str) -> Host:
     """A Host of virtual doors; `network` may be shared with clients."""
-    return Host(_Clock(), network, files, SlowSyncer(seed), _Random(seed), new_temporary_directory=lambda: "tmp")
+    return Host(
+        _Clock(),
+        network,
+        files,
+        SlowSyncer(seed),
+        _Random(seed),
+        new_temporary_directory=lambda: "tmp",
+        boot_id=lambda: f"power {files.power_count}",
+    )

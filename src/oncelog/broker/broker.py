@@ -156,6 +156,21 @@ class Broker:
             raise
         self._is_started = True
 
+    async def recover_directory(self) -> list[str]:
+        """Bring the data directory to Kafka's form, as a start and a clean stop would, and serve nobody: what a journal holds is put
+        back, torn ends are cut and kept aside. The partitions that are damaged, with the reasons: then the directory is not marked
+        as cleanly closed. Raises StorageError, DamagedLog, ConfigInvalid."""
+        try:
+            parts = self.assemble()
+            for _, step in startup.RECOVERY_STEPS:
+                await step(parts)
+            damaged = parts.node.partitions.damaged()
+        except BaseException:
+            await self._abandon()
+            raise
+        await self._abandon(is_clean=True)
+        return damaged
+
     async def stop(self) -> None:
         """Stop accepting, finish what is in flight, sync, write snapshots and checkpoints, release the directory."""
         if not self._is_started:

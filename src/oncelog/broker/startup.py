@@ -192,11 +192,15 @@ async def _every(interval_ms: int, act: Callable[[], object]) -> None:
             _log.error("housekeeping failed: %s", error)
 
 
-STEPS: tuple[tuple[str, Callable[[Assembly], Awaitable[None]]], ...] = (
+Steps = tuple[tuple[str, Callable[[Assembly], Awaitable[None]]], ...]
+RECOVERY_STEPS: Steps = (
     ("lock the data directory", take_lock),
     ("meta.properties", read_meta_properties),
     ("cluster metadata", load_cluster_metadata),
     ("recover partitions", recover_partitions),
+)
+STEPS: Steps = (
+    *RECOVERY_STEPS,
     ("begin the journal", begin_journal),
     ("load coordinators", load_coordinators),
     ("start the flusher", start_flusher),

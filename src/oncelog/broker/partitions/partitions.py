@@ -129,6 +129,10 @@ class Partitions:
         partition = self._partitions.get(name)
         return name in self._damaged or (partition is not None and partition.is_offline)
 
+    def damaged(self) -> list[str]:
+        """The partitions that could not be opened, with the reasons."""
+        return [f"{name}: {reason}" for name, reason in sorted(self._damaged.items())]
+
     # opening
 
     async def open_all(self, *, is_clean: bool, journal: JournalFound | None = None, is_cut: bool = False) -> None:

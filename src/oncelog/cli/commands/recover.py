@@ -1,19 +1,22 @@
-"""`oncelog recover`: finish what a Spark query decided and end what it left behind, without Spark."""
+"""`oncelog recover`: finish what a Spark query decided and end what it left behind, without Spark; or, with a directory, bring
+what a broker left behind to the form that a clean stop leaves, without a broker."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from oncelog.cli.command import Settings, command
 from oncelog.cli.output import EXIT_FAILURE, columns
+from oncelog.cli.progress import progress
 
 
 @command(name="recover", changes=True)
+@click.argument("directory", required=False, type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--to-kafka", is_flag=True, help="With DIRECTORY: say that Apache Kafka, or an older oncelog, is to read it."
+)
 @click.option("--prefix", default="oncelog-spark", show_default=True, help="The query's transactionalIdPrefix.")
 @click.option("--query", "query_id", metavar="ID", help="Only this query: the id in <checkpoint>/metadata.")
 @click.option("--abandon", is_flag=True, help="Also end what no decision covers: the query is never started again.")
@@ -22,16 +25,32 @@ from oncelog.cli.output import EXIT_FAILURE, columns
 @click.pass_context
 def recover(
     ctx: click.Context,
+    directory: str | None,
+    to_kafka: bool,
     prefix: str,
     query_id: str | None,
     abandon: bool,
     decision_topic: str | None,
     decision_url: str | None,
 ) -> None:
-    """Commit a query's decided transactions, end its orphans.
+    """Commit a query's decided transactions, end its orphans; or make a data DIRECTORY whole.
 
     Harmless to repeat, and beside a running query. Exit status 1 when a decided transaction is lost, with its ids.
+
+    With DIRECTORY, of a broker that is not running: what its journal holds is put back into the logs, torn ends are cut and kept
+    beside them, everything is synced; the files are then Kafka's, as after a clean stop, which is also the way back to an
+    oncelog without a journal. Exit status 1 when a partition is damaged, with its name.
     """
+    if directory is not None:
+        given_options = [name for name, value in (("--query", query_id), ("--abandon", abandon)) if value]
+        if given_options:
+            raise click.UsageError(f"{given_options[0]} is about a Spark query, and DIRECTORY about a broker's files")
+        from oncelog.cli.commands.recover_directory import recover_directory
+
+        recover_directory(ctx, directory)
+        return
+    if to_kafka:
+        raise click.UsageError("--to-kafka needs the DIRECTORY of a broker that is not running")
     from oncelog.spark.options import sink_options
     from oncelog.spark.recovery import RecoveryReport
     from oncelog.spark.recovery import recover as run
@@ -49,38 +68,11 @@ def recover(
     if not settings.confirm(what, query_id or prefix):
         _show_open(settings, options.client, prefix, query_id)
         return
-    with _progress(settings):
+    with progress(settings, "oncelog.spark"):
         report: RecoveryReport = run(options, query_id, abandon=abandon)
     _print(settings, report)
     if report.lost:
         ctx.exit(EXIT_FAILURE)
-
-
-class _Notes(logging.Handler):
-    """What the recovery logs, as progress on stderr."""
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(logging.INFO)
-        self._out = settings.out
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """One line."""
-        self._out.note(record.getMessage())
-
-
-@contextmanager
-def _progress(settings: Settings) -> Iterator[None]:
-    logger, handler = logging.getLogger("oncelog.spark"), _Notes(settings)
-    level, propagates = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagates
 
 
 def _print(settings: Settings, report: Any) -> None:

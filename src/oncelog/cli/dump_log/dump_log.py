@@ -9,6 +9,7 @@ import click
 
 from oncelog.cli.command import Settings, command
 from oncelog.cli.dump_log.files import Wanted, items_of, reader_of
+from oncelog.cli.dump_log.journal import is_journal_file, journal_items
 from oncelog.cli.numbers import is_number
 from oncelog.cli.output import EXIT_FAILURE, counted
 
@@ -19,6 +20,7 @@ from oncelog.cli.output import EXIT_FAILURE, counted
 @click.option("--from-offset", "first_offset", type=int, default=0, help="Leave out batches below this offset.")
 @click.option("--to-offset", "end_offset", type=int, default=2**63 - 1, help="Leave out this offset and what follows.")
 @click.option("--problems-only", is_flag=True, help="Only what is wrong.")
+@click.option("--journal", "only_journal", is_flag=True, help="Of a data directory only the journal.")
 @click.pass_context
 def dump_log(
     ctx: click.Context,
@@ -27,11 +29,12 @@ def dump_log(
     first_offset: int,
     end_offset: int,
     problems_only: bool,
+    only_journal: bool,
 ) -> None:
     """Decode files of a data directory, of oncelog or of Apache Kafka, without a broker.
 
-    PATHS are segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots, checkpoints, partition
-    directories, or a whole data directory. Records of __transaction_state, __consumer_offsets and __cluster_metadata
+    PATHS are segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots, checkpoints, segments of the
+    journal, partition directories, or a whole data directory. Records of __transaction_state, __consumer_offsets and __cluster_metadata
     are decoded. Checksums are verified and indexes compared with their log. Exit status 1 when anything is damaged.
     """
     settings = ctx.ensure_object(Settings)
@@ -40,9 +43,11 @@ def dump_log(
     problem_count = file_count = 0
     with out.stream() as emit:
         for path in _files(paths):
+            if only_journal and not is_journal_file(path):
+                continue
             file_count += 1
             is_titled = problems_only
-            for item in items_of(path, wanted):
+            for item in journal_items(path, wanted) if is_journal_file(path) else items_of(path, wanted):
                 problem_count += item.is_problem
                 if problems_only and not item.is_problem:
                     continue
@@ -65,7 +70,9 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
         for directory, directories, names in os.walk(path):
             directories.sort(key=_numbered)
             yield from (
-                found for name in sorted(names) if reader_of(found := os.path.join(directory, name)) is not None
+                found
+                for name in sorted(names)
+                if reader_of(found := os.path.join(directory, name)) is not None or is_journal_file(found)
             )
 
 

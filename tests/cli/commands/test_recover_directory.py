@@ -1,0 +1,158 @@
+"""`oncelog recover DIRECTORY`, and `dump-log` of a journal: what a killed broker left behind, looked at and made whole."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+
+from oncelog.log.journal_entries import ENTRY_MAGIC, SEGMENT_HEADER_BYTES
+from oncelog.testing import TestBroker
+from tests.cli.world import Cli, oncelog
+
+CLEAN = ".kafka_cleanshutdown"
+
+
+def json_rows(result: Any) -> Any:
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """What SIGKILL leaves of a broker with a journal: a committed transaction and an open one."""
+    directory = tmp_path_factory.mktemp("recover")
+    with TestBroker(data_dir=str(directory / "data"), config={"journal": "on"}) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("t")
+        cli("produce", "t", "--transactional-id", "app", stdin="committed\n")
+        cli.leave_open("t", "open", count=1)
+        shutil.copytree(directory / "data", directory / "copy")
+    assert (directory / "data" / CLEAN).exists()
+    assert not list((directory / "data").glob("oncelog.journal*")), "a clean stop leaves Kafka's files"
+    return directory / "copy"
+
+
+@pytest.fixture
+def data(killed: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    """A copy to change."""
+    return pathlib.Path(shutil.copytree(killed, tmp_path / "data"))
+
+
+def test_a_killed_brokers_directory_becomes_kafkas(data: pathlib.Path) -> None:
+    assert not (data / CLEAN).exists()
+    result = oncelog("recover", data, "-y", "-o", "json")
+    assert result.exit_code == 0, result.stderr
+    assert json_rows(result) == {"directory": str(data), "was_clean": False, "damaged": []}
+    assert "are put back" in result.stderr
+    assert (data / CLEAN).exists()
+    assert not list(data.glob("oncelog.journal*"))
+    assert oncelog("dump-log", data, "--problems-only").exit_code == 0
+    with TestBroker(data_dir=str(data)) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        assert cli("consume", "t", "-e").stdout == "committed\n"
+        assert [row["transactional_id"] for row in cli.json("transactions", "list", "--state", "Ongoing")] == ["open"]
+
+
+def test_twice_is_once(data: pathlib.Path) -> None:
+    assert oncelog("recover", data, "--to-kafka", "-y").exit_code == 0
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    assert json_rows(oncelog("recover", data, "-y", "-o", "json"))["was_clean"] is True
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
+
+
+def test_a_dry_run_changes_nothing(data: pathlib.Path) -> None:
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    assert oncelog("recover", data, "--dry-run").exit_code == 0
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
+
+
+def test_a_damaged_partition_is_named_and_the_directory_is_not_called_clean(data: pathlib.Path) -> None:
+    recovered = oncelog("recover", data, "-y")
+    assert recovered.exit_code == 0
+    (data / CLEAN).unlink()
+    segment = data / "t-0" / "00000000000000000000.log"
+    damaged = bytearray(segment.read_bytes())
+    damaged[70] ^= 1
+    segment.write_bytes(damaged)
+    for snapshot in (data / "t-0").glob("*.snapshot"):
+        snapshot.unlink()
+    result = oncelog("recover", data, "-y", "-o", "json")
+    assert result.exit_code == 1
+    (reason,) = json_rows(result)["damaged"]
+    assert reason.startswith("t-0: ")
+    assert not (data / CLEAN).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--query", "q"), "--query is about a Spark query"),
+        (("--abandon",), "--abandon is about a Spark query"),
+    ],
+)
+def test_options_of_queries_are_refused(data: pathlib.Path, arguments: tuple[str, ...], says: str) -> None:
+    result = oncelog("recover", data, "-y", *arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_what_is_no_data_directory_is_refused(tmp_path: pathlib.Path) -> None:
+    result = oncelog("recover", tmp_path, "-y")
+    assert result.exit_code == 1
+    assert "no data directory" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert oncelog("recover", "--to-kafka", "-y").exit_code == 2
+
+
+def test_a_running_brokers_directory_is_refused(tmp_path: pathlib.Path) -> None:
+    with TestBroker(data_dir=str(tmp_path / "data")):
+        result = oncelog("recover", tmp_path / "data", "-y")
+    assert result.exit_code == 1
+    assert "another server uses this directory" in result.stderr
+
+
+def test_dump_log_shows_entries_and_the_batches_in_them(killed: pathlib.Path) -> None:
+    result = oncelog("dump-log", "--journal", killed, "-o", "json")
+    assert result.exit_code == 0
+    rows = json_rows(result)
+    entries = [row for row in rows if row["kind"] == "journal_entry"]
+    assert [row["sequence"] for row in entries] == list(range(1, len(entries) + 1))
+    batches = [row for row in rows if row["kind"] == "journal_batch"]
+    assert {row["topic"] for row in batches} >= {"t", "__transaction_state"}
+    ends = [row["end_offset"] for row in batches if row["topic"] == "t"]
+    assert ends == sorted(ends)
+    assert all(row["is_copied"] for row in batches)
+    text = oncelog("dump-log", "--journal", killed).stdout
+    assert "entry 1 at byte 512" in text
+    assert "  t-0  up to offset 1  " in text
+
+
+def test_dump_log_names_a_torn_entry_and_a_file_that_was_never_begun(data: pathlib.Path) -> None:
+    segment = data / "oncelog.journal.0"
+    content = bytearray(segment.read_bytes())
+    last = content.rfind(ENTRY_MAGIC)
+    content[last + 60] ^= 1
+    segment.write_bytes(content)
+    (data / "oncelog.journal.9").write_bytes(bytes(SEGMENT_HEADER_BYTES))
+    rows = json_rows(oncelog("dump-log", "--journal", data, "-o", "json"))
+    assert [row["position"] for row in rows if row["kind"] == "journal_torn"] == [last]
+    assert [row["kind"] for row in rows][-1] == "journal_free"
+
+
+def test_dump_log_names_a_journal_of_a_newer_format(data: pathlib.Path) -> None:
+    from oncelog.wire.crc32c import crc32c
+
+    segment = data / "oncelog.journal.0"
+    content = bytearray(segment.read_bytes())
+    content[9] = 2
+    content[66:70] = crc32c(bytes(content[:66])).to_bytes(4, "big")
+    segment.write_bytes(content)
+    result = oncelog("dump-log", "--journal", data, "-o", "json")
+    assert result.exit_code == 1
+    assert "a journal of format 2" in json_rows(result)[0]["problem"]
+    refused = oncelog("recover", data, "-y")
+    assert refused.exit_code == 1
+    assert "a journal of format 2" in refused.stderr
