@@ -142,7 +142,7 @@ def assemble(
         node=node,
         listen=listen,
     )
-    register_gauges(node, parts.log_cleaner, marker_sender)
+    register_gauges(node, parts.log_cleaner, marker_sender, flusher.journal)
     return parts
 
 

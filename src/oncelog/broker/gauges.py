@@ -9,12 +9,13 @@ from oncelog.broker.coordinators.marker_sender import MarkerSender
 from oncelog.broker.metrics.metrics import Labels, Metrics
 from oncelog.broker.node import Node
 from oncelog.broker.partitions.log_cleaner import LogCleaner
+from oncelog.log.journal import Journal
 
 LAGGING_PARTITIONS_MAX = 100
 LAG_INTERVAL_S = 0.5
 
 
-def register_gauges(node: Node, cleaner: LogCleaner, marker_sender: MarkerSender) -> None:
+def register_gauges(node: Node, cleaner: LogCleaner, marker_sender: MarkerSender, journal: Journal | None) -> None:
     """Put the gauges of a broker into its metrics."""
     metrics, partitions = node.metrics, node.partitions
     metrics.gauge("partitions", lambda: len(partitions))
@@ -24,6 +25,9 @@ def register_gauges(node: Node, cleaner: LogCleaner, marker_sender: MarkerSender
     metrics.gauge("log_cleaner_seconds", lambda: cleaner.figures.seconds_last)
     metrics.gauge("log_cleaner_recopy_percent", lambda: 100 * cleaner.figures.recopied_last)
     metrics.gauge("log_cleaner_buffer_percent", lambda: 100 * cleaner.figures.map_utilization_last)
+    metrics.gauge("journal_segments", lambda: 0 if journal is None else journal.segment_count)
+    metrics.gauge("journal_segments_in_use", lambda: 0 if journal is None else journal.segments_in_use)
+    metrics.gauge("journal_pending_bytes", lambda: 0 if journal is None else journal.pending_size_bytes)
     metrics.gauge("deleted_files", lambda: len(partitions.deleted))
     metrics.gauge("producer_ids", lambda: sum(each.rules.producer_count for each in partitions))
     metrics.gauge("open_transactions", lambda: sum(each.rules.open_transaction_count for each in partitions))

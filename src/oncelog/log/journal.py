@@ -107,6 +107,11 @@ class Journal:
         return len(self._segments) + len(self._free)
 
     @property
+    def segments_in_use(self) -> int:
+        """Files whose entries a start may need, the one that is being written included."""
+        return len(self._segments)
+
+    @property
     def is_nearly_full(self) -> bool:
         """Whether appends will soon be refused, unless the data files are synced."""
         return len(self._segments) > SEGMENTS_MAX * 3 // 4

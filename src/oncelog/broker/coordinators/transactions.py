@@ -154,8 +154,9 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
     ) -> Reply | Later | Coroutine[Any, Any, Reply]:
         """Decide and perform; the connection's next request waits for the outcome. With `request` it may be held.
 
-        `refused` makes the reply of an error. `is_for_append`: whoever asks is this broker, which only appends behind it, so
-        with a journal it need not wait for the commit.
+        `refused` makes the reply of an error. `is_for_append`: the answer only allows to append what belongs to the transaction.
+        With a journal it need not wait for the commit: whatever is acknowledged of it later is behind it in the journal, and
+        before that there is nothing to lose.
         """
         if not self.is_ready:
             return self._begin_when_ready(transactional_id, decide, refused, request)

@@ -138,6 +138,15 @@ FAMILIES: dict[str, Family] = {
     "log_cleanings": _counter("oncelog_log_cleanings", "Partitions cleaned."),
     "log_cleaner_bytes_removed": _counter("oncelog_log_cleaner_bytes_removed", "Bytes that cleanings have removed."),
     "log_segments_given_up": _counter("oncelog_log_segments_given_up", "Segments that retention has given up."),
+    "journal_segments": _gauge(
+        "oncelog_journal_segments", "Segments of the journal, free ones included; 0 without one."
+    ),
+    "journal_segments_in_use": _gauge(
+        "oncelog_journal_segments_in_use", "Segments that wait for the data files' sync; at 16 appends are refused."
+    ),
+    "journal_pending_bytes": _gauge(
+        "oncelog_journal_pending_bytes", "What was appended and is in no entry of the journal yet."
+    ),
     "deleted_files": _gauge("oncelog_deleted_files", "Files of such segments that wait for file.delete.delay.ms."),
     "producer_ids": _gauge(
         "kafka_server_replicamanager_produceridcount",

@@ -37,6 +37,7 @@ def _begin(node: Node, request: Request, topic: Topic) -> Reply:
         lambda machine, now_ms: machine.add_offsets_to_txn(message, request.api_version, now_ms, name),
         _refused,
         request=request,
+        is_for_append=True,
     )
 
 

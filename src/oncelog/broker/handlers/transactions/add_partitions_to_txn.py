@@ -48,6 +48,7 @@ def _single(node: Node, request: Request) -> Reply:
         lambda machine, now_ms: machine.add_partitions_to_txn(message, request.api_version, now_ms),
         refused,
         request=request,
+        is_for_append=True,
     )
 
 
