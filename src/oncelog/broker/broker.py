@@ -157,9 +157,9 @@ class Broker:
         self._is_started = True
 
     async def recover_directory(self) -> list[str]:
-        """Bring the data directory to Kafka's form, as a start and a clean stop would, and serve nobody: what a journal holds is put
-        back, torn ends are cut and kept aside. The partitions that are damaged, with the reasons: then the directory is not marked
-        as cleanly closed. Raises StorageError, DamagedLog, ConfigInvalid."""
+        """Bring the data directory to Kafka's form, as a start and a clean stop would, and serve nobody: what a journal holds is
+        put back, torn ends are cut and kept aside. The partitions that are damaged, with the reasons: then the directory is not
+        marked as cleanly closed. Raises StorageError, DamagedLog, ConfigInvalid."""
         try:
             parts = self.assemble()
             for _, step in startup.RECOVERY_STEPS:
