@@ -75,16 +75,22 @@ class Run:
     ) -> None:
         self.folder, self.kills, self.kinds, self.between = folder, kills, kinds, between
         self.random = random.Random(f"crash {seed}")
+        self._journals = random.Random(f"journals {seed}")
         self.broker = BrokerProcess(folder, module)
         self.probe = Journal(folder / "probe.jsonl", PROBE_WORKER)
         self.probes = PROBE_WORKER * VALUES_PER_WORKER
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self.outcome = Outcome(0, Verdict())
 
+    def _launch(self) -> None:
+        """Each life of the broker has a journal or none, whatever the one before had."""
+        self.broker.config["journal"] = self._journals.choice(("on", "off"))
+        self.broker.launch()
+
     def everything(self) -> Outcome:
         """Raises BrokerFailed when the broker does not come back."""
         try:
-            self.broker.launch()
+            self._launch()
             self.broker.wait_ready()
             asyncio.run(create_topics(self.broker.bootstrap))
             self.start_workers()
@@ -124,12 +130,12 @@ class Run:
         self.outcome.kills += 1
         if self.between is not None:
             self.between(self.broker.data)
-        self.broker.launch()
+        self._launch()
         while self.outcome.kills < self.kills - 1 and self.random.random() < KILLED_WHILE_STARTING:
             time.sleep(self.random.uniform(0, 0.4))
             self.broker.kill()
             self.outcome.kills += 1
-            self.broker.launch()
+            self._launch()
         ready_s = self.broker.wait_ready()
         self.probes += 1
         key = "crash.probe-0"
