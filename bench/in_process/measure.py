@@ -77,10 +77,10 @@ class Bench:
         """Measure these works only."""
         self.works = [work for work in self.works if work.name in names]
 
-    def plant(self, percent: float) -> None:
-        """Make each operation cost so much more than it was measured to, and forget what was measured."""
+    def plant(self, percent: float, names: Sequence[str] = ()) -> None:
+        """Make each operation, or those of these works, cost so much more than was measured, and forget what was measured."""
         turn_us = min(_turns_us(1000) for _ in range(20)) / 1000
-        for work in self.works:
+        for work in [each for each in self.works if not names or each.name in names]:
             more_us = self.figures.operation_us[work.name] * percent / 100 / work.request_count
             self._turns_planted[work.name] = round(more_us / turn_us)
         self.figures = Figures()

@@ -17,21 +17,23 @@ RUNS = 3
 RUNS_MAX = 8  # where something seems too slow: a machine that is busy for a while is not believed at once
 
 
-def measured(names: Sequence[str] = (), *, slower_percent: float = 0.0) -> Figures:
-    """One run in this process."""
+def measured(names: Sequence[str] = (), *, slower_percent: float = 0.0, slowed: Sequence[str] = ()) -> Figures:
+    """One run in this process; what is planted slows all works, or those that are `slowed`."""
     with Bench() as bench:
         if names:
             bench.choose(names)
         if slower_percent:
             bench.more(SLICES // 2)
-            bench.plant(slower_percent)
+            bench.plant(slower_percent, slowed)
         bench.more()
         return bench.figures
 
 
-def measured_apart(names: Sequence[str] = (), *, slower_percent: float = 0.0) -> Figures:
+def measured_apart(names: Sequence[str] = (), *, slower_percent: float = 0.0, slowed: Sequence[str] = ()) -> Figures:
     """One run in a process of its own. Raises subprocess.CalledProcessError."""
-    chosen = [part for name in names for part in ("--work", name)]
+    chosen = [part for name in names for part in ("--work", name)] + [
+        part for name in slowed for part in ("--slowed", name)
+    ]
     command = [sys.executable, "-m", "bench.in_process", "--once", "--slower", str(slower_percent), *chosen]
     path = os.pathsep.join([str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
