@@ -22,7 +22,7 @@ from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Headers
 from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.client.records import ConsumerRecord, RecordMetadata
-from oncelog.errors import IllegalState
+from oncelog.errors import IllegalState, KafkaError
 from oncelog.types import PreparedTxnState
 
 P = ParamSpec("P")
@@ -78,6 +78,7 @@ class _LoopThread:
 
     def __init__(self) -> None:
         self.process_id = os.getpid()
+        self.is_here = True  # not in a child, once it is forked
         self.loop = asyncio.new_event_loop()
         self._begun: set[concurrent.futures.Future[Any]] = set()
         self._thread = threading.Thread(target=self._run, name="oncelog-sync", daemon=True)
@@ -140,6 +141,8 @@ def _loop_thread() -> _LoopThread:
 def _after_fork() -> None:
     """The child has neither the thread nor, if another thread held it, a lock that anybody will release."""
     global _lock, _thread
+    if _thread is not None:
+        _thread.is_here = False
     _lock, _thread = threading.Lock(), None
 
 
@@ -150,6 +153,7 @@ class _Blocking(Generic[C]):
     """A client and the thread it lives in."""
 
     _client: C
+    _owner: _LoopThread
 
     def __init__(self, make: Callable[[], C]) -> None:
         self._owner = _loop_thread()
@@ -213,12 +217,19 @@ def _in_loop(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[_
 class SentRecord:
     """What `Producer.send` gives: `result()` waits for the RecordMetadata, or raises the record's error."""
 
+    __slots__ = ("_delivery", "_owner")
+
     def __init__(self, delivery: Delivery, owner: _LoopThread) -> None:
         self._delivery, self._owner = delivery, owner
 
     def done(self) -> bool:
         """Whether the outcome is known."""
         return self._delivery.done()
+
+    @property
+    def error(self) -> KafkaError | None:
+        """The error of a failed record; None for one that was acknowledged, or whose outcome is not known yet."""
+        return self._delivery.error
 
     def add_done_callback(self, callback: Callable[[SentRecord], None]) -> None:
         """Call back once the outcome is known: `result()` has it then. From the clients' own thread, where a blocking call of
@@ -279,9 +290,18 @@ class Producer(_Blocking[AsyncProducer]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> SentRecord:
-        """Buffer one record; `result()` of what it gives waits for the acknowledgement, `add_done_callback` does not."""
-        sent = self._call(self._client.send(topic, value, key, headers, partition, timestamp_ms))
+        """Buffer one record; `result()` of what it gives waits for the acknowledgement, `add_done_callback` does not.
+
+        Where its batch is open and has room the record is put into it here, in the caller's thread.
+        """
+        beside = self._append_beside
+        sent = beside(topic, value, key, headers, partition, timestamp_ms) if beside and self._owner.is_here else None
+        if sent is None:
+            sent = self._call(self._client.send(topic, value, key, headers, partition, timestamp_ms))
+            self._append_beside = self._client.append_beside
         return SentRecord(sent, self._owner)
+
+    _append_beside: Callable[..., Delivery | None] | None = None
 
     def send_many(
         self, topic: str, records: Iterable[tuple[Any, Any]], *, partition: int | None = None

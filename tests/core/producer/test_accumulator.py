@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.core.producer.accumulator import AccumulatorConfig, RecordAccumulator
+from oncelog.core.producer.accumulator import GRANT_BYTES, AccumulatorConfig, RecordAccumulator
 from oncelog.core.producer.batch import Acknowledged, record_size_bytes
 from oncelog.errors import RequestTimedOut
 from oncelog.types import ProducerIdAndEpoch, TopicPartition
@@ -218,6 +218,35 @@ def test_room_that_an_open_batch_has_not_used_is_taken_back():
     assert buffer.has_room(950)
     assert (buffer.used_bytes, first.limit_bytes) == (50, first.size_bytes)
     assert not buffer.has_room(951)
+
+
+def test_the_more_a_batch_has_the_more_room_it_is_given():
+    buffer = accumulator(batch_size_bytes=200_000, buffer_size_bytes=1_000_000)
+    batch, _ = buffer.append(A, RECORD, 30_000, 0)
+    assert batch.limit_bytes == batch.size_bytes - 30_000 + max(30_000, GRANT_BYTES)
+    buffer.append(A, RECORD, 10, 0)
+    assert batch.limit_bytes - batch.size_bytes == 30_000 + 61 - 10
+    buffer.completed(batch)
+    assert buffer.used_bytes == 0
+
+
+def test_nothing_of_another_thread_gets_into_a_batch_while_it_is_appended_to(monkeypatch):
+    """What another thread may put into a batch is what `limit_bytes` leaves; a record that is refused leaves all as it was."""
+    buffer = accumulator(batch_size_bytes=1000, buffer_size_bytes=1000)
+    batch, _ = buffer.append(A, RECORD, 50, 0)
+    used_bytes, limits = buffer.used_bytes, []
+
+    def refused(*_):
+        limits.append(batch.limit_bytes - batch.size_bytes)
+        raise MemoryError
+
+    with monkeypatch.context() as patched, pytest.raises(MemoryError):
+        patched.setattr(type(batch), "add", refused, raising=False)
+        buffer.append(A, RECORD, 50, 0)
+    assert limits == [0]
+    assert buffer.used_bytes <= used_bytes
+    buffer.completed(batch)
+    assert buffer.used_bytes == 0
 
 
 def test_room_is_never_given_beyond_what_there_is():

@@ -16,7 +16,7 @@ from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition
 
 INT64_MAX = 2**63 - 1
-GRANT_BYTES = 16384  # room that an open batch gets at once: its partition alone uses it until the batch leaves
+GRANT_BYTES = 16384  # room that an open batch gets at once, or more: its partition alone uses it until the batch leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,8 @@ class RecordAccumulator:
         """Whether `size_bytes` fit now; one that is larger than the whole buffer fits when the buffer is empty."""
         if self.used_bytes + size_bytes > self._config.buffer_size_bytes:
             for batch in self.open.values():
-                self._take_back(batch)
+                self.used_bytes -= batch.give_back()
         return self.used_bytes + size_bytes <= self._config.buffer_size_bytes or not self.used_bytes
-
-    def _take_back(self, batch: ProducerBatch) -> None:
-        self.used_bytes -= batch.limit_bytes - batch.size_bytes
-        batch.limit_bytes = batch.size_bytes
 
     def append(
         self, topic_partition: TopicPartition, record: ProducedRecord, size_bytes: int, now_ms: float
@@ -61,42 +57,43 @@ class RecordAccumulator:
         """Take a record of `record_size_bytes` for which there is room; gives its batch and its index there."""
         timestamp_ms, key, value, headers = record
         batch = self.open.get(topic_partition)
-        is_full = batch is not None and batch.size_bytes + size_bytes > self._config.batch_size_bytes
-        if batch is None or is_full or not spans(batch, timestamp_ms):
-            if batch is not None:
+        if batch is not None:
+            self.used_bytes -= batch.give_back()  # other threads put nothing into it any more, until it is granted room
+            is_full = batch.size_bytes + size_bytes > self._config.batch_size_bytes
+            if is_full or not spans(batch, timestamp_ms):
                 self._close(batch)
+                batch = None
+        if batch is None:
             batch = self.open[topic_partition] = self._begin(topic_partition, now_ms)
             batch.limit_bytes = batch.size_bytes
-        self._grant(batch, size_bytes)
+        granted = self._grant(batch, size_bytes)
+        limit_bytes = batch.size_bytes + granted
+        self.used_bytes += granted
         try:
             index = batch.add(timestamp_ms, key, value, headers, size_bytes)
         except BaseException:
+            self.used_bytes -= granted
             if not batch.record_count:  # no memory, say: nobody sends a batch of nothing
                 self._queues[topic_partition].remove(batch)
                 self._close(batch)
                 self.completed(batch)
             raise
+        batch.limit_bytes = limit_bytes
         if batch.size_bytes >= self._config.batch_size_bytes:
             self._close(batch)
         return batch, index
 
-    def _grant(self, batch: ProducerBatch, size_bytes: int) -> None:
-        """Give an open batch room for a record, and for some more so that not each has to ask."""
-        missing = batch.size_bytes + size_bytes - batch.limit_bytes
-        if missing > 0:
-            left = min(
-                self._config.batch_size_bytes - batch.limit_bytes, self._config.buffer_size_bytes - self.used_bytes
-            )
-            granted = max(missing, min(GRANT_BYTES, left))
-            self.used_bytes += granted
-            batch.limit_bytes += granted
+    def _grant(self, batch: ProducerBatch, size_bytes: int) -> int:
+        """Room for a record, and for as much again as the batch has, so that not each has to ask."""
+        left = min(self._config.batch_size_bytes - batch.size_bytes, self._config.buffer_size_bytes - self.used_bytes)
+        return max(size_bytes, min(max(GRANT_BYTES, batch.size_bytes), left))
 
     def _close(self, batch: ProducerBatch) -> None:
         """No more records into it; the room that it did not need is free."""
         batch.is_closed = True
         if self.open.get(batch.topic_partition) is batch:
             del self.open[batch.topic_partition]
-            self._take_back(batch)
+            self.used_bytes -= batch.give_back()
             batch.limit_bytes = 0
 
     def append_encoded(
