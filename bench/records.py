@@ -150,7 +150,7 @@ def pairs(key: str) -> list[Pair]:
         "sync-send": (sync_send, ">= 1x"),
         "poll": (poll_each, ">= 1.5x"),
         "sync-poll": (sync_poll, ">= 1x"),
-        "sync-iteration": (sync_iteration, ">= 0.3x"),
+        "sync-iteration": (sync_iteration, ">= 1x"),
     }[key]
     is_reader = is_reading(key)
     found = [

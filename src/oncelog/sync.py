@@ -16,8 +16,10 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, 
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from oncelog.client.admin.admin import Admin as AsyncAdmin
+from oncelog.client.consumer.consumer import POLL_TIMEOUT_MS
 from oncelog.client.consumer.consumer import Consumer as AsyncConsumer
 from oncelog.client.consumer.group import RebalanceListener
+from oncelog.client.consumer.iteration import Lent
 from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Headers
 from oncelog.client.producer.producer import Producer as AsyncProducer
@@ -42,9 +44,11 @@ class _Call(Generic[T]):
     (What `asyncio.run_coroutine_threadsafe` gives is cancelled at once, its coroutine some time later, or before it began.)
     """
 
-    def __init__(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, before: Callable[[], None] | None = None
+    ) -> None:
         self.outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
-        self._work, self._loop = work, loop
+        self._work, self._loop, self._before = work, loop, before
         self._task: asyncio.Task[T] | None = None
 
     def begin(self) -> None:
@@ -57,7 +61,8 @@ class _Call(Generic[T]):
 
     def _begin(self) -> asyncio.Task[T]:
         if self._task is None:
-            self._task = self._loop.create_task(self._work)
+            work = self._work if self._before is None else _after(self._before, self._work)
+            self._task = self._loop.create_task(work)
             self._task.add_done_callback(self._ended)
         return self._task
 
@@ -71,6 +76,11 @@ class _Call(Generic[T]):
             self.outcome.set_exception(error)
         else:
             self.outcome.set_result(task.result())
+
+
+async def _after(before: Callable[[], None], work: Coroutine[Any, Any, T]) -> T:
+    before()
+    return await work
 
 
 class _LoopThread:
@@ -89,14 +99,15 @@ class _LoopThread:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` there and wait. An interrupt of the waiting thread cancels it, and waits until it has ended."""
+    def call(self, work: Coroutine[Any, Any, T], before: Callable[[], None] | None = None) -> T:
+        """Run `work` there (and `before` at its beginning) and wait. An interrupt of the waiting thread cancels it, and waits
+        until it has ended."""
         try:
             self.check_thread()
         except IllegalState:
             work.close()
             raise
-        call = _Call(work, self.loop)
+        call = _Call(work, self.loop, before)
         try:
             call.begin()
             return call.outcome.result()
@@ -113,9 +124,13 @@ class _LoopThread:
         future.add_done_callback(self._begun.discard)
         return future
 
+    def is_this_thread(self) -> bool:
+        """Whether this is asked in the thread itself."""
+        return threading.get_ident() == self._thread.ident
+
     def check_thread(self) -> None:
         """Raise IllegalState in the thread itself."""
-        if threading.current_thread() is self._thread:
+        if self.is_this_thread():
             raise IllegalState("a blocking call inside the clients' own thread (a callback?) would wait for itself")
 
     def stop(self) -> None:
@@ -433,10 +448,31 @@ class Consumer(_Blocking[AsyncConsumer]):
         return self
 
     def __next__(self) -> ConsumerRecord:
+        lent = self._lent()
+        record = None if lent is None else lent.take()
+        if record is not None:
+            return record
         try:
-            return self._call(self._client.__anext__())
+            return self._call(self._client.next_and_lend())
         except StopAsyncIteration:  # another thread stopped it
             raise StopIteration from None
+
+    def poll(self, timeout_ms: int = POLL_TIMEOUT_MS, max_records: int | None = None) -> list[ConsumerRecord]:
+        """As the async client's. What is left of a batch is handed out without a change of threads."""
+        lent = self._lent()
+        is_right = timeout_ms.__class__ is int and (max_records is None or max_records.__class__ is int)
+        if lent is not None and is_right and timeout_ms >= 0 and (max_records is None or max_records > 0):
+            records = lent.take_many(max_records)
+            if records:
+                return records
+        return self._call(self._client.poll_and_lend(timeout_ms, max_records))
+
+    def _lent(self) -> Lent | None:
+        lent = self._client.lent
+        return lent if lent is not None and self._owner.is_here and not self._owner.is_this_thread() else None
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._checked(work).call(work, self._client.take_back)
 
     def subscribe(
         self, topics: Iterable[str] = (), *, pattern: str | None = None, listener: RebalanceListener | None = None
@@ -454,7 +490,6 @@ class Consumer(_Blocking[AsyncConsumer]):
     assign = _in_loop(AsyncConsumer.assign)
     assignment = _in_loop(AsyncConsumer.assignment)
     subscription = _in_loop(AsyncConsumer.subscription)
-    poll = _blocking(AsyncConsumer.poll)
     poll_arrow = _blocking(AsyncConsumer.poll_arrow)
     seek = _in_loop(AsyncConsumer.seek)
     seek_to_beginning = _blocking(AsyncConsumer.seek_to_beginning)

@@ -13,6 +13,7 @@ import threading
 import pytest
 
 from oncelog import Broker, PreparedTxnState, TopicPartition, errors, sync
+from oncelog.client.consumer import iteration
 from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.hot_paths import compiled
 from oncelog.sync import _loop_thread
@@ -321,6 +322,97 @@ def test_iteration_and_groups(bootstrap):
         assert consumer.committed([TopicPartition("it", 0)])[TopicPartition("it", 0)].offset == 5
         assert consumer.group_metadata().group_id == "g"
     assert seen == [b"0", b"1", b"2", b"3", b"4"]
+
+
+@pytest.fixture(scope="module")
+def hundred(bootstrap):
+    """A topic of a hundred records in one batch."""
+    with sync.Producer(bootstrap_servers=bootstrap, linger_ms=1000) as producer:
+        for n in range(100):
+            producer.send("hundred", b"%d" % n, partition=0)
+    return TopicPartition("hundred", 0)
+
+
+def from_the_start(bootstrap, place, **config):
+    consumer = sync.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **config)
+    consumer.assign([place])
+    return consumer
+
+
+@pytest.fixture
+def no_looks_around(monkeypatch):
+    monkeypatch.setattr(iteration, "LOOK_AROUND_MS", 60_000)
+
+
+@pytest.mark.usefixtures("no_looks_around")
+def test_records_at_hand_are_handed_out_without_a_change_of_threads(bootstrap, hundred, changes_of_threads):
+    with from_the_start(bootstrap, hundred) as consumer:
+        for take in (lambda: [next(consumer)], lambda: consumer.poll(max_records=1)):
+            consumer.seek(hundred, 0)
+            assert [record.offset for record in take()] == [0]
+            changes_of_threads.clear()
+            assert [record.offset for _ in range(98) for record in take()] == list(range(1, 99))
+            assert not changes_of_threads
+            assert consumer.position(hundred) == 99
+            assert [record.offset for record in take()] == [99]
+
+
+@pytest.mark.usefixtures("no_looks_around")
+def test_what_is_stored_at_the_end_is_before_the_record_in_hand(bootstrap, hundred):
+    for way, stored in (("iterate", 2), ("poll", 3), ("commit", 3)):
+        config = {"group_id": f"in-hand-{way}", "auto_commit_interval_ms": 600_000}
+        with from_the_start(bootstrap, hundred, **config) as consumer:
+            for _ in range(3):
+                assert consumer.poll(max_records=1) if way == "poll" else next(consumer)
+            if way == "commit":
+                consumer.commit()
+                assert next(consumer).offset == 3
+        with from_the_start(bootstrap, hundred, **config) as consumer:
+            assert consumer.committed([hundred])[hundred].offset == stored
+
+
+@pytest.mark.usefixtures("no_looks_around")
+def test_what_is_done_between_two_records_is_heeded(bootstrap, hundred):
+    with from_the_start(bootstrap, hundred) as consumer:
+        assert [next(consumer).offset for _ in range(3)] == [0, 1, 2]
+        consumer.seek(hundred, 50)
+        assert [next(consumer).offset for _ in range(3)] == [50, 51, 52]
+        consumer.pause(hundred)
+        assert consumer.poll(timeout_ms=50) == []
+        consumer.resume(hundred)
+        assert [record.offset for record in consumer.poll(max_records=2)] == [53, 54]
+        assert next(consumer).offset == 55
+        assert consumer.metrics().delivered_record_count == 9
+        stopper = threading.Thread(target=consumer.stop)
+        stopper.start()
+        stopper.join()
+        assert list(consumer) == []
+
+
+@pytest.mark.usefixtures("threads_change_often")
+def test_threads_that_share_a_consumer_get_each_record_once(bootstrap, hundred):
+    found: list[int] = []
+
+    def read(consumer) -> None:
+        for n in range(25):
+            found.extend(record.offset for record in ([next(consumer)] if n % 2 else consumer.poll(max_records=1)))
+
+    with from_the_start(bootstrap, hundred) as consumer:
+        threads = [threading.Thread(target=read, args=(consumer,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert consumer.position(hundred) == 100
+    assert sorted(found) == list(range(100))
+
+
+def test_wrong_arguments_of_poll_are_told_also_where_records_are_at_hand(bootstrap, hundred):
+    with from_the_start(bootstrap, hundred) as consumer:
+        for wrong in ({"timeout_ms": -1}, {"timeout_ms": 1.5}, {"max_records": 0}, {"max_records": True}):
+            assert consumer.poll(max_records=1)
+            with pytest.raises(errors.InvalidArgument):
+                consumer.poll(**wrong)
 
 
 def test_two_phase_commit(bootstrap):
