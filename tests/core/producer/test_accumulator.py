@@ -202,6 +202,50 @@ def test_room_never_leaks_and_order_holds(steps):
     assert buffer.used_bytes == 0
 
 
+EXPIRING = st.tuples(st.sampled_from(["append", "take", "requeue", "split", "expire"]), st.integers(0, 30))
+
+
+@given(st.lists(EXPIRING, max_size=60))
+def test_each_batch_expires_at_its_time_and_none_before(steps):
+    buffer = accumulator(linger_ms=0, delivery_timeout_ms=40)
+    out, now_ms = [], 0
+    for step, number in steps:
+        now_ms += number
+        if step == "append":
+            for _ in range(3):
+                buffer.append((A, B)[number % 2], RECORD, 60, now_ms)
+        elif step == "take":
+            for batch in ready(buffer, now_ms):
+                buffer.take(batch)
+                out.append(batch)
+        elif out and step == "requeue":
+            buffer.requeue(out.pop(number % len(out)), not_before_ms=now_ms)
+        elif out and step == "split":
+            whole = out.pop(number % len(out))
+            parts = whole.split([range(1), range(1, whole.record_count)] if whole.record_count > 1 else [range(1)])
+            buffer.was_split(whole, parts)
+            for part in parts:
+                buffer.requeue(part, not_before_ms=now_ms)
+        late = {b for where in (A, B) for b in buffer.waiting(where) if b.created_ms + 40 <= now_ms}
+        found = buffer.expired(now_ms)
+        assert (set(found), len(found)) == (late, len(late))
+        for batch in found:
+            buffer.completed(batch)
+
+
+def test_a_look_for_what_is_late_does_not_look_at_all_that_waits(monkeypatch):
+    """The sender looks at each step: with thousands of batches of one partition it did little else."""
+    buffer, looks = accumulator(delivery_timeout_ms=1000), []
+    for n in range(1000):
+        buffer.append(A, RECORD, 150, n)
+    deadline_ms = RecordAccumulator.deadline_ms
+    monkeypatch.setattr(RecordAccumulator, "deadline_ms", lambda *of: looks.append(of) or deadline_ms(*of))
+    for now_ms in range(900, 1000):
+        assert buffer.expired(now_ms) == []
+    assert not looks
+    assert len(buffer.expired(1001)) == 2
+
+
 def test_record_size_is_an_upper_bound():
     from oncelog.wire.record_batch import build_batch
 

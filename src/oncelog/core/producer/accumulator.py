@@ -7,6 +7,7 @@ Times are the loop's monotonic milliseconds.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class RecordAccumulator:
         self.open: dict[TopicPartition, ProducerBatch] = {}  # the last of a queue, where that takes records
         self._incomplete: dict[ProducerBatch, None] = {}  # in the order of their beginning
         self._begun_count = 0
+        self._none_expires_before_ms = math.inf
         self._flushing_count = 0
         self.starved_count = 0  # who waits for room: nothing lingers meanwhile
         self.used_bytes = 0
@@ -111,6 +113,7 @@ class RecordAccumulator:
     def _begin(self, topic_partition: TopicPartition, now_ms: float) -> ProducerBatch:
         batch = ProducerBatch(topic_partition, now_ms, (self._begun_count,))
         self._begun_count += 1
+        self._waits(batch)
         self._queues.setdefault(topic_partition, deque()).append(batch)
         self._incomplete[batch] = None
         return batch
@@ -155,6 +158,7 @@ class RecordAccumulator:
     def requeue(self, batch: ProducerBatch, *, not_before_ms: float) -> None:
         """Put a batch back for another attempt: what has a sequence before what has none, each as they were begun."""
         batch.not_before_ms = not_before_ms
+        self._waits(batch)
         queue = self._queues.setdefault(batch.topic_partition, deque())
         position = 0
         while position < len(queue) and _place(queue[position]) < _place(batch):
@@ -190,14 +194,22 @@ class RecordAccumulator:
 
     def expired(self, now_ms: float) -> list[ProducerBatch]:
         """Take out the waiting batches whose time is over, oldest first; the caller ends them."""
-        found = []
+        found: list[ProducerBatch] = []
+        if now_ms < self._none_expires_before_ms:
+            return found  # each is looked at when the first may be late, not at each step of the sender
+        self._none_expires_before_ms = math.inf
         for queue in self._queues.values():
             late = [batch for batch in queue if self.deadline_ms(batch) <= now_ms]
             for batch in late:
                 queue.remove(batch)
                 self._close(batch)
+            for batch in queue:
+                self._waits(batch)
             found.extend(late)
         return found
+
+    def _waits(self, batch: ProducerBatch) -> None:
+        self._none_expires_before_ms = min(self._none_expires_before_ms, self.deadline_ms(batch))
 
     def take_all_waiting(self) -> list[ProducerBatch]:
         """Take out everything that is not on its way (the transaction is being aborted); the caller ends them."""
