@@ -156,6 +156,36 @@ def test_another_subscription_is_looked_at_before_the_next_record():
     run(work)
 
 
+@pytest.mark.parametrize("leave", ["unsubscribe", "assign"])
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_who_has_nothing_to_read_any_more_is_told(leave, is_beside):
+    """In the middle of a batch, or by another task while it waits for more: nobody would ever wake it."""
+
+    async def work(loop):
+        broker = filled([3])
+        async with Consumer("t", bootstrap_servers=BOOTSTRAP, host=broker.host(), auto_offset_reset="earliest") as c:
+            seen = []
+
+            def change():
+                c.unsubscribe() if leave == "unsubscribe" else c.assign([])
+
+            if is_beside:
+                loop.call_later(0.5, change)
+            with pytest.raises(errors.IllegalState, match="nothing to read any more"):
+                async for record in c:
+                    seen.append(record.offset)
+                    if len(seen) == 2 and not is_beside:
+                        change()
+            assert loop.time() < 5
+            assert seen == ([0, 1, 2] if is_beside else [0, 1])
+            c.subscribe(["t"])
+            c.assign([ZERO])
+            c.seek(ZERO, 1)
+            assert (await anext(c)).offset == 1
+
+    run(work)
+
+
 # -- lent to another thread (here: to nobody in particular)
 
 TAKEN = st.lists(st.sampled_from(["take", "take", "take", "poll", "back", "wait", "pause", "seek"]), max_size=60)

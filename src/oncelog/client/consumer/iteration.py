@@ -109,6 +109,7 @@ class Iteration:
     _positions: Positions
     _fetcher: Fetcher
     _is_stopped: bool
+    _assigned_by_hand: bool
     _failure: KafkaError | None
     _in_hand: InHand | None
     _interceptors: tuple[ConsumerInterceptor, ...]
@@ -161,6 +162,8 @@ class Iteration:
             return self._take(1)
 
         while True:
+            if self._assigned_by_hand and not self._positions.by_partition and not self._is_stopped:
+                raise IllegalState("there is nothing to read any more: it was unsubscribed, or nothing is assigned")
             try:
                 records: list[ConsumerRecord] | None = await self._poll(LOOK_TIMEOUT_MS, take_one)
             except IllegalState:
