@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.core.producer.accumulator import GRANT_BYTES, AccumulatorConfig, RecordAccumulator
+from oncelog.core.producer.accumulator import GRANT_BYTES, AccumulatorConfig, Place, RecordAccumulator
 from oncelog.core.producer.batch import Acknowledged, record_size_bytes
 from oncelog.errors import RequestTimedOut
 from oncelog.types import ProducerIdAndEpoch, TopicPartition
@@ -62,9 +62,9 @@ def test_nothing_lingers_while_somebody_waits(hurry):
     if hurry == "flush":
         buffer.begin_flush()
     else:
-        buffer.starved_count = 1
+        buffer.wait_for_room(place := Place(10, lambda: None))
     assert len(ready(buffer, 0)) == 1
-    buffer.end_flush() if hurry == "flush" else setattr(buffer, "starved_count", 0)
+    buffer.end_flush() if hurry == "flush" else buffer.leave(place)
     assert ready(buffer, 0) == []
 
 
@@ -252,6 +252,30 @@ def test_record_size_is_an_upper_bound():
     records = [(5, b"k" * 300, b"v" * 70000, (("häder", b"x" * 130), ("n", None))), (2**40, None, None, ())]
     bound = 61 + sum(record_size_bytes(key, value, headers) for _, key, value, headers in records)
     assert len(build_batch(records)) <= bound
+
+
+def test_who_waits_for_room_is_served_in_the_order_of_coming():
+    buffer, looked = accumulator(batch_size_bytes=1000, buffer_size_bytes=1000), []
+    held, _ = buffer.append(A, RECORD, 900, 0)
+    large, small = (Place(size, lambda size=size: looked.append(size)) for size in (500, 50))
+    assert buffer.has_room(50)
+    buffer.wait_for_room(large)
+    buffer.wait_for_room(small)
+    assert not buffer.has_room(50)
+    assert not buffer.is_turn_of(large)
+    assert not buffer.is_turn_of(small)
+    buffer.append(B, RECORD, 10, 0)
+    assert buffer.used_bytes == 910, "nobody is given room in advance meanwhile"
+    buffer.completed(held)
+    buffer.room_may_be_there()
+    assert looked == [500]
+    assert buffer.is_turn_of(large)
+    assert not buffer.is_turn_of(small)
+    buffer.leave(large)
+    assert looked == [500, 50]
+    assert buffer.is_turn_of(small)
+    buffer.leave(small)
+    assert buffer.has_room(50)
 
 
 def test_room_that_an_open_batch_has_not_used_is_taken_back():

@@ -30,6 +30,14 @@ class AccumulatorConfig:
     delivery_timeout_ms: int = 120000
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Somebody's place among those who wait for room; `look` is called when it may be their turn."""
+
+    size_bytes: int
+    look: Callable[[], None]
+
+
 class RecordAccumulator:
     """The producer's buffer."""
 
@@ -41,13 +49,34 @@ class RecordAccumulator:
         self._begun_count = 0
         self._none_expires_before_ms = math.inf
         self._flushing_count = 0
-        self.starved_count = 0  # who waits for room: nothing lingers meanwhile
+        self._starved: dict[Place, None] = {}  # who waits for room, as they came: nothing lingers meanwhile
         self.used_bytes = 0
 
     # -- filling
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether `size_bytes` fit now; one that is larger than the whole buffer fits when the buffer is empty."""
+        """Whether `size_bytes` fit now and nobody waits for room; what is larger than the whole buffer fits when it is empty."""
+        return not self._starved and self._fits(size_bytes)
+
+    def wait_for_room(self, place: Place) -> None:
+        """Wait behind those who wait already, until `leave`. What waits for its linger_ms leaves now."""
+        self._starved[place] = None
+
+    def is_turn_of(self, place: Place) -> bool:
+        """Whether there is room for who waits longest, and this is they."""
+        return next(iter(self._starved)) is place and self._fits(place.size_bytes)
+
+    def leave(self, place: Place) -> None:
+        """Waits no more, whatever the reason; who takes the room now does so before anybody else looks."""
+        del self._starved[place]
+        self.room_may_be_there()
+
+    def room_may_be_there(self) -> None:
+        """Who waits longest may look."""
+        if self._starved:
+            next(iter(self._starved)).look()
+
+    def _fits(self, size_bytes: int) -> bool:
         if self.used_bytes + size_bytes > self._config.buffer_size_bytes:
             for batch in self.open.values():
                 self.used_bytes -= batch.give_back()
@@ -86,7 +115,9 @@ class RecordAccumulator:
         return batch, index
 
     def _grant(self, batch: ProducerBatch, size_bytes: int) -> int:
-        """Room for a record, and for as much again as the batch has, so that not each has to ask."""
+        """Room for a record, and for as much again as the batch has, so that not each has to ask, unless others wait for it."""
+        if self._starved:
+            return size_bytes
         left = min(self._config.batch_size_bytes - batch.size_bytes, self._config.buffer_size_bytes - self.used_bytes)
         return max(size_bytes, min(max(GRANT_BYTES, batch.size_bytes), left))
 
@@ -144,7 +175,7 @@ class RecordAccumulator:
     def _ready_at(self, queue: deque[ProducerBatch], batch: ProducerBatch) -> float:
         if batch.attempt_count or batch.not_before_ms:
             return batch.not_before_ms
-        if batch.is_closed or len(queue) > 1 or self._flushing_count or self.starved_count:
+        if batch.is_closed or len(queue) > 1 or self._flushing_count or self._starved:
             return batch.created_ms
         return batch.created_ms + self._config.linger_ms
 

@@ -26,7 +26,7 @@ cdef class RecordBuffer:
         index=Py_ssize_t, delta="long long", key_bytes=Py_ssize_t, value_bytes=Py_ssize_t,
         size=Py_ssize_t, pos=Py_ssize_t, out="unsigned char*",
     )
-    cdef Py_ssize_t put(
+    cpdef Py_ssize_t put(
         self, long long timestamp_ms, bytes key, bytes value, bytes header_section, Py_ssize_t size_bytes
     ) except -1
 
