@@ -38,6 +38,6 @@ ROWS: dict[str, Sequence[str]] = {
     ),
     "our-transactions": (*(f"producers-{count}" for count in PRODUCER_COUNTS), "transform"),
     "end-to-end": tuple(f"rate-{rate}" for rate in MESSAGE_RATES),
-    "records": ("send", "send_nowait", "poll"),
+    "records": ("send", "send_nowait", "sync-send", "poll", "sync-poll", "sync-iteration"),
     "throughput": tuple(f"{policy}-{size}" for policy in ("os", "fsync") for size in RECORD_SIZES),
 }

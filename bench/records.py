@@ -1,10 +1,11 @@
-"""Records one at a time: our `send`, `send_nowait` and `poll` beside confluent-kafka and aiokafka, on the same brokers."""
+"""Records one at a time: our verbs and those of `oncelog.sync` beside confluent-kafka and aiokafka, on the same brokers."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -17,7 +18,7 @@ from bench.selection import Wanted
 from bench.servers import Server
 from bench.sockets import create
 from bench.table import Cpu, Row
-from oncelog import Producer, errors
+from oncelog import Producer, TopicPartition, errors, sync
 
 SENT = 300_000
 READ = 500_000
@@ -52,6 +53,42 @@ def send_nowait(server: Server, topic: str, count: int) -> None:
             await producer.flush()
 
     asyncio.run(send())
+
+
+def sync_send(server: Server, topic: str, count: int) -> None:
+    """`count` records through our blocking producer's `send`."""
+    with sync.Producer(bootstrap_servers=server.bootstrap, batch_size=1_000_000, linger_ms=20) as producer:
+        value = b"x" * SIZE_BYTES
+        for _ in range(count):
+            producer.send(topic, value, partition=0)
+        producer.flush()
+
+
+@contextmanager
+def _from_the_start(server: Server, topic: str) -> Iterator[sync.Consumer]:
+    with sync.Consumer(bootstrap_servers=server.bootstrap, enable_auto_commit=False) as consumer:
+        where = TopicPartition(topic, 0)
+        consumer.assign([where])
+        consumer.seek(where, 0)
+        yield consumer
+
+
+def sync_poll(server: Server, topic: str, count: int) -> None:
+    """Read `count` records through our blocking consumer's `poll`, looking at each value."""
+    with _from_the_start(server, topic) as consumer:
+        got = 0
+        while got < count:
+            got += sum(1 for record in consumer.poll(max_records=10_000) if record.value is not None)
+
+
+def sync_iteration(server: Server, topic: str, count: int) -> None:
+    """Read `count` records by iterating our blocking consumer, looking at each value."""
+    with _from_the_start(server, topic) as consumer:
+        got = 0
+        for record in consumer:
+            got += record.value is not None
+            if got == count:
+                break
 
 
 def aiokafka_send(server: Server, topic: str, count: int) -> None:
@@ -106,13 +143,16 @@ class Pair:
 
 
 def pairs(key: str) -> list[Pair]:
-    """What is compared for a row's key: confluent-kafka always, aiokafka where it is installed."""
+    """What is compared for a row's key: confluent-kafka always, aiokafka with what is not blocking, where it is installed."""
     work, aim = {
         "send": (send_each, ">= 1x"),
         "send_nowait": (send_nowait if has_send_nowait() else None, ">= 2x"),
+        "sync-send": (sync_send, ">= 1x"),
         "poll": (poll_each, ">= 1.5x"),
+        "sync-poll": (sync_poll, ">= 1x"),
+        "sync-iteration": (sync_iteration, ">= 1x"),
     }[key]
-    is_reader = key == "poll"
+    is_reader = is_reading(key)
     found = [
         Pair(
             key,
@@ -122,10 +162,15 @@ def pairs(key: str) -> list[Pair]:
             aim,
         )
     ]
-    if find_spec("aiokafka"):
+    if find_spec("aiokafka") and not key.startswith("sync"):  # it has no blocking verbs
         name, other = ("getmany()", aiokafka_poll) if is_reader else ("send()", aiokafka_send)
         found.append(Pair(key, work, f"aiokafka {name}", other, ">= 2x"))
     return found
+
+
+def is_reading(key: str) -> bool:
+    """Whether a row's key is of a verb that reads."""
+    return key not in ("send", "send_nowait", "sync-send")
 
 
 def records(with_kafka: bool, wanted: Wanted) -> list[Row]:
@@ -136,7 +181,7 @@ def records(with_kafka: bool, wanted: Wanted) -> list[Row]:
         for server in servers:
             create(server, "sent")
             create(server, "read")
-            if "poll" in keys:
+            if any(map(is_reading, keys)):
                 their_produce(server, "read", READ)
         for key in keys:
             rows += _rows_of(servers, key)
@@ -144,7 +189,7 @@ def records(with_kafka: bool, wanted: Wanted) -> list[Row]:
 
 
 def _rows_of(servers: list[Server], key: str) -> list[Row]:
-    topic, count = ("read", READ) if key == "poll" else ("sent", SENT)
+    topic, count = ("read", READ) if is_reading(key) else ("sent", SENT)
     compared = pairs(key)
     mine = measured_in_turn(servers, compared[0].work, topic, count, key) if compared[0].work else {}
     rows = []

@@ -16,13 +16,15 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, 
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from oncelog.client.admin.admin import Admin as AsyncAdmin
+from oncelog.client.consumer.consumer import POLL_TIMEOUT_MS
 from oncelog.client.consumer.consumer import Consumer as AsyncConsumer
 from oncelog.client.consumer.group import RebalanceListener
+from oncelog.client.consumer.iteration import Lent
 from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Headers
 from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.client.records import ConsumerRecord, RecordMetadata
-from oncelog.errors import IllegalState
+from oncelog.errors import IllegalState, KafkaError
 from oncelog.types import PreparedTxnState
 
 P = ParamSpec("P")
@@ -42,9 +44,11 @@ class _Call(Generic[T]):
     (What `asyncio.run_coroutine_threadsafe` gives is cancelled at once, its coroutine some time later, or before it began.)
     """
 
-    def __init__(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, before: Callable[[], None] | None = None
+    ) -> None:
         self.outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
-        self._work, self._loop = work, loop
+        self._work, self._loop, self._before = work, loop, before
         self._task: asyncio.Task[T] | None = None
 
     def begin(self) -> None:
@@ -57,7 +61,8 @@ class _Call(Generic[T]):
 
     def _begin(self) -> asyncio.Task[T]:
         if self._task is None:
-            self._task = self._loop.create_task(self._work)
+            work = self._work if self._before is None else _after(self._before, self._work)
+            self._task = self._loop.create_task(work)
             self._task.add_done_callback(self._ended)
         return self._task
 
@@ -73,11 +78,17 @@ class _Call(Generic[T]):
             self.outcome.set_result(task.result())
 
 
+async def _after(before: Callable[[], None], work: Coroutine[Any, Any, T]) -> T:
+    before()
+    return await work
+
+
 class _LoopThread:
     """An event loop in a daemon thread of this process."""
 
     def __init__(self) -> None:
         self.process_id = os.getpid()
+        self.is_here = True  # not in a child, once it is forked
         self.loop = asyncio.new_event_loop()
         self._begun: set[concurrent.futures.Future[Any]] = set()
         self._thread = threading.Thread(target=self._run, name="oncelog-sync", daemon=True)
@@ -88,14 +99,15 @@ class _LoopThread:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` there and wait. An interrupt of the waiting thread cancels it, and waits until it has ended."""
+    def call(self, work: Coroutine[Any, Any, T], before: Callable[[], None] | None = None) -> T:
+        """Run `work` there (and `before` at its beginning) and wait. An interrupt of the waiting thread cancels it, and waits
+        until it has ended."""
         try:
             self.check_thread()
         except IllegalState:
             work.close()
             raise
-        call = _Call(work, self.loop)
+        call = _Call(work, self.loop, before)
         try:
             call.begin()
             return call.outcome.result()
@@ -112,9 +124,13 @@ class _LoopThread:
         future.add_done_callback(self._begun.discard)
         return future
 
+    def is_this_thread(self) -> bool:
+        """Whether this is asked in the thread itself."""
+        return threading.get_ident() == self._thread.ident
+
     def check_thread(self) -> None:
         """Raise IllegalState in the thread itself."""
-        if threading.current_thread() is self._thread:
+        if self.is_this_thread():
             raise IllegalState("a blocking call inside the clients' own thread (a callback?) would wait for itself")
 
     def stop(self) -> None:
@@ -140,6 +156,8 @@ def _loop_thread() -> _LoopThread:
 def _after_fork() -> None:
     """The child has neither the thread nor, if another thread held it, a lock that anybody will release."""
     global _lock, _thread
+    if _thread is not None:
+        _thread.is_here = False
     _lock, _thread = threading.Lock(), None
 
 
@@ -150,6 +168,7 @@ class _Blocking(Generic[C]):
     """A client and the thread it lives in."""
 
     _client: C
+    _owner: _LoopThread
 
     def __init__(self, make: Callable[[], C]) -> None:
         self._owner = _loop_thread()
@@ -213,12 +232,19 @@ def _in_loop(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[_
 class SentRecord:
     """What `Producer.send` gives: `result()` waits for the RecordMetadata, or raises the record's error."""
 
+    __slots__ = ("_delivery", "_owner")
+
     def __init__(self, delivery: Delivery, owner: _LoopThread) -> None:
         self._delivery, self._owner = delivery, owner
 
     def done(self) -> bool:
         """Whether the outcome is known."""
         return self._delivery.done()
+
+    @property
+    def error(self) -> KafkaError | None:
+        """The error of a failed record; None for one that was acknowledged, or whose outcome is not known yet."""
+        return self._delivery.error
 
     def add_done_callback(self, callback: Callable[[SentRecord], None]) -> None:
         """Call back once the outcome is known: `result()` has it then. From the clients' own thread, where a blocking call of
@@ -279,9 +305,18 @@ class Producer(_Blocking[AsyncProducer]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> SentRecord:
-        """Buffer one record; `result()` of what it gives waits for the acknowledgement, `add_done_callback` does not."""
-        sent = self._call(self._client.send(topic, value, key, headers, partition, timestamp_ms))
+        """Buffer one record; `result()` of what it gives waits for the acknowledgement, `add_done_callback` does not.
+
+        Where its batch is open and has room the record is put into it here, in the caller's thread.
+        """
+        beside = self._append_beside
+        sent = beside(topic, value, key, headers, partition, timestamp_ms) if beside and self._owner.is_here else None
+        if sent is None:
+            sent = self._call(self._client.send(topic, value, key, headers, partition, timestamp_ms))
+            self._append_beside = self._client.append_beside
         return SentRecord(sent, self._owner)
+
+    _append_beside: Callable[..., Delivery | None] | None = None
 
     def send_many(
         self, topic: str, records: Iterable[tuple[Any, Any]], *, partition: int | None = None
@@ -413,10 +448,31 @@ class Consumer(_Blocking[AsyncConsumer]):
         return self
 
     def __next__(self) -> ConsumerRecord:
+        lent = self._lent()
+        record = None if lent is None else lent.take()
+        if record is not None:
+            return record
         try:
-            return self._call(self._client.__anext__())
+            return self._call(self._client.next_and_lend())
         except StopAsyncIteration:  # another thread stopped it
             raise StopIteration from None
+
+    def poll(self, timeout_ms: int = POLL_TIMEOUT_MS, max_records: int | None = None) -> list[ConsumerRecord]:
+        """As the async client's. What is left of a batch is handed out without a change of threads."""
+        lent = self._lent()
+        is_right = timeout_ms.__class__ is int and (max_records is None or max_records.__class__ is int)
+        if lent is not None and is_right and timeout_ms >= 0 and (max_records is None or max_records > 0):
+            records = lent.take_many(max_records)
+            if records:
+                return records
+        return self._call(self._client.poll_and_lend(timeout_ms, max_records))
+
+    def _lent(self) -> Lent | None:
+        lent = self._client.lent
+        return lent if lent is not None and self._owner.is_here and not self._owner.is_this_thread() else None
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._checked(work).call(work, self._client.take_back)
 
     def subscribe(
         self, topics: Iterable[str] = (), *, pattern: str | None = None, listener: RebalanceListener | None = None
@@ -434,7 +490,6 @@ class Consumer(_Blocking[AsyncConsumer]):
     assign = _in_loop(AsyncConsumer.assign)
     assignment = _in_loop(AsyncConsumer.assignment)
     subscription = _in_loop(AsyncConsumer.subscription)
-    poll = _blocking(AsyncConsumer.poll)
     poll_arrow = _blocking(AsyncConsumer.poll_arrow)
     seek = _in_loop(AsyncConsumer.seek)
     seek_to_beginning = _blocking(AsyncConsumer.seek_to_beginning)

@@ -13,6 +13,8 @@ def test_each_verb_is_compared_with_its_like(monkeypatch):
     monkeypatch.setattr(records, "find_spec", lambda _: object())
     assert [pair.other_name for pair in pairs("send")] == ["confluent-kafka produce()", "aiokafka send()"]
     assert [pair.other_name for pair in pairs("poll")] == ["confluent-kafka consume()", "aiokafka getmany()"]
+    assert [pair.other_name for pair in pairs("sync-send")] == ["confluent-kafka produce()"]
+    assert [pair.other_name for pair in pairs("sync-iteration")] == ["confluent-kafka consume()"]
     monkeypatch.setattr(records, "find_spec", lambda _: None)
     assert [pair.other_name for pair in pairs("poll")] == ["confluent-kafka consume()"]
 

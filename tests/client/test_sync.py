@@ -7,12 +7,15 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 import threading
 
 import pytest
 
 from oncelog import Broker, PreparedTxnState, TopicPartition, errors, sync
+from oncelog.client.consumer import iteration
 from oncelog.client.producer.producer import Producer as AsyncProducer
+from oncelog.hot_paths import compiled
 from oncelog.sync import _loop_thread
 from tests.interrupts import Interrupts
 
@@ -129,6 +132,181 @@ def test_many_threads_share_a_producer(bootstrap):
     assert len(read_all(bootstrap, "threads")) == 200
 
 
+needs_compiled = pytest.mark.skipif(not compiled()["appending"], reason="plain Python changes threads for each record")
+
+
+@pytest.fixture
+def changes_of_threads(monkeypatch):
+    begun = []
+    begin = sync._Call.begin
+
+    def counted(self) -> None:
+        begun.append(self)
+        begin(self)
+
+    monkeypatch.setattr(sync._Call, "begin", counted)
+    return begun
+
+
+@needs_compiled
+def test_records_go_into_open_batches_without_a_change_of_threads(bootstrap, changes_of_threads):
+    with sync.Producer(bootstrap_servers=bootstrap, linger_ms=1000, batch_size=100_000) as producer:
+        producer.send_and_wait("beside", b"metadata", partition=0)
+        changes_of_threads.clear()
+        sent = [producer.send("beside", b"%d" % n, partition=0, headers=[("h", b"1")]) for n in range(1000)]
+        assert len(changes_of_threads) < 10
+        producer.flush()
+        assert [each.result().offset for each in sent] == list(range(1, 1001))
+        assert {each.error for each in sent} == {None}
+    values = [(record.value, record.headers) for record in read_all(bootstrap, "beside")]
+    assert values[1:] == [(b"%d" % n, (("h", b"1"),)) for n in range(1000)]
+
+
+def test_wrong_records_are_refused_also_where_a_batch_is_open(bootstrap):
+    with sync.Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as producer:
+        right = producer.send("refused", b"0", partition=0)
+        for wrong, error in (
+            ({"value": "text"}, errors.InvalidArgument),
+            ({"value": b"v", "headers": [("h", 1)]}, errors.InvalidArgument),
+            ({"value": b"v", "timestamp_ms": -2}, errors.InvalidArgument),
+            ({"value": b"v", "partition": 7}, errors.InvalidPartitions),
+            ({"value": bytes(2_000_000)}, errors.RecordTooLarge),
+        ):
+            with pytest.raises(error):
+                producer.send("refused", **{"partition": 0, **wrong})
+        producer.flush()
+        assert right.result().offset == 0
+    with pytest.raises(errors.IllegalState, match="was stopped"):
+        producer.send("refused", b"late", partition=0)
+
+
+def test_the_error_of_a_record_is_told(bootstrap):
+    with sync.Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as producer:
+        sent = [producer.send("told-error", b"%d" % n, partition=0) for n in range(2)]
+        assert sent[1].error is None
+        producer.purge()
+        assert isinstance(sent[1].error, errors.PurgedInQueue)
+        producer.flush()  # it was asked about: nothing to raise
+
+
+@pytest.fixture
+def threads_change_often():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("threads_change_often")
+def test_threads_keep_their_order_whatever_the_loop_does_meanwhile(bootstrap):
+    """Small batches, and hardly any room: batches end, leave and are granted room while others are put into them."""
+    count, told = 3000, {}
+    config = {"batch_size": 400, "buffer_memory": 3000, "linger_ms": 1}
+
+    def send(name: bytes) -> None:
+        told[name] = [producer.send("order", b"%s %d" % (name, n), partition=0) for n in range(count)]
+
+    with sync.Producer(bootstrap_servers=bootstrap, **config) as producer:
+        threads = [threading.Thread(target=send, args=(name,)) for name in (b"a", b"b", b"c")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        producer.flush()
+        assert producer.metrics().buffered_bytes == 0
+        places = {name: [each.result().offset for each in sent] for name, sent in told.items()}
+    read = [record.value for record in read_all(bootstrap, "order")]
+    assert len(read) == 3 * count
+    for name, offsets in places.items():
+        assert [read[offset] for offset in offsets] == [b"%s %d" % (name, n) for n in range(count)]
+        assert offsets == sorted(offsets)
+
+
+@pytest.mark.usefixtures("threads_change_often")
+def test_what_was_taken_beside_a_commit_is_committed(bootstrap):
+    """Another thread sends all the time: each record is refused, or in one of the transactions that were committed."""
+    taken, is_over = [], threading.Event()
+
+    def send() -> None:
+        while not is_over.is_set():
+            with contextlib.suppress(errors.IllegalState):
+                taken.append(producer.send("beside-commit", b"%d" % len(taken), partition=0))
+
+    with sync.Producer(bootstrap_servers=bootstrap, transactional_id="beside-commit", batch_size=400) as producer:
+        thread = threading.Thread(target=send)
+        thread.start()
+        for _ in range(30):
+            with producer.transaction():
+                producer.send("beside-commit", b"begin", partition=1)
+        is_over.set()
+        thread.join()
+        assert {each.done() for each in taken} == {True}
+        assert producer.metrics().buffered_bytes == 0
+    read = [record.value for record in read_all(bootstrap, "beside-commit") if record.partition == 0]
+    assert read == [b"%d" % n for n in range(len(taken))]
+    assert len(taken) > 100
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # interrupted before it began
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # struck in a finalizer
+def test_interrupts_tear_no_record_apart(bootstrap):
+    """Real ones, anywhere, again and again: what was told to be sent is there once and in order."""
+
+    is_armed = False
+
+    def strike(*_: object) -> None:
+        nonlocal is_armed
+        if is_armed:
+            is_armed = False
+            raise KeyboardInterrupt
+
+    taken: list[tuple[int, sync.SentRecord]] = []
+    before = signal.signal(signal.SIGALRM, strike)
+    with sync.Producer(bootstrap_servers=bootstrap, batch_size=2000, linger_ms=1) as producer:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0007)
+            n = strikes = 0
+            while strikes < 200:
+                try:
+                    n += 1
+                    is_armed = True
+                    sent = producer.send("struck", b"%d" % n, key=b"k")
+                    is_armed = False
+                    taken.append((n, sent))
+                except KeyboardInterrupt:
+                    strikes += 1
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        producer.flush()
+        assert producer.metrics().buffered_bytes == 0
+    read = [int(record.value) for record in read_all(bootstrap, "struck")]
+    assert read == sorted(set(read))
+    assert {number for number, _ in taken} <= set(read)
+
+
+def test_a_callback_of_the_clients_thread_may_not_send(bootstrap):
+    said: list[str] = []
+    asked = threading.Event()
+
+    def callback(_: object) -> None:
+        try:
+            producer.send("from-callback", b"1", partition=0)
+        except errors.IllegalState as error:
+            said.append(str(error))
+        asked.set()
+
+    with sync.Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as producer:
+        first = producer.send("from-callback", b"0", partition=0)
+        producer.flush()
+        producer.send("from-callback", b"its batch is open", partition=0)
+        first.add_done_callback(callback)
+        assert asked.wait(60)
+        producer.flush()
+    assert "would wait for itself" in said[0]
+    assert len(read_all(bootstrap, "from-callback")) == 2
+
+
 def test_iteration_and_groups(bootstrap):
     with sync.Producer(bootstrap_servers=bootstrap) as producer:
         for n in range(5):
@@ -144,6 +322,97 @@ def test_iteration_and_groups(bootstrap):
         assert consumer.committed([TopicPartition("it", 0)])[TopicPartition("it", 0)].offset == 5
         assert consumer.group_metadata().group_id == "g"
     assert seen == [b"0", b"1", b"2", b"3", b"4"]
+
+
+@pytest.fixture(scope="module")
+def hundred(bootstrap):
+    """A topic of a hundred records in one batch."""
+    with sync.Producer(bootstrap_servers=bootstrap, linger_ms=1000) as producer:
+        for n in range(100):
+            producer.send("hundred", b"%d" % n, partition=0)
+    return TopicPartition("hundred", 0)
+
+
+def from_the_start(bootstrap, place, **config):
+    consumer = sync.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **config)
+    consumer.assign([place])
+    return consumer
+
+
+@pytest.fixture
+def no_looks_around(monkeypatch):
+    monkeypatch.setattr(iteration, "LOOK_AROUND_MS", 60_000)
+
+
+@pytest.mark.usefixtures("no_looks_around")
+def test_records_at_hand_are_handed_out_without_a_change_of_threads(bootstrap, hundred, changes_of_threads):
+    with from_the_start(bootstrap, hundred) as consumer:
+        for take in (lambda: [next(consumer)], lambda: consumer.poll(max_records=1)):
+            consumer.seek(hundred, 0)
+            assert [record.offset for record in take()] == [0]
+            changes_of_threads.clear()
+            assert [record.offset for _ in range(98) for record in take()] == list(range(1, 99))
+            assert not changes_of_threads
+            assert consumer.position(hundred) == 99
+            assert [record.offset for record in take()] == [99]
+
+
+@pytest.mark.usefixtures("no_looks_around")
+def test_what_is_stored_at_the_end_is_before_the_record_in_hand(bootstrap, hundred):
+    for way, stored in (("iterate", 2), ("poll", 3), ("commit", 3)):
+        config = {"group_id": f"in-hand-{way}", "auto_commit_interval_ms": 600_000}
+        with from_the_start(bootstrap, hundred, **config) as consumer:
+            for _ in range(3):
+                assert consumer.poll(max_records=1) if way == "poll" else next(consumer)
+            if way == "commit":
+                consumer.commit()
+                assert next(consumer).offset == 3
+        with from_the_start(bootstrap, hundred, **config) as consumer:
+            assert consumer.committed([hundred])[hundred].offset == stored
+
+
+@pytest.mark.usefixtures("no_looks_around")
+def test_what_is_done_between_two_records_is_heeded(bootstrap, hundred):
+    with from_the_start(bootstrap, hundred) as consumer:
+        assert [next(consumer).offset for _ in range(3)] == [0, 1, 2]
+        consumer.seek(hundred, 50)
+        assert [next(consumer).offset for _ in range(3)] == [50, 51, 52]
+        consumer.pause(hundred)
+        assert consumer.poll(timeout_ms=50) == []
+        consumer.resume(hundred)
+        assert [record.offset for record in consumer.poll(max_records=2)] == [53, 54]
+        assert next(consumer).offset == 55
+        assert consumer.metrics().delivered_record_count == 9
+        stopper = threading.Thread(target=consumer.stop)
+        stopper.start()
+        stopper.join()
+        assert list(consumer) == []
+
+
+@pytest.mark.usefixtures("threads_change_often")
+def test_threads_that_share_a_consumer_get_each_record_once(bootstrap, hundred):
+    found: list[int] = []
+
+    def read(consumer) -> None:
+        for n in range(25):
+            found.extend(record.offset for record in ([next(consumer)] if n % 2 else consumer.poll(max_records=1)))
+
+    with from_the_start(bootstrap, hundred) as consumer:
+        threads = [threading.Thread(target=read, args=(consumer,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert consumer.position(hundred) == 100
+    assert sorted(found) == list(range(100))
+
+
+def test_wrong_arguments_of_poll_are_told_also_where_records_are_at_hand(bootstrap, hundred):
+    with from_the_start(bootstrap, hundred) as consumer:
+        for wrong in ({"timeout_ms": -1}, {"timeout_ms": 1.5}, {"max_records": 0}, {"max_records": True}):
+            assert consumer.poll(max_records=1)
+            with pytest.raises(errors.InvalidArgument):
+                consumer.poll(**wrong)
 
 
 def test_two_phase_commit(bootstrap):
@@ -169,13 +438,13 @@ def test_admin(bootstrap):
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_must_make_its_own_clients(bootstrap):
-    with sync.Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send_and_wait("fork", b"parent")
+    with sync.Producer(bootstrap_servers=bootstrap, linger_ms=1000) as producer:
+        producer.send("fork", b"parent", partition=0)
         reading, writing = os.pipe()
         if os.fork() == 0:
             said = b"nothing"
             try:
-                producer.flush()
+                producer.send("fork", b"into the parent's batch", partition=0)
             except errors.IllegalState as error:
                 said = str(error).encode()
             with sync.Producer(bootstrap_servers=bootstrap) as own:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from oncelog import Producer, errors
 from oncelog.client.interceptors import ProducerInterceptor
 from oncelog.client.producer.appending import Appender
+from oncelog.hot_paths import compiled
 from oncelog.testing import TestBroker
 from tests.wire.worlds import WORLDS
 
@@ -97,6 +98,103 @@ def test_the_short_way_and_the_long_way_agree(world, calls):
         run(lambda is_plain=is_plain: outcomes(calls, is_plain=is_plain, world=world)) for is_plain in (1, 0)
     )
     assert all_in(short) == all_in(long)
+
+
+async def outcomes_beside(calls):
+    """As `outcomes`, of records that another thread puts into what is open."""
+    broker = ScriptedBroker()
+    beside = 0
+    async with producer(broker, batch_size=400, max_request_size=2000) as p:
+        said = []
+        for call in calls:
+            arguments = {"topic": "t", "partition": None, "timestamp_ms": None, **call}
+            given = [arguments[name] for name in ("topic", "value", "key", "headers", "partition", "timestamp_ms")]
+            try:
+                made = in_another_thread(lambda given=given: p.append_beside(*given))
+                beside += made is not None
+                said.append(made or await p.send(**arguments))
+            except errors.OncelogError as error:
+                said.append((type(error), str(error)))
+        await p.flush()
+        told = [
+            each if isinstance(each, tuple) else (await each).offset >= 0 and (await each).timestamp_ms for each in said
+        ]
+    values = [
+        repr((r.timestamp, r.key, r.value, r.headers)) for b in broker.log.values() for x in b for r in x.records()
+    ]
+    return told, sorted(values), beside
+
+
+def in_another_thread(call):
+    found, loop = [], asyncio.get_running_loop()
+
+    def work():
+        asyncio._set_running_loop(loop)  # only for the clock of these tests
+        found.append(call())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+@settings(max_examples=25)
+@given(calls=CALLS)
+def test_beside_the_loop_it_is_the_same(calls):
+    told, stored = run(lambda: outcomes(calls, is_plain=False, world=WORLDS[1]))
+    values = sorted(repr(each) for records in stored.values() for each in records)
+    assert run(lambda: outcomes_beside(calls))[:2] == (told, values)
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+def test_beside_the_loop_only_open_batches_are_filled(world):
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, batch_size=400, linger_ms=1000) as p:
+            p._appender = rebuilt(world, p)
+
+            def beside(value=b"v", topic="t", partition=0):
+                return in_another_thread(lambda: p.append_beside(topic, value, None, None, partition, None))
+
+            assert beside() is None  # its topic is not known
+            await p.partitions_for("t")
+            assert beside() is None  # no batch is open
+            await p.send("t", b"0", partition=0)
+            assert p.append_beside("t", b"v", None, None, 0, None) is None  # in the loop's thread
+            assert beside(partition=1) is None
+            assert beside(topic="other") is None
+            assert beside(value=bytes(350)) is None  # it has no room
+            made = beside()
+            assert (made is not None) == (world.name == "installed" and compiled()["appending"])
+            p._cluster.view.topics = {**p._cluster.view.topics}
+            assert beside() is None  # its metadata may be other ones
+            await p.flush()
+            assert beside() is None  # it was sent
+        assert beside() is None
+        assert len([value for *_, values in broker.produced() for value in values]) == 1 + (made is not None)
+
+    run(work)
+
+
+def test_keyless_records_beside_the_loop_follow_it():
+    async def work():
+        async with producer(ScriptedBroker(), batch_size=10_000, linger_ms=1000) as p:
+            await p.partitions_for("t")
+            first = p.send_nowait("t", b"0")
+            made = [in_another_thread(lambda: p.append_beside("t", b"v", None, None, None, None)) for _ in range(5)]
+            await p.flush()
+            assert {each.result().partition for each in made} == {first.result().partition}
+
+    if compiled()["appending"]:
+        run(work)
+
+
+def test_who_has_code_of_the_application_in_the_way_has_no_way_beside():
+    async def work():
+        async with producer(ScriptedBroker(), value_serializer=str.encode) as p:
+            assert p.append_beside is None
+
+    run(work)
 
 
 def test_most_records_go_the_short_way():

@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
-from evidence.world.client import ScriptedBroker, producer, run
+from evidence.world.client import NO_ANSWER, ScriptedBroker, producer, run
 
 from oncelog import errors
+from oncelog.wire.api import ApiKey
 
 
 def test_a_topic_that_nobody_leads_is_as_good_as_not_known():
@@ -31,5 +32,62 @@ def test_who_waits_for_a_topic_is_told_that_the_producer_was_stopped():
             await p.stop()
             with pytest.raises(errors.IllegalState, match="is not running any more: it was stopped"):
                 await waiting
+
+    run(work)
+
+
+@pytest.mark.parametrize("big_bytes", [700, 2000])
+def test_who_came_first_gets_room_first(big_bytes):
+    """A large record that waits for room is not passed by all the small ones that come after it."""
+
+    async def work():
+        broker, order = ScriptedBroker(), []
+        broker.delay_s[ApiKey.PRODUCE] = 0.01
+
+        async def send(name, size_bytes):
+            await p.send("t", bytes(size_bytes), partition=0)
+            order.append(name)
+
+        async def small(name):
+            for n in range(100):
+                await send(f"{name}{n}", 80)
+
+        async with producer(broker, buffer_memory=1000, linger_ms=0, max_request_size=5000) as p:
+            await p.partitions_for("t")
+            async with asyncio.TaskGroup() as tasks:
+                others = [tasks.create_task(small(name)) for name in "abcdefghijklmnop"]
+                await asyncio.sleep(0.1)
+                before = len(order)
+                await send("big", big_bytes)
+                assert order.index("big") - before <= len(others) + 10  # those that waited already, and what had room
+        assert len(order) == 1601
+
+    run(work)
+
+
+def test_who_gives_up_waiting_for_room_lets_the_next_one_in():
+    async def work(loop):
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, NO_ANSWER)
+        config = {"buffer_memory": 1000, "linger_ms": 0, "max_block_ms": 1000, "request_timeout_ms": 3000}
+        async with producer(broker, **config) as p:
+            await p.partitions_for("t")
+            first = await p.send("t", bytes(700), partition=0)
+            waiting = []
+            for size_bytes in (900, 800, 100):
+                waiting.append(asyncio.create_task(p.send("t", bytes(size_bytes), partition=0)))
+                await asyncio.sleep(0.1)
+            assert [each.done() for each in waiting] == [False, False, False]
+            with pytest.raises(errors.WouldBlock, match="no room"):
+                p.send_nowait("t", b"", partition=0)  # it would fit, but others were here before
+            waiting[1].cancel()
+            await asyncio.sleep(0)
+            with pytest.raises(errors.RequestTimedOut, match="no room for 921 bytes"):
+                await waiting[0]
+            assert loop.time() < 1.2
+            await asyncio.sleep(0.01)
+            assert waiting[2].done(), "it fits beside what is on its way"
+            assert (await first).offset >= 0
+            assert (await waiting[2].result()).offset >= 0
 
     run(work)

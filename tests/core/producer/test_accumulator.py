@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.core.producer.accumulator import AccumulatorConfig, RecordAccumulator
+from oncelog.core.producer.accumulator import GRANT_BYTES, AccumulatorConfig, Place, RecordAccumulator
 from oncelog.core.producer.batch import Acknowledged, record_size_bytes
 from oncelog.errors import RequestTimedOut
 from oncelog.types import ProducerIdAndEpoch, TopicPartition
@@ -62,9 +62,9 @@ def test_nothing_lingers_while_somebody_waits(hurry):
     if hurry == "flush":
         buffer.begin_flush()
     else:
-        buffer.starved_count = 1
+        buffer.wait_for_room(place := Place(10, lambda: None))
     assert len(ready(buffer, 0)) == 1
-    buffer.end_flush() if hurry == "flush" else setattr(buffer, "starved_count", 0)
+    buffer.end_flush() if hurry == "flush" else buffer.leave(place)
     assert ready(buffer, 0) == []
 
 
@@ -202,12 +202,80 @@ def test_room_never_leaks_and_order_holds(steps):
     assert buffer.used_bytes == 0
 
 
+EXPIRING = st.tuples(st.sampled_from(["append", "take", "requeue", "split", "expire"]), st.integers(0, 30))
+
+
+@given(st.lists(EXPIRING, max_size=60))
+def test_each_batch_expires_at_its_time_and_none_before(steps):
+    buffer = accumulator(linger_ms=0, delivery_timeout_ms=40)
+    out, now_ms = [], 0
+    for step, number in steps:
+        now_ms += number
+        if step == "append":
+            for _ in range(3):
+                buffer.append((A, B)[number % 2], RECORD, 60, now_ms)
+        elif step == "take":
+            for batch in ready(buffer, now_ms):
+                buffer.take(batch)
+                out.append(batch)
+        elif out and step == "requeue":
+            buffer.requeue(out.pop(number % len(out)), not_before_ms=now_ms)
+        elif out and step == "split":
+            whole = out.pop(number % len(out))
+            parts = whole.split([range(1), range(1, whole.record_count)] if whole.record_count > 1 else [range(1)])
+            buffer.was_split(whole, parts)
+            for part in parts:
+                buffer.requeue(part, not_before_ms=now_ms)
+        late = {b for where in (A, B) for b in buffer.waiting(where) if b.created_ms + 40 <= now_ms}
+        found = buffer.expired(now_ms)
+        assert (set(found), len(found)) == (late, len(late))
+        for batch in found:
+            buffer.completed(batch)
+
+
+def test_a_look_for_what_is_late_does_not_look_at_all_that_waits(monkeypatch):
+    """The sender looks at each step: with thousands of batches of one partition it did little else."""
+    buffer, looks = accumulator(delivery_timeout_ms=1000), []
+    for n in range(1000):
+        buffer.append(A, RECORD, 150, n)
+    deadline_ms = RecordAccumulator.deadline_ms
+    monkeypatch.setattr(RecordAccumulator, "deadline_ms", lambda *of: looks.append(of) or deadline_ms(*of))
+    for now_ms in range(900, 1000):
+        assert buffer.expired(now_ms) == []
+    assert not looks
+    assert len(buffer.expired(1001)) == 2
+
+
 def test_record_size_is_an_upper_bound():
     from oncelog.wire.record_batch import build_batch
 
     records = [(5, b"k" * 300, b"v" * 70000, (("häder", b"x" * 130), ("n", None))), (2**40, None, None, ())]
     bound = 61 + sum(record_size_bytes(key, value, headers) for _, key, value, headers in records)
     assert len(build_batch(records)) <= bound
+
+
+def test_who_waits_for_room_is_served_in_the_order_of_coming():
+    buffer, looked = accumulator(batch_size_bytes=1000, buffer_size_bytes=1000), []
+    held, _ = buffer.append(A, RECORD, 900, 0)
+    large, small = (Place(size, lambda size=size: looked.append(size)) for size in (500, 50))
+    assert buffer.has_room(50)
+    buffer.wait_for_room(large)
+    buffer.wait_for_room(small)
+    assert not buffer.has_room(50)
+    assert not buffer.is_turn_of(large)
+    assert not buffer.is_turn_of(small)
+    buffer.append(B, RECORD, 10, 0)
+    assert buffer.used_bytes == 910, "nobody is given room in advance meanwhile"
+    buffer.completed(held)
+    buffer.room_may_be_there()
+    assert looked == [500]
+    assert buffer.is_turn_of(large)
+    assert not buffer.is_turn_of(small)
+    buffer.leave(large)
+    assert looked == [500, 50]
+    assert buffer.is_turn_of(small)
+    buffer.leave(small)
+    assert buffer.has_room(50)
 
 
 def test_room_that_an_open_batch_has_not_used_is_taken_back():
@@ -218,6 +286,35 @@ def test_room_that_an_open_batch_has_not_used_is_taken_back():
     assert buffer.has_room(950)
     assert (buffer.used_bytes, first.limit_bytes) == (50, first.size_bytes)
     assert not buffer.has_room(951)
+
+
+def test_the_more_a_batch_has_the_more_room_it_is_given():
+    buffer = accumulator(batch_size_bytes=200_000, buffer_size_bytes=1_000_000)
+    batch, _ = buffer.append(A, RECORD, 30_000, 0)
+    assert batch.limit_bytes == batch.size_bytes - 30_000 + max(30_000, GRANT_BYTES)
+    buffer.append(A, RECORD, 10, 0)
+    assert batch.limit_bytes - batch.size_bytes == 30_000 + 61 - 10
+    buffer.completed(batch)
+    assert buffer.used_bytes == 0
+
+
+def test_nothing_of_another_thread_gets_into_a_batch_while_it_is_appended_to(monkeypatch):
+    """What another thread may put into a batch is what `limit_bytes` leaves; a record that is refused leaves all as it was."""
+    buffer = accumulator(batch_size_bytes=1000, buffer_size_bytes=1000)
+    batch, _ = buffer.append(A, RECORD, 50, 0)
+    used_bytes, limits = buffer.used_bytes, []
+
+    def refused(*_):
+        limits.append(batch.limit_bytes - batch.size_bytes)
+        raise MemoryError
+
+    with monkeypatch.context() as patched, pytest.raises(MemoryError):
+        patched.setattr(type(batch), "add", refused, raising=False)
+        buffer.append(A, RECORD, 50, 0)
+    assert limits == [0]
+    assert buffer.used_bytes <= used_bytes
+    buffer.completed(batch)
+    assert buffer.used_bytes == 0
 
 
 def test_room_is_never_given_beyond_what_there_is():

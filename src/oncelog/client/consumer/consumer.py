@@ -23,7 +23,7 @@ from oncelog.client.consumer.classic_protocol import GroupMembership
 from oncelog.client.consumer.consumer_protocol import ConsumerProtocol
 from oncelog.client.consumer.fetcher import Fetcher
 from oncelog.client.consumer.group import GroupPart, InHand, RebalanceListener
-from oncelog.client.consumer.handing_out import hand_out, reached
+from oncelog.client.consumer.iteration import Iteration
 from oncelog.client.consumer.log_bounds import LogBounds
 from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Position, Positions
 from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
@@ -50,10 +50,9 @@ log = logging.getLogger("oncelog.client")
 
 ARROW_RECORDS_MAX = 100_000
 POLL_TIMEOUT_MS = 1000
-LOOK_AROUND_MS = 20  # `async for` looks at the group, at errors and at other partitions at least as often
 
 
-class Consumer(GroupPart, LogBounds):
+class Consumer(GroupPart, Iteration, LogBounds):
     """Reads records. `async with Consumer("topic", group_id=...)`, then `async for record in consumer`.
 
     Without group_id it reads all partitions of its topics, or what `assign` says. Keyword arguments are Kafka's consumer
@@ -268,65 +267,6 @@ class Consumer(GroupPart, LogBounds):
         rows = decode_to_arrow(ranges, include_headers=include_headers, check_crc=False)  # the fetcher did
         self._delivered_record_count += rows.num_rows
         return rows
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> ConsumerRecord:
-        record = self._next_at_hand()
-        return record if record is not None else await self._next_after_a_look()
-
-    def _next_at_hand(self) -> ConsumerRecord | None:
-        """The record behind the last one, where that takes no look at group, errors and what else a `poll` looks at.
-
-        Never a batch's last: who hands that out steps over what is hidden behind it, and fetches on.
-        """
-        hand, self._in_hand = self._in_hand, None  # the application is through with it
-        if hand is None or self._cluster.now_ms() >= self._next_look_around_ms:
-            return None
-        if self._is_stopped or self._failure is not None:
-            return None
-        position, records = hand.position, hand.position.decoded  # None where it was given away, or sought
-        if records is None or position.decoded_index + 1 >= len(records) or position.is_paused:
-            return None
-        taken: list[ConsumerRecord] = []
-        assert position.offset is not None
-        try:
-            hand_out(position, position.offset, taken, 1, self._fetcher.decode)
-        finally:
-            position.offset = reached(position, position.offset)
-        if not taken:
-            return None
-        record = taken[0]
-        self._delivered_record_count += 1
-        hand.version, hand.offset = position.version, record.offset
-        self._in_hand = hand
-        return record
-
-    async def _next_after_a_look(self) -> ConsumerRecord:
-        self._in_hand = None
-        before: dict[TopicPartition, OffsetAndMetadata] = {}
-        is_in_order = self._config.order == "transaction"
-
-        def take_one() -> tuple[list[ConsumerRecord], bool]:
-            if is_in_order:  # else the record's offset is the place before it
-                before.update(self.current_positions())
-            return self._take(1)
-
-        while True:
-            try:
-                records: list[ConsumerRecord] | None = await self._poll(POLL_TIMEOUT_MS, take_one)
-            except IllegalState:
-                if self._is_stopped:
-                    raise StopAsyncIteration from None
-                raise
-            if records:
-                record = records[0]
-                place, position = record.topic_partition, self._positions.of(record.topic_partition)
-                self._in_hand = InHand(place, position, position.version, record.offset, before.get(place))
-                may_go_on = not (is_in_order or self._interceptors)
-                self._next_look_around_ms = self._cluster.now_ms() + (LOOK_AROUND_MS if may_go_on else 0)
-                return record
 
     async def _poll(self, timeout_ms: int, take: Callable[[], tuple[list[Any], bool]]) -> list[Any] | None:
         self._check_running()

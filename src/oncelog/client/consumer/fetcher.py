@@ -490,7 +490,7 @@ class Fetcher:
             self._positions.by_partition[topic_partition] = position
 
     def _supplied(self) -> list[tuple[TopicPartition, Position]]:
-        return [(tp, p) for tp, p in self._positions.by_partition.items() if p.is_supplied and not p.is_paused]
+        return [(tp, p) for tp, p in self._positions.by_partition.items() if p.is_in_front]
 
     def _take_records(
         self,

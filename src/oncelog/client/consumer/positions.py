@@ -65,6 +65,11 @@ class Position:
         return bool(self.chunks if self.order is None else self.order.ready)
 
     @property
+    def is_in_front(self) -> bool:
+        """Whether what is here may be handed out."""
+        return self.is_supplied and not self.is_paused
+
+    @property
     def fetch_offset(self) -> int | None:
         """Where the next fetch begins: behind what is here already."""
         return self.chunks[-1].end_offset if self.chunks else self.offset

@@ -4,6 +4,7 @@ import cython
 from oncelog.client.delivery cimport Delivery
 from oncelog.core.producer.record_buffer cimport RecordBuffer
 from oncelog.wire.murmur2 cimport murmur2
+from oncelog.wire.record_codec cimport encode_headers
 
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident()
@@ -13,6 +14,8 @@ cdef object ABORTABLE_ERROR
 cdef object FATAL_ERROR
 cdef object TIMESTAMP_MAX_MS
 cdef Py_ssize_t RECORD_BYTES
+cdef bytes NO_HEADERS
+cdef Py_ssize_t KEYLESS
 
 cdef class Lane:
     cdef public str topic
@@ -43,22 +46,33 @@ cdef class Appender:
     cdef readonly dict lanes
     cdef readonly bint is_at_edge
 
-    @cython.locals(
-        lane=Lane, size_bytes=Py_ssize_t, number=Py_ssize_t, batch=RecordBuffer, index=Py_ssize_t,
-    )
     cpdef append(self, topic, value, key, headers, partition, timestamp_ms)
+
+    cpdef append_beside(self, topic, value, key, headers, partition, timestamp_ms)
+
+    @cython.locals(
+        lane=Lane, size_bytes=Py_ssize_t, number=Py_ssize_t, batch=RecordBuffer, index=Py_ssize_t, section=bytes,
+        is_keyless=bint,
+    )
+    cdef taken(self, topic, value, key, headers, partition, timestamp_ms, bint is_beside)
 
     cdef append_slowly(self, where, timestamp_ms, key, value, pairs, Py_ssize_t size_bytes)
 
     cpdef put(self, where, record, Py_ssize_t size_bytes)
 
-    cdef bint may_append(self) except -1
+    cdef bint takes_records(self) except -1
+
+    cdef bint is_home(self) except -1
+
+    cdef bint is_home_thread(self) noexcept
 
     @cython.locals(known=Lane, lane=Lane)
     cdef Lane new_lane(self, topic)
 
     @cython.locals(count=Py_ssize_t)
-    cdef Py_ssize_t partition_of(self, Lane lane, key, partition, Py_ssize_t size_bytes) except -2
+    cdef Py_ssize_t partition_of(self, Lane lane, key, partition) except -3
+
+    cdef Py_ssize_t keyless_partition(self, Lane lane, Py_ssize_t size_bytes, bint is_beside) except -3
 
 cdef bint is_content(content) noexcept
 

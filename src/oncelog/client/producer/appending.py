@@ -3,6 +3,10 @@
 Compiled by Cython where a compiler is there (`appending.pxd` has the C types), the same source in plain Python else.
 Rule: what is not plainly right is not judged here. `append` gives None then, nothing was taken, and the producer's slower
 way, which knows every case, waits or says what is wrong.
+
+Other threads than the loop's put records into batches that are open and have room (`append_beside`), without a lock: from
+the look at the producer's state to the record's being there nothing runs but C, so the loop's thread sees all of it or
+nothing (under the GIL), and so does an interrupt. Without the compiled code they go the slower way.
 """
 
 from __future__ import annotations
@@ -27,8 +31,9 @@ try:
 except ImportError:
     from oncelog.wire import uncompiled as cython
 
-if not cython.compiled:  # compiled, it comes as a C function through the .pxd
+if not cython.compiled:  # compiled, they come as C functions through the .pxd
     from oncelog.wire.murmur2 import murmur2
+    from oncelog.wire.record_codec import encode_headers
 
 # C variables when compiled, so not for others to import.
 IN_TRANSACTION = TransactionState.IN_TRANSACTION
@@ -36,6 +41,8 @@ ABORTABLE_ERROR = TransactionState.ABORTABLE_ERROR
 FATAL_ERROR = TransactionState.FATAL_ERROR
 TIMESTAMP_MAX_MS = 0x7FFFFFFFFFFFFFFF
 RECORD_BYTES = RECORD_OVERHEAD_BYTES
+NO_HEADERS = b"\x00"
+KEYLESS = -2
 
 
 class Lane:
@@ -83,11 +90,24 @@ class Appender:
         self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
     ) -> Delivery | None:
         """Take a record whose batch is open; None where it is not as simple as that, and nothing was taken."""
-        if topic.__class__ is not str or not self.may_append():
+        return self.taken(topic, value, key, headers, partition, timestamp_ms, False) if self.is_home() else None
+
+    def append_beside(
+        self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
+    ) -> Delivery | None:
+        """`append` of any other thread: only where the batch is open and has room."""
+        if not cython.compiled or self.is_home_thread():
+            return None
+        return self.taken(topic, value, key, headers, partition, timestamp_ms, True)
+
+    def taken(
+        self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any, is_beside: bool
+    ) -> Delivery | None:
+        if topic.__class__ is not str:
             return None
         lane = self.lanes.get(topic)
         if lane is None or lane.topics is not self.view.topics:
-            lane = self.new_lane(topic)
+            lane = None if is_beside else self.new_lane(topic)
             if lane is None:
                 return None
         pairs = () if headers is None else checked_pairs(headers)
@@ -100,18 +120,28 @@ class Appender:
             timestamp_ms = self.now_ms()
         elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX_MS:
             return None
-        number = self.partition_of(lane, key, partition, size_bytes)
+        section = bytes(encode_headers(pairs)) if pairs else NO_HEADERS
+        number = self.partition_of(lane, key, partition)
+        is_keyless = number == KEYLESS
+        if is_keyless:
+            number = self.keyless_partition(lane, size_bytes, is_beside)
         if number < 0:
             return None
         where = lane.partitions[number]
+        # From here to the record's being there nothing may run but C: no call of Python code, nothing for the collector.
+        if not self.takes_records():
+            return None
         batch = self.open.get(where)
         if batch is None or batch.size_bytes + size_bytes >= batch.limit_bytes:  # also who fills it: it is closed then
-            return self.append_slowly(where, timestamp_ms, key, value, pairs, size_bytes)
+            return None if is_beside else self.append_slowly(where, timestamp_ms, key, value, pairs, size_bytes)
         try:
-            index = batch.add(timestamp_ms, key, value, pairs, size_bytes)
+            index = batch.put(timestamp_ms, key, value, section, size_bytes)
         except OverflowError:  # 64 bits cannot hold how far it is from the batch's first: in another batch they can
-            return self.append_slowly(where, timestamp_ms, key, value, pairs, size_bytes)
-        self.is_at_edge = False
+            return None if is_beside else self.append_slowly(where, timestamp_ms, key, value, pairs, size_bytes)
+        if not is_beside:
+            self.is_at_edge = False
+        elif is_keyless:
+            lane.keyless_left_bytes -= size_bytes
         return Delivery(batch, index, timestamp_ms)
 
     def append_slowly(
@@ -145,20 +175,24 @@ class Appender:
         """No more records are taken."""
         self.home = None
 
-    def may_append(self) -> bool:
-        """Whether the producer takes records now, and in the loop that runs in this thread."""
+    def takes_records(self) -> bool:
+        """Whether the producer takes records now."""
         state = self.manager.state
         if self.is_transactional:
-            if state is not IN_TRANSACTION:
-                return False
-        elif state is ABORTABLE_ERROR or state is FATAL_ERROR:
-            return False
+            return self.home is not None and state is IN_TRANSACTION
+        return self.home is not None and state is not ABORTABLE_ERROR and state is not FATAL_ERROR
+
+    def is_home(self) -> bool:
+        """Whether the producer's loop runs in this thread."""
         if self.home is None:
             return False
         if cython.compiled:  # a third of what asking for the running loop costs
-            thread = PyThread_get_thread_ident()  # type: ignore[name-defined] # noqa: F821
-            return thread == self.home_thread and bool(self.home_is_running())
+            return self.is_home_thread() and bool(self.home_is_running())
         return _get_running_loop() is self.home
+
+    def is_home_thread(self) -> bool:
+        thread = PyThread_get_thread_ident()  # type: ignore[name-defined] # noqa: F821
+        return thread == self.home_thread  # type: ignore[no-any-return]
 
     def new_lane(self, topic: str) -> Lane | None:
         """The lane of a topic under new metadata; None where the slower way has to look at it."""
@@ -176,8 +210,8 @@ class Appender:
         lane = self.lanes[topic] = Lane(topic, view, self.view.topics)
         return lane
 
-    def partition_of(self, lane: Lane, key: Any, partition: Any, size_bytes: int) -> int:
-        """The partition of a record; -1 where the slower way has to say what is wrong."""
+    def partition_of(self, lane: Lane, key: Any, partition: Any) -> int:
+        """The partition of a record; -1 where the slower way has to say what is wrong, -2 where nobody chose one."""
         count = lane.partition_count
         if partition is not None:
             if partition.__class__ is not int or not 0 <= partition < count:
@@ -192,6 +226,12 @@ class Appender:
                 if chosen.__class__ is not int or not 0 <= chosen < count:
                     return -1
                 return chosen
+        return KEYLESS
+
+    def keyless_partition(self, lane: Lane, size_bytes: int, is_beside: bool) -> int:
+        """One for a batch's worth; who is beside only follows, and counts what it adds when it has added it."""
+        if is_beside:
+            return lane.keyless_partition if lane.keyless_left_bytes > 0 else -1
         if lane.keyless_left_bytes <= 0:
             lane.keyless_left_bytes = self.batch_size_bytes
             lane.keyless_partition = self.sticky.partition(lane.topic, lane.view.led_partitions, self.batch_size_bytes)

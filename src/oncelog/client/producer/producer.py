@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -255,6 +255,13 @@ class Producer:
             if delivery is not None:
                 return delivery
         return self._sending.send_nowait(topic, value, key, headers, partition, timestamp_ms)
+
+    @property
+    def append_beside(self) -> Callable[..., Delivery | None] | None:
+        """For `oncelog.sync`: `send` by another thread, of a record whose batch is open; it gives None where nothing was taken,
+        and never raises for the record. None where each record is serialized, intercepted or placed by the application's code.
+        """
+        return self._appender.append_beside if self._is_plain else None
 
     def _check_home(self) -> None:
         """What this producer waits for is set in the loop of `start`: in another one it would wait for ever."""

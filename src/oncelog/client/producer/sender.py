@@ -16,7 +16,7 @@ from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.cluster.connection import Connection
 from oncelog.client.config import ProducerConfig
 from oncelog.client.metrics import SendCounts
-from oncelog.core.producer.accumulator import RecordAccumulator
+from oncelog.core.producer.accumulator import Place, RecordAccumulator
 from oncelog.core.producer.batch import NOT_STORED, Acknowledged, ProducerBatch
 from oncelog.core.producer.in_flight import RequestsInFlight
 from oncelog.core.producer.produce_responses import MOVED, BatchVerdict, verdict_on_batch
@@ -70,7 +70,6 @@ class Sender:
             per_connection_max=config.max_in_flight_requests_per_connection, is_idempotent=config.is_idempotent
         )
         self._woken = asyncio.Event()
-        self._room = asyncio.Event()
         self._leader_is_unknown = False
         self.counts = SendCounts()
         self.unheard = UnheardFailures(log.error)
@@ -83,17 +82,17 @@ class Sender:
         self._woken.set()
 
     async def room_for(self, size_bytes: int) -> None:
-        """Wait until the buffer has room (back pressure)."""
-        if self._accumulator.has_room(size_bytes):
-            return
-        self._accumulator.starved_count += 1
+        """Wait until the buffer has room (back pressure), behind those who wait already."""
+        may_look = asyncio.Event()
+        place = Place(size_bytes, may_look.set)
+        self._accumulator.wait_for_room(place)
         try:
-            while not self._accumulator.has_room(size_bytes):
-                self._room.clear()
+            while not self._accumulator.is_turn_of(place):
+                may_look.clear()
                 self.wake()
-                await self._room.wait()
+                await may_look.wait()
         finally:
-            self._accumulator.starved_count -= 1
+            self._accumulator.leave(place)
 
     def purge(self, *, in_queue: bool, in_flight: bool) -> int:
         """Give up what waits, what is on its way, or both; how many records that were.
@@ -123,7 +122,7 @@ class Sender:
             self._note_end(batch, error)
         self._accumulator.fail_all(error)
         self._manager.fatal_error(error)
-        self._room.set()
+        self._accumulator.room_may_be_there()
 
     # -- the loop
 
@@ -193,7 +192,7 @@ class Sender:
         self._accumulator.completed(batch)
         self._note_end(batch, outcome)
         batch.end(outcome)
-        self._room.set()
+        self._accumulator.room_may_be_there()
         self.wake()
 
     def _note_end(self, batch: ProducerBatch, outcome: Acknowledged | KafkaError) -> None:

@@ -7,6 +7,7 @@ Times are the loop's monotonic milliseconds.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition
 
 INT64_MAX = 2**63 - 1
-GRANT_BYTES = 16384  # room that an open batch gets at once: its partition alone uses it until the batch leaves
+GRANT_BYTES = 16384  # room that an open batch gets at once, or more: its partition alone uses it until the batch leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,14 @@ class AccumulatorConfig:
     delivery_timeout_ms: int = 120000
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Somebody's place among those who wait for room; `look` is called when it may be their turn."""
+
+    size_bytes: int
+    look: Callable[[], None]
+
+
 class RecordAccumulator:
     """The producer's buffer."""
 
@@ -38,22 +47,40 @@ class RecordAccumulator:
         self.open: dict[TopicPartition, ProducerBatch] = {}  # the last of a queue, where that takes records
         self._incomplete: dict[ProducerBatch, None] = {}  # in the order of their beginning
         self._begun_count = 0
+        self._none_expires_before_ms = math.inf
         self._flushing_count = 0
-        self.starved_count = 0  # who waits for room: nothing lingers meanwhile
+        self._starved: dict[Place, None] = {}  # who waits for room, as they came: nothing lingers meanwhile
         self.used_bytes = 0
 
     # -- filling
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether `size_bytes` fit now; one that is larger than the whole buffer fits when the buffer is empty."""
+        """Whether `size_bytes` fit now and nobody waits for room; what is larger than the whole buffer fits when it is empty."""
+        return not self._starved and self._fits(size_bytes)
+
+    def wait_for_room(self, place: Place) -> None:
+        """Wait behind those who wait already, until `leave`. What waits for its linger_ms leaves now."""
+        self._starved[place] = None
+
+    def is_turn_of(self, place: Place) -> bool:
+        """Whether there is room for who waits longest, and this is they."""
+        return next(iter(self._starved)) is place and self._fits(place.size_bytes)
+
+    def leave(self, place: Place) -> None:
+        """Waits no more, whatever the reason; who takes the room now does so before anybody else looks."""
+        del self._starved[place]
+        self.room_may_be_there()
+
+    def room_may_be_there(self) -> None:
+        """Who waits longest may look."""
+        if self._starved:
+            next(iter(self._starved)).look()
+
+    def _fits(self, size_bytes: int) -> bool:
         if self.used_bytes + size_bytes > self._config.buffer_size_bytes:
             for batch in self.open.values():
-                self._take_back(batch)
+                self.used_bytes -= batch.give_back()
         return self.used_bytes + size_bytes <= self._config.buffer_size_bytes or not self.used_bytes
-
-    def _take_back(self, batch: ProducerBatch) -> None:
-        self.used_bytes -= batch.limit_bytes - batch.size_bytes
-        batch.limit_bytes = batch.size_bytes
 
     def append(
         self, topic_partition: TopicPartition, record: ProducedRecord, size_bytes: int, now_ms: float
@@ -61,42 +88,45 @@ class RecordAccumulator:
         """Take a record of `record_size_bytes` for which there is room; gives its batch and its index there."""
         timestamp_ms, key, value, headers = record
         batch = self.open.get(topic_partition)
-        is_full = batch is not None and batch.size_bytes + size_bytes > self._config.batch_size_bytes
-        if batch is None or is_full or not spans(batch, timestamp_ms):
-            if batch is not None:
+        if batch is not None:
+            self.used_bytes -= batch.give_back()  # other threads put nothing into it any more, until it is granted room
+            is_full = batch.size_bytes + size_bytes > self._config.batch_size_bytes
+            if is_full or not spans(batch, timestamp_ms):
                 self._close(batch)
+                batch = None
+        if batch is None:
             batch = self.open[topic_partition] = self._begin(topic_partition, now_ms)
             batch.limit_bytes = batch.size_bytes
-        self._grant(batch, size_bytes)
+        granted = self._grant(batch, size_bytes)
+        limit_bytes = batch.size_bytes + granted
+        self.used_bytes += granted
         try:
             index = batch.add(timestamp_ms, key, value, headers, size_bytes)
         except BaseException:
+            self.used_bytes -= granted
             if not batch.record_count:  # no memory, say: nobody sends a batch of nothing
                 self._queues[topic_partition].remove(batch)
                 self._close(batch)
                 self.completed(batch)
             raise
+        batch.limit_bytes = limit_bytes
         if batch.size_bytes >= self._config.batch_size_bytes:
             self._close(batch)
         return batch, index
 
-    def _grant(self, batch: ProducerBatch, size_bytes: int) -> None:
-        """Give an open batch room for a record, and for some more so that not each has to ask."""
-        missing = batch.size_bytes + size_bytes - batch.limit_bytes
-        if missing > 0:
-            left = min(
-                self._config.batch_size_bytes - batch.limit_bytes, self._config.buffer_size_bytes - self.used_bytes
-            )
-            granted = max(missing, min(GRANT_BYTES, left))
-            self.used_bytes += granted
-            batch.limit_bytes += granted
+    def _grant(self, batch: ProducerBatch, size_bytes: int) -> int:
+        """Room for a record, and for as much again as the batch has, so that not each has to ask, unless others wait for it."""
+        if self._starved:
+            return size_bytes
+        left = min(self._config.batch_size_bytes - batch.size_bytes, self._config.buffer_size_bytes - self.used_bytes)
+        return max(size_bytes, min(max(GRANT_BYTES, batch.size_bytes), left))
 
     def _close(self, batch: ProducerBatch) -> None:
         """No more records into it; the room that it did not need is free."""
         batch.is_closed = True
         if self.open.get(batch.topic_partition) is batch:
             del self.open[batch.topic_partition]
-            self._take_back(batch)
+            self.used_bytes -= batch.give_back()
             batch.limit_bytes = 0
 
     def append_encoded(
@@ -114,6 +144,7 @@ class RecordAccumulator:
     def _begin(self, topic_partition: TopicPartition, now_ms: float) -> ProducerBatch:
         batch = ProducerBatch(topic_partition, now_ms, (self._begun_count,))
         self._begun_count += 1
+        self._waits(batch)
         self._queues.setdefault(topic_partition, deque()).append(batch)
         self._incomplete[batch] = None
         return batch
@@ -144,7 +175,7 @@ class RecordAccumulator:
     def _ready_at(self, queue: deque[ProducerBatch], batch: ProducerBatch) -> float:
         if batch.attempt_count or batch.not_before_ms:
             return batch.not_before_ms
-        if batch.is_closed or len(queue) > 1 or self._flushing_count or self.starved_count:
+        if batch.is_closed or len(queue) > 1 or self._flushing_count or self._starved:
             return batch.created_ms
         return batch.created_ms + self._config.linger_ms
 
@@ -158,6 +189,7 @@ class RecordAccumulator:
     def requeue(self, batch: ProducerBatch, *, not_before_ms: float) -> None:
         """Put a batch back for another attempt: what has a sequence before what has none, each as they were begun."""
         batch.not_before_ms = not_before_ms
+        self._waits(batch)
         queue = self._queues.setdefault(batch.topic_partition, deque())
         position = 0
         while position < len(queue) and _place(queue[position]) < _place(batch):
@@ -193,14 +225,22 @@ class RecordAccumulator:
 
     def expired(self, now_ms: float) -> list[ProducerBatch]:
         """Take out the waiting batches whose time is over, oldest first; the caller ends them."""
-        found = []
+        found: list[ProducerBatch] = []
+        if now_ms < self._none_expires_before_ms:
+            return found  # each is looked at when the first may be late, not at each step of the sender
+        self._none_expires_before_ms = math.inf
         for queue in self._queues.values():
             late = [batch for batch in queue if self.deadline_ms(batch) <= now_ms]
             for batch in late:
                 queue.remove(batch)
                 self._close(batch)
+            for batch in queue:
+                self._waits(batch)
             found.extend(late)
         return found
+
+    def _waits(self, batch: ProducerBatch) -> None:
+        self._none_expires_before_ms = min(self._none_expires_before_ms, self.deadline_ms(batch))
 
     def take_all_waiting(self) -> list[ProducerBatch]:
         """Take out everything that is not on its way (the transaction is being aborted); the caller ends them."""

@@ -17,13 +17,21 @@ cdef class RecordBuffer:
     cdef public long long base_timestamp_ms
     cdef public long long max_timestamp_ms
 
-    @cython.locals(
-        index=Py_ssize_t, delta="long long", header_section=bytes, key_bytes=Py_ssize_t, value_bytes=Py_ssize_t,
-        size=Py_ssize_t, pos=Py_ssize_t, out="unsigned char*",
-    )
+    @cython.locals(section=bytes)
     cpdef Py_ssize_t add(
         self, long long timestamp_ms, bytes key, bytes value, headers, Py_ssize_t size_bytes
     ) except -1
+
+    @cython.locals(
+        index=Py_ssize_t, delta="long long", key_bytes=Py_ssize_t, value_bytes=Py_ssize_t,
+        size=Py_ssize_t, pos=Py_ssize_t, out="unsigned char*",
+    )
+    cpdef Py_ssize_t put(
+        self, long long timestamp_ms, bytes key, bytes value, bytes header_section, Py_ssize_t size_bytes
+    ) except -1
+
+    @cython.locals(left=Py_ssize_t)
+    cpdef Py_ssize_t give_back(self) except? -1
 
     cpdef make_room(self, Py_ssize_t needed_bytes)
 

@@ -1,7 +1,8 @@
 """The records of one batch that is being filled, each encoded as it comes: the producer's hot loop.
 
 Compiled by Cython where a compiler is there (`record_buffer.pxd` has the C types), the same source in plain Python else.
-Rule: a record is there as a whole or not at all, whatever is raised while it is written.
+Rule: a record is there as a whole or not at all, whatever is raised while it is written. Compiled, `put` and `give_back` run
+no Python code and make nothing that the collector looks at, so that no other thread comes in between (under the GIL).
 """
 
 from __future__ import annotations
@@ -48,12 +49,18 @@ class RecordBuffer:
     ) -> int:
         """Take one more record, which counts `size_bytes`; gives its index. OverflowError where 64 bits cannot hold the
         timestamp's distance from the first one's."""
+        section = bytes(encode_headers(headers)) if headers else b"\x00"
+        return self.put(timestamp_ms, key, value, section, size_bytes)
+
+    def put(
+        self, timestamp_ms: int, key: bytes | None, value: bytes | None, header_section: bytes, size_bytes: int
+    ) -> int:
+        """`add`, of headers that are encoded already."""
         index = self.record_count
         if index == 0:
             self.base_timestamp_ms = timestamp_ms
             self.max_timestamp_ms = timestamp_ms
         delta = delta_between(self.base_timestamp_ms, timestamp_ms)
-        header_section = bytes(encode_headers(headers)) if headers else b"\x00"
         key_bytes = -1 if key is None else len(key)
         value_bytes = -1 if value is None else len(value)
         size = 1 + varint_bytes(delta) + varint_bytes(index) + varint_bytes(key_bytes) + varint_bytes(value_bytes)
@@ -78,6 +85,12 @@ class RecordBuffer:
         if timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = timestamp_ms
         return index
+
+    def give_back(self) -> int:
+        """The room that it was granted and did not use: it has none any more."""
+        left = self.limit_bytes - self.size_bytes
+        self.limit_bytes = self.size_bytes
+        return left
 
     def make_room(self, needed_bytes: int) -> None:
         self.content.extend(bytes(max(needed_bytes, 2 * len(self.content), FIRST_BYTES) - len(self.content)))
