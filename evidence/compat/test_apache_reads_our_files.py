@@ -1,4 +1,5 @@
-"""Apache Kafka's DumpLogSegments reads every file that oncelog writes, and finds nothing wrong in any."""
+"""Apache Kafka's DumpLogSegments reads every file that oncelog writes, and finds nothing wrong in any: after a clean stop, without
+and with a journal, and in what `oncelog recover` makes of a killed broker's directory."""
 
 from __future__ import annotations
 
@@ -17,11 +18,16 @@ COMPLAINTS = re.compile(
 )
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
+@pytest.fixture(scope="module", params=["stopped", "stopped, with a journal", "recovered"])
+def directory(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("written")
-    asyncio.run(asyncio.wait_for(write_directory(path), 60))
-    return path
+    killed = path / "killed" if request.param == "recovered" else None
+    journal = "off" if request.param == "stopped" else "on"
+    asyncio.run(asyncio.wait_for(write_directory(path / "data", journal=journal, killed=killed), 60))
+    found = killed or path / "data"
+    assert (found / ".kafka_cleanshutdown").exists()
+    assert not list(found.glob("oncelog.journal*"))
+    return found
 
 
 @pytest.fixture(scope="module")

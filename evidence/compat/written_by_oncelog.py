@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pathlib
 import random
+import shutil
 
 from oncelog import Admin, Broker, Consumer, OffsetAndMetadata, Producer, TopicPartition
 
@@ -19,9 +20,12 @@ SEGMENT_BYTES = 1 << 20
 BLOB = random.Random(1).randbytes(60_000)  # a few dozen records fill a segment, compressed or not
 
 
-async def write_directory(directory: pathlib.Path) -> None:
-    """Several segments, all codecs, headers, transactions committed, aborted, prepared and left open, group offsets."""
-    async with Broker(str(directory), CONFIG) as broker:
+async def write_directory(directory: pathlib.Path, *, journal: str = "off", killed: pathlib.Path | None = None) -> None:
+    """Several segments, all codecs, headers, transactions committed, aborted, prepared and left open, group offsets.
+
+    `killed` gets what a kill at the end would leave, made whole by `oncelog recover`.
+    """
+    async with Broker(str(directory), CONFIG | {"journal": journal}) as broker:
         servers = broker.bootstrap_servers
         async with Admin(bootstrap_servers=servers) as admin:
             segments = {"segment.bytes": str(SEGMENT_BYTES)}
@@ -31,6 +35,10 @@ async def write_directory(directory: pathlib.Path) -> None:
         await _transactions(servers)
         await _two_phase(servers)
         await _group(servers)
+        if killed is not None:
+            shutil.copytree(directory, killed)
+    if killed is not None:
+        assert await Broker(str(killed), CONFIG).recover_directory() == []
 
 
 async def _plain(servers: str) -> None:
