@@ -1,5 +1,5 @@
-"""Apache Kafka's DumpLogSegments reads every file that oncelog writes, and finds nothing wrong in any: after a clean stop, without
-and with a journal, and in what `oncelog recover` makes of a killed broker's directory."""
+"""Apache Kafka's DumpLogSegments reads every file that oncelog writes, and finds nothing wrong in any: after a clean stop,
+without and with a journal, and in what `oncelog recover` makes of a killed broker's directory."""
 
 from __future__ import annotations
 

@@ -101,6 +101,19 @@ def wire_of(hint: Any) -> tuple[Any, bool]:
     return hint, False
 
 
+class _FieldsOnDemand:
+    """`FIELDS` of a class that nobody has used yet: made from its annotations, then an attribute of the class itself.
+
+    A program knows some three hundred of these classes and uses a few dozen; making all of them would be a quarter of its start.
+    """
+
+    def __get__(self, instance: object, owner: type["Struct"]) -> tuple[Field, ...]:
+        cls = _described(owner)  # (in two threads at once: twice the same)
+        hints = get_type_hints(cls, include_extras=True)
+        cls.FIELDS = tuple(_bound_field(name, hints[name], cls.GIVEN.get(name, UNSET)) for name in get_annotations(cls))
+        return cls.FIELDS
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 class Struct:
     """Base of messages and of the structs inside them. Keyword arguments only; what is not given has its default.
@@ -111,7 +124,8 @@ class Struct:
     KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (-FOREVER, FOREVER)
     FLEXIBLE: ClassVar[int] = FOREVER
-    FIELDS: ClassVar[tuple[Field, ...]] = ()
+    FIELDS: ClassVar[tuple[Field, ...]] = _FieldsOnDemand()  # type: ignore[assignment]
+    GIVEN: ClassVar[dict[str, Any]] = {}  # what stands behind the annotations, by field
 
     def __init_subclass__(
         cls,
@@ -123,12 +137,14 @@ class Struct:
         if is_shared_default:
             return
         cls.KEY, cls.VERSIONS, cls.FLEXIBLE = key, versions, flexible
-        hints = get_type_hints(cls, include_extras=True)
-        cls.FIELDS = tuple(_bound_field(cls, name, hints[name]) for name in get_annotations(cls))
-        for bound in cls.FIELDS:
-            if bound.name in cls.__dict__:
-                delattr(cls, bound.name)
+        cls.GIVEN = {name: cls.__dict__[name] for name in get_annotations(cls) if name in cls.__dict__}
+        for name in cls.GIVEN:
+            delattr(cls, name)
+
+    def __init__(self, **values: Any) -> None:
+        cls = _described(type(self))  # its first message: from now on it has one of its own
         cls.__init__ = _make_init(cls)  # type: ignore[method-assign]
+        cls.__init__(self, **values)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{bound.name}={getattr(self, bound.name)!r}" for bound in self.FIELDS)
@@ -147,9 +163,13 @@ class Struct:
         return copy
 
 
-def _bound_field(cls: type[Struct], name: str, hint: Any) -> Field:
+def _described(cls: type[Struct]) -> type[Struct]:
+    """The class whose annotations say the layout: a shared default's class has none of its own."""
+    return next(each for each in cls.__mro__ if "VERSIONS" in each.__dict__)
+
+
+def _bound_field(name: str, hint: Any, given: Any) -> Field:
     wire, nullable = wire_of(hint)
-    given = cls.__dict__.get(name, UNSET)
     spec: Field = given if isinstance(given, Field) else field(default=given)
     default = spec.default
     if default is UNSET:
