@@ -191,7 +191,7 @@ class PartitionLog:
                 self._mark_unsynced(path)
             if active.aborted:
                 self._mark_unsynced(active.transaction_index_path)
-            sync_all(self.files_before_snapshot())
+            self._sync_before_snapshot()
             self._write_snapshot()
             successor = Segment(self._open_files, self.directory, active.end_offset, self._config)
             successor.create()
@@ -292,6 +292,13 @@ class PartitionLog:
         paths = [*active.paths[1:3], *([active.transaction_index_path] if active.aborted else [])]
         return [*map(self._open_files.get, paths), DirectoryNames(self._files, self.directory)]
 
+    def _sync_before_snapshot(self) -> None:
+        try:
+            sync_all(self.files_before_snapshot())
+        except StorageError as error:
+            self.fail(error, is_sync=True)
+            raise
+
     def _write_checkpoint(self) -> None:
         active = self._active
         active.finish()  # with the largest timestamp: what comes to be below the recovery point is never read again
@@ -327,6 +334,8 @@ class PartitionLog:
     def sync_now(self, *, checkpoint: bool = False) -> None:
         """Sync in this thread: recovery and clean shutdown have nobody to overlap with. Raises StorageError."""
         end_offset = self.log_end_offset
+        if checkpoint:
+            self._sync_before_snapshot()
         files = self.files_to_sync(checkpoint=checkpoint)
         try:
             sync_all(files)
@@ -512,9 +521,12 @@ class PartitionLog:
 
     def _remove_segments(self) -> list[Segment]:
         # The producers of a removed segment must be in a durable snapshot that the next recovery would start from.
+        # One that was written where the recovery point was already (a journal's) is not synced yet.
         covered = min(self.log_start_offset, self.recovery_point)
-        snapshot_offset = max((offset for offset in self._snapshot_offsets if offset <= covered), default=0)
-        removable = max(snapshot_offset, min(self._stored_recovery_point, self.log_start_offset))
+        durable = [offset for offset in self._snapshot_offsets if self._is_synced(offset)]
+        snapshot_offset = max((offset for offset in durable if offset <= covered), default=0)
+        stored = max((offset for offset in durable if offset <= self._stored_recovery_point), default=0)
+        removable = max(snapshot_offset, min(stored, self.log_start_offset))
         count = sum(segment.end_offset <= removable for segment in self.segments[:-1])
         removed = self.segments[:count] if not self._is_being_cleaned else []
         if removed:
@@ -526,6 +538,10 @@ class PartitionLog:
                 self._deleted += segment.rename(DELETED_SUFFIX)
             self._names_are_unsynced = True
         return removed
+
+    def _is_synced(self, snapshot_offset: int) -> bool:
+        path = f"{self.directory}/{producer_snapshot.file_name(snapshot_offset)}"
+        return path not in self._unsynced and (self._syncing is None or path not in self._syncing[0])
 
     def take_deleted(self) -> list[str]:
         """Paths of files that were given up since the last call; they can be removed at any time (file.delete.delay.ms)."""
