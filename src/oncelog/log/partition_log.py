@@ -191,7 +191,7 @@ class PartitionLog:
                 self._mark_unsynced(path)
             if active.aborted:
                 self._mark_unsynced(active.transaction_index_path)
-            self._sync_before_snapshot()
+            self._sync_together(self.files_before_snapshot())
             self._write_snapshot()
             successor = Segment(self._open_files, self.directory, active.end_offset, self._config)
             successor.create()
@@ -214,9 +214,12 @@ class PartitionLog:
         self._unsynced[path] = None
         self._names_are_unsynced |= is_new
 
+    def _snapshot_path(self, offset: int) -> str:
+        return f"{self.directory}/{producer_snapshot.file_name(offset)}"
+
     def _write_snapshot(self) -> None:
         end_offset = self.log_end_offset
-        path = f"{self.directory}/{producer_snapshot.file_name(end_offset)}"
+        path = self._snapshot_path(end_offset)
         data = producer_snapshot.snapshot_to_bytes(self._producers.snapshot_entries())
         file = self._open_files.get(path)
         file.write_at(0, data)
@@ -292,13 +295,6 @@ class PartitionLog:
         paths = [*active.paths[1:3], *([active.transaction_index_path] if active.aborted else [])]
         return [*map(self._open_files.get, paths), DirectoryNames(self._files, self.directory)]
 
-    def _sync_before_snapshot(self) -> None:
-        try:
-            sync_all(self.files_before_snapshot())
-        except StorageError as error:
-            self.fail(error, is_sync=True)
-            raise
-
     def _write_checkpoint(self) -> None:
         active = self._active
         active.finish()  # with the largest timestamp: what comes to be below the recovery point is never read again
@@ -335,14 +331,16 @@ class PartitionLog:
         """Sync in this thread: recovery and clean shutdown have nobody to overlap with. Raises StorageError."""
         end_offset = self.log_end_offset
         if checkpoint:
-            self._sync_before_snapshot()
-        files = self.files_to_sync(checkpoint=checkpoint)
+            self._sync_together(self.files_before_snapshot())
+        self._sync_together(self.files_to_sync(checkpoint=checkpoint))
+        self.mark_synced(end_offset)
+
+    def _sync_together(self, files: list[Syncable]) -> None:
         try:
             sync_all(files)
         except StorageError as error:
-            self.fail(error)
+            self.fail(error, is_sync=True)
             raise
-        self.mark_synced(end_offset)
 
     def mark_synced(self, end_offset: int) -> None:
         """Everything below `end_offset`, and all that `files_to_sync` gave, is durable. May move `recovery_point`."""
@@ -366,7 +364,7 @@ class PartitionLog:
         self._remove_segments()
 
     def _remove_snapshot(self, offset: int) -> None:
-        path = f"{self.directory}/{producer_snapshot.file_name(offset)}"
+        path = self._snapshot_path(offset)
         self._open_files.forget(path)
         self._files.remove(path)
         self._snapshot_offsets.remove(offset)
@@ -382,7 +380,7 @@ class PartitionLog:
             segment.release()
         self._open_files.forget(f"{self.directory}/{LEADER_EPOCH_FILE}")
         for offset in self._snapshot_offsets:
-            self._open_files.forget(f"{self.directory}/{producer_snapshot.file_name(offset)}")
+            self._open_files.forget(self._snapshot_path(offset))
 
     # Reading
 
@@ -491,7 +489,7 @@ class PartitionLog:
             self._active.flush_indexes()
             end_offset = self._active.end_offset  # the end of a whole batch
             for offset in [offset for offset in self._snapshot_offsets if offset > end_offset]:
-                self._unsynced.pop(f"{self.directory}/{producer_snapshot.file_name(offset)}", None)
+                self._unsynced.pop(self._snapshot_path(offset), None)
                 self._remove_snapshot(offset)
             self.leader_epochs.truncate_end(end_offset)
             self._write_leader_epochs()
@@ -523,7 +521,8 @@ class PartitionLog:
         # The producers of a removed segment must be in a durable snapshot that the next recovery would start from.
         # One that was written where the recovery point was already (a journal's) is not synced yet.
         covered = min(self.log_start_offset, self.recovery_point)
-        durable = [offset for offset in self._snapshot_offsets if self._is_synced(offset)]
+        unsynced = {*self._unsynced, *(self._syncing[0] if self._syncing is not None else ())}
+        durable = [offset for offset in self._snapshot_offsets if self._snapshot_path(offset) not in unsynced]
         snapshot_offset = max((offset for offset in durable if offset <= covered), default=0)
         stored = max((offset for offset in durable if offset <= self._stored_recovery_point), default=0)
         removable = max(snapshot_offset, min(stored, self.log_start_offset))
@@ -538,10 +537,6 @@ class PartitionLog:
                 self._deleted += segment.rename(DELETED_SUFFIX)
             self._names_are_unsynced = True
         return removed
-
-    def _is_synced(self, snapshot_offset: int) -> bool:
-        path = f"{self.directory}/{producer_snapshot.file_name(snapshot_offset)}"
-        return path not in self._unsynced and (self._syncing is None or path not in self._syncing[0])
 
     def take_deleted(self) -> list[str]:
         """Paths of files that were given up since the last call; they can be removed at any time (file.delete.delay.ms)."""
