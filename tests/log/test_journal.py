@@ -12,7 +12,6 @@ from oncelog.log.journal import CLOSED_FILE, FILE_PREFIX, Journal, remove_journa
 from oncelog.log.journal_entries import (
     ENTRY_HEADER_BYTES,
     PIECE_HEADER_BYTES,
-    SEGMENT_HEADER_BYTES,
     segment_header_from_bytes,
 )
 from oncelog.log.journal_reading import read_journal

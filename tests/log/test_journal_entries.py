@@ -31,7 +31,9 @@ uint64s = st.integers(0, 2**64 - 1)
 offsets = st.integers(0, INT64_MAX)
 sixteens = st.binary(min_size=16, max_size=16)
 headers = st.builds(SegmentHeader, sixteens, sixteens, uint64s, uint64s, uint64s)
-pieces = st.tuples(sixteens, st.integers(0, 2**31 - 1), offsets, offsets, offsets, st.binary(max_size=90), st.integers(0, 9))
+pieces = st.tuples(
+    sixteens, st.integers(0, 2**31 - 1), offsets, offsets, offsets, st.binary(max_size=90), st.integers(0, 9)
+)
 
 
 def written(drawn, *, generation=7, sequence=3, synced_sequence=2, needed_from=1):
@@ -125,7 +127,11 @@ def test_bytes_that_are_no_journal_are_none(data, position):
 
 
 def test_entries_behind_finds_what_is_newer_and_whole():
-    newer, older, others = written([ONE], sequence=9), written([ONE], sequence=3), written([ONE], generation=8, sequence=9)
+    newer, older, others = (
+        written([ONE], sequence=9),
+        written([ONE], sequence=3),
+        written([ONE], generation=8, sequence=9),
+    )
     torn = newer[:-1] + b"?"
     data = b"xx" + ENTRY_MAGIC + torn + older + others + b"JEN" + newer + newer[:20]
     assert [entry.sequence for entry in entries_behind(data, 0, 7, 3)] == [9]

@@ -111,7 +111,9 @@ def test_a_damaged_entry_that_was_synced_stops_the_start_and_is_named(sequence):
     files = written(12)
     path, position, end = places(files)[sequence]
     files.flip_bit(path, (position + end) // 2 * 8)
-    with pytest.raises(DamagedJournal, match=f"entry {sequence} cannot be read, and entry 11 was synced: restore") as raised:
+    with pytest.raises(
+        DamagedJournal, match=f"entry {sequence} cannot be read, and entry 11 was synced: restore"
+    ) as raised:
         read_journal(files, DATA, DIRECTORY)
     assert "dump-log --journal" in str(raised.value)
     if sequence in (10, 11):

@@ -24,9 +24,7 @@ from oncelog.log.journal_entries import (
     segment_header_from_bytes,
 )
 
-RESTORE = (
-    "restore the journal with the rest of the directory; `oncelog dump-log --journal` shows what can be read"
-)
+RESTORE = "restore the journal with the rest of the directory; `oncelog dump-log --journal` shows what can be read"
 
 
 class DamagedJournal(StorageError):

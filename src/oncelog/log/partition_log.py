@@ -278,10 +278,9 @@ class PartitionLog:
 
     def newest_batch_files(self) -> list[Syncable]:
         """What must be synced for the newest batch alone, the names that its file may still lack included."""
-        files: list[Syncable] = [self._open_files.pin(self._active.log_path)]
-        if self._names_are_unsynced or self._syncing is not None:
-            files.append(DirectoryNames(self._files, self.directory))
-        return files
+        lacks_names = self._names_are_unsynced or self._syncing is not None
+        names = [DirectoryNames(self._files, self.directory)] if lacks_names else []
+        return [self._open_files.pin(self._active.log_path), *names]
 
     def files_before_snapshot(self) -> list[Syncable]:
         """What must be synced before a snapshot is written at the log's end: the indexes, where the recovery point is there
@@ -518,14 +517,12 @@ class PartitionLog:
         return self._remove_segments()
 
     def _remove_segments(self) -> list[Segment]:
-        # The producers of a removed segment must be in a durable snapshot that the next recovery would start from.
-        # One that was written where the recovery point was already (a journal's) is not synced yet.
+        # The producers of a removed segment must be in a synced snapshot that the next recovery would start from.
         covered = min(self.log_start_offset, self.recovery_point)
         unsynced = {*self._unsynced, *(self._syncing[0] if self._syncing is not None else ())}
         durable = [offset for offset in self._snapshot_offsets if self._snapshot_path(offset) not in unsynced]
-        snapshot_offset = max((offset for offset in durable if offset <= covered), default=0)
         stored = max((offset for offset in durable if offset <= self._stored_recovery_point), default=0)
-        removable = max(snapshot_offset, min(stored, self.log_start_offset))
+        removable = max(min(stored, self.log_start_offset), *(offset for offset in durable if offset <= covered), 0)
         count = sum(segment.end_offset <= removable for segment in self.segments[:-1])
         removed = self.segments[:count] if not self._is_being_cleaned else []
         if removed:

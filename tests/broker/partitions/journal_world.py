@@ -200,7 +200,9 @@ class JournalWorld:
             start = partition.log.log_start_offset
             expected = [e.data for e in self.history if e.name == partition.name and e.end_offset > start]
             assert [bytes(batch.data) for batch in partition.log.all_batches()] == expected
-            assert partition.log_end_offset == max([e.end_offset for e in self.history if e.name == partition.name], default=0)
+            assert partition.log_end_offset == max(
+                [e.end_offset for e in self.history if e.name == partition.name], default=0
+            )
 
 
 async def turns(count: int = 12) -> None:

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
-import pytest
 from evidence.world.files import Fault, Keep, PowerCut
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.errors import StorageError
