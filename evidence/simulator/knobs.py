@@ -103,6 +103,7 @@ def _journal_constants() -> Iterator[Knob]:
         UNSYNCED_PARTITIONS_MAX=(1, 256),
         SYNCED_TOGETHER_MAX=(1, 64),
     )
+    yield from _constants("oncelog.log.journal_replay", WRITTEN_MAX=(1, 256))
 
 
 def _broker_constants() -> Iterator[Knob]:

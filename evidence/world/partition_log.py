@@ -99,10 +99,11 @@ class World:
             self.aborted.append(entry)
             self.log.add_aborted(entry)
 
-    def sync(self, *, checkpoint: bool = False) -> None:
+    def sync(self, *, checkpoint: bool = False, moves_to_end: bool = False) -> None:
+        """`moves_to_end`: as behind a journal."""
         end_offset = self.log.log_end_offset
         try:
-            for file in self.log.files_to_sync(checkpoint=checkpoint):
+            for file in self.log.files_to_sync(checkpoint=checkpoint, moves_to_end=moves_to_end):
                 file.sync()
         except StorageError as error:
             self.log.fail(error)

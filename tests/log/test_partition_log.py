@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
 
 import pytest
-from evidence.world.files import Fault, Keep, SimFiles
+from evidence.world.files import Fault, Keep, PowerCut, SimFiles
 from evidence.world.naive_log import NOW_MS, NaiveProducers, data_batch, naive_read, only
 from evidence.world.partition_log import DIRECTORY, SMALL, World
 from hypothesis import example, given, settings
@@ -26,7 +27,7 @@ steps = st.one_of(
         st.just("append"), st.integers(1, 4), st.sampled_from([1, 40, 300, 1200]), st.sampled_from([-1, -1, 1, 2, 3])
     ),
     st.tuples(st.just("mark"), st.sampled_from([1, 2, 3]), st.booleans()),
-    st.tuples(st.sampled_from(["sync", "checkpoint", "store", "roll", "kill", "crash", "restart"])),
+    st.tuples(st.sampled_from(["sync", "move", "checkpoint", "store", "roll", "kill", "crash", "restart"])),
     st.tuples(st.sampled_from(["delete", "truncate"]), st.floats(0, 1)),
 )
 
@@ -39,6 +40,8 @@ def perform(world: World, step: tuple[object, ...]) -> None:
             world.mark(producer_id, commit=commit)
         case ("sync",):
             world.sync()
+        case ("move",):
+            world.sync(moves_to_end=True)
         case ("checkpoint",):
             world.sync(checkpoint=True)
         case ("store",):
@@ -72,6 +75,9 @@ BIG_BATCH = ("append", 2, 1200, 1)
 @example([BIG_BATCH, ("sync",), ("mark", 2, False), ("delete", 1.0), ("kill",)], 0)
 @example([BIG_BATCH, ("sync",), ("roll",), ("delete", 1.0), ("crash",)], 0)
 @example([("mark", 1, False), ("sync",), ("roll",), ("delete", 1.0), ("crash",)], 0)
+# Where a journal's data sync had moved the recovery point to the roll already, its snapshot was not synced.
+@example([BIG_BATCH, ("move",), ("roll",), ("delete", 1.0), ("crash",)], 1)
+@example([BIG_BATCH, ("move",), ("store",), ("roll",), ("delete", 1.0), ("crash",)], 1)
 @example([*[("append", 1, 300, 1)] * 9, ("checkpoint",), ("truncate", 0.7), ("append", 1, 1, -1)], 0)
 def test_the_log_is_a_list_of_batches(script: list[tuple[object, ...]], seed: int) -> None:
     world = World(seed)
@@ -452,3 +458,106 @@ def test_names_that_may_be_lost_with_the_leader_epochs_are_made_anew_by_the_next
 
 def refused(*_: object) -> None:
     raise StorageError("Input/output error")
+
+
+# Behind a journal the recovery point moves to the log's end, without indexes and snapshot
+
+
+def test_a_journal_s_data_sync_moves_the_recovery_point_to_the_end() -> None:
+    world = World()
+    world.append(value_bytes=300)
+    world.sync()
+    assert world.log.recovery_point == 0
+    world.append(value_bytes=300)
+    world.sync(moves_to_end=True)
+    assert world.log.recovery_point == 2
+    assert not [name for name in world.files.list(DIRECTORY) if name.endswith(".snapshot")]
+
+
+def test_indexes_are_synced_before_a_snapshot_where_the_recovery_point_is_already() -> None:
+    """A start that found the snapshot would not rebuild them, and what they lack would be missing for ever."""
+    world = World()
+    world.append(value_bytes=300, producer_id=1)
+    world.mark(1, commit=False)
+    assert world.log.files_before_snapshot() == [], "below the end, a start replays all of it"
+    world.sync(moves_to_end=True)
+    before = world.log.files_before_snapshot()
+    stem = f"{DIRECTORY}/{0:020d}"
+    paths = [getattr(each, "path", "") for each in before]
+    assert paths == [f"{stem}.index", f"{stem}.timeindex", f"{stem}.txnindex", DIRECTORY]
+    world.sync(checkpoint=True)
+    assert world.log.files_before_snapshot() == [], "there is a snapshot"
+
+
+def test_a_new_log_has_nothing_to_sync_before_a_snapshot() -> None:
+    assert World().log.files_before_snapshot() == []
+
+
+def test_indexes_are_synced_also_while_the_sync_that_moves_the_recovery_point_is_under_way() -> None:
+    world = World()
+    world.append(value_bytes=300)
+    end_offset = world.log.log_end_offset
+    world.log.files_to_sync(moves_to_end=True)
+    assert len(world.log.files_before_snapshot()) == 3
+    world.log.mark_synced(end_offset)
+
+
+@pytest.mark.parametrize("step", ["roll", "close", "checkpoint"])
+@pytest.mark.parametrize("keep", [Keep.NONE, Keep.RANDOM])
+def test_the_power_goes_around_a_snapshot_where_the_recovery_point_was(step: str, keep: Keep) -> None:
+    for operation in range(1, 30):
+        world = World(f"{step} {operation}")
+        for _ in range(3):
+            world.append(value_bytes=300, producer_id=1)
+            world.mark(1, commit=False)
+        world.sync(moves_to_end=True)
+        world.store_recovery_point()
+        world.files.cut_power_at(operation)
+        with contextlib.suppress(PowerCut):
+            if step == "roll":
+                world.log.roll()
+            elif step == "close":
+                world.log.close()
+            else:
+                world.log.sync_now(checkpoint=True)
+        world.crash(keep)
+
+
+def test_a_sync_before_a_roll_that_fails_leaves_its_mark() -> None:
+    """Names that waited for it may be lost: the next start makes them anew."""
+    world = World()
+    world.append(value_bytes=300)
+    world.sync(moves_to_end=True)
+    world.files.fail_at(1, Fault.SYNC_ERROR)
+    with pytest.raises(StorageError):
+        world.log.roll()
+    assert world.files.exists(f"{DIRECTORY}/{MARKER}")
+    world.kill()
+
+
+def test_a_segment_stays_until_the_snapshot_of_its_end_is_synced() -> None:
+    world = World()
+    world.append(2, 1200, 1)
+    world.sync(moves_to_end=True)
+    world.store_recovery_point()
+    world.log.roll()
+    world.delete_before(2)
+    assert world.log.segments[0].base_offset == 0
+    world.log.files_to_sync()
+    assert world.log._remove_segments() == [], "it is on its way"
+    world.log.mark_synced(2)
+    world.store_recovery_point()
+    assert world.log.segments[0].base_offset == 2
+    world.crash(Keep.NONE)
+
+
+def test_of_the_newest_batch_its_file_is_synced_and_names_that_it_lacks() -> None:
+    world = World()
+    world.append(value_bytes=300)
+    log_path = f"{DIRECTORY}/{0:020d}.log"
+    assert [each.path for each in world.log.newest_batch_files()] == [log_path, DIRECTORY]  # type: ignore[attr-defined]
+    world.log.files_to_sync()
+    assert len(world.log.newest_batch_files()) == 2, "the sync of the names is under way, and may fail"
+    world.log.mark_synced(1)
+    world.append(value_bytes=300)
+    assert [each.path for each in world.log.newest_batch_files()] == [log_path]  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from oncelog.log import producer_snapshot
 from oncelog.log.checkpoint_files import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from oncelog.log.config import INT32_MAX, LogConfig
 from oncelog.log.files import DirectoryNames
-from oncelog.log.recovery import recover
+from oncelog.log.recovery import RecoveryReport, recover
 from oncelog.log.torn_tail import valid_batches
 from oncelog.log.transaction_index import aborted_from_bytes
 
@@ -599,3 +599,63 @@ def test_an_abort_that_was_cut_aborts_nothing_afterwards() -> None:
     world.open()
     assert world.log.log_end_offset == 3
     assert world.log.aborted_between(0, INT32_MAX) == []
+
+
+def cut_where_the_journal_ends(world: World, journal_end_offset: int | None, recovery_point: int = 0) -> RecoveryReport:
+    world.files.kill()
+    return recover(
+        world.files,
+        DIRECTORY,
+        world.config,
+        NaiveProducers(),
+        recovery_point=recovery_point,
+        journal_end_offset=journal_end_offset,
+    )
+
+
+@pytest.mark.parametrize("end_offset", [0, 1, 3, 4, 7])
+def test_what_lies_behind_the_journal_s_end_is_cut_and_kept(end_offset: int) -> None:
+    """It is whole: the system wrote it on its own, and what it depends on may be lost elsewhere."""
+    world = World()
+    for _ in range(8):
+        world.append(value_bytes=600)
+    assert len(world.log.segments) > 2
+    report = cut_where_the_journal_ends(world, end_offset)
+    assert report.log.log_end_offset == end_offset
+    assert report.cut is not None
+    assert report.cut.problem == "it lies behind the end of the journal"
+    assert report.cut.valid_batches_behind == tuple((offset, offset) for offset in range(end_offset, 8))
+    assert report.log.segments[-1].base_offset <= end_offset
+    again = cut_where_the_journal_ends(world, end_offset)
+    assert (again.log.log_end_offset, again.cut) == (end_offset, None)
+
+
+def test_a_log_that_ends_with_the_journal_is_whole() -> None:
+    world = World()
+    for _ in range(4):
+        world.append(value_bytes=600)
+    report = cut_where_the_journal_ends(world, 4)
+    assert (report.log.log_end_offset, report.cut) == (4, None)
+    assert cut_where_the_journal_ends(world, None).log.log_end_offset == 4
+
+
+def test_below_the_recovery_point_nothing_is_cut_for_the_journal() -> None:
+    """A journal names only what it still has: what was synced before is in no entry."""
+    world = World()
+    for _ in range(6):
+        world.append(value_bytes=600)
+    world.sync(moves_to_end=True)
+    world.append(value_bytes=600)
+    report = cut_where_the_journal_ends(world, 0, recovery_point=6)
+    assert report.log.log_end_offset == 6
+    assert report.cut is not None
+
+
+def test_a_log_that_ends_before_the_journal_is_damaged() -> None:
+    """What the journal has was put back and synced: where it is missing all the same, it was not the power."""
+    world = World()
+    for _ in range(4):
+        world.append(value_bytes=600)
+    world.files.flip_bit(log_path(world, 0), 800)
+    with pytest.raises(DamagedLog, match="ends at offset 0, but it was synced up to 4"):
+        cut_where_the_journal_ends(world, 4)

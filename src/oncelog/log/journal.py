@@ -12,6 +12,7 @@ It decides nothing about who waits; `broker/partitions/journal_flusher.py` does.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -53,11 +54,11 @@ class Taken:
     """What goes into the next entries. `references` are synced before `Journal.write`, `files` after it."""
 
     parts: list[Buffer] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)  # of each piece in bytes, its header included
+    sizes: list[int] = field(default_factory=list)  # of each piece in bytes, its header included; none once written
     references: list[Syncable] = field(default_factory=list)
     files: list[Syncable] = field(default_factory=list)
     sequence: int = 0  # the last entry's
-    needed_from: int = 0  # what the entries say of it
+    needed_from: int = 0  # what the entries say of it; 0 where none was written
 
 
 class Journal:
@@ -120,20 +121,29 @@ class Journal:
         """Make sure that a batch of `size_bytes` can be journaled; before it is appended. Raises StorageError."""
         if self.failure is not None:
             raise self.failure
-        needed = self._pending_bytes + min(size_bytes, COPIED_BYTES_MAX) + PIECE_HEADER_BYTES + ENTRY_HEADER_BYTES
+        overhead = PIECE_HEADER_BYTES + ENTRY_HEADER_BYTES
+        needed = self._pending_bytes + min(size_bytes, COPIED_BYTES_MAX) + overhead
         active = self._segments[-1]
         if active.position + needed <= active.filled_bytes:
             return
         if active.position + needed <= SEGMENT_SIZE_BYTES:
             self._fill(active, active.position + needed)
-        elif self._free:
-            self._fill(self._free[0], SEGMENT_HEADER_BYTES + needed)
-        elif len(self._segments) < SEGMENTS_MAX:
-            self._make_free_segment(SEGMENT_HEADER_BYTES + needed)
-        else:
-            raise StorageError(
-                f"the journal has {SEGMENTS_MAX} segments that wait for the data files' sync: no more is taken"
-            )
+            return
+        # More than one segment may be on its way while the disk takes long: each gets its zeros.
+        # One above the bound takes the entry that lets others be used again: without it they never were.
+        segments_max = SEGMENTS_MAX + (self._segments[0].last_sequence < self._header.needed_from)
+        largest = max(SEGMENT_SIZE_BYTES, SEGMENT_HEADER_BYTES + COPIED_BYTES_MAX + overhead)
+        for index in range(-(-needed // (largest - SEGMENT_HEADER_BYTES))):
+            least = min(SEGMENT_HEADER_BYTES + needed, largest)
+            if index < len(self._free):
+                self._fill(self._free[index], least)
+            elif self.segment_count < segments_max:
+                self._make_free_segment(least)
+            else:
+                raise StorageError(
+                    f"the journal has {SEGMENTS_MAX} segments that wait for the data files' sync: no more is taken"
+                )
+            needed -= least - SEGMENT_HEADER_BYTES
 
     @staticmethod
     def copies(size_bytes: int) -> bool:
@@ -151,10 +161,10 @@ class Journal:
         batch: Buffer,
         references: Sequence[Syncable] = (),
     ) -> None:
-        """A batch was appended at `position`: it belongs to the next entry. Its bytes must not change. Of one that is not copied
-        (`copies`) `references` are what makes it durable in its own file, names included."""
+        """A batch was appended at `position`: it belongs to the next entry. Its bytes must not change. `references` are synced
+        before that: for one that is not copied (`copies`) what makes it durable in its own file, names included."""
         size_bytes = len(batch)
-        kept = batch if not references else batch[:HEADER_SIZE_BYTES]
+        kept = batch if self.copies(size_bytes) else batch[:HEADER_SIZE_BYTES]
         taking = self._taking
         taking.references += references
         taking.parts += (
@@ -181,8 +191,15 @@ class Journal:
         """What was added so far; the rest of it goes into later entries. Sync its `references`, then `write` it."""
         taken, self._taking = self._taking, Taken()
         taken.references = list(dict.fromkeys(taken.references))
-        self._pending_bytes = 0
+        self._pending_bytes += ENTRY_HEADER_BYTES if taken.sizes else 0
         return taken
+
+    def give_back(self, taken: Taken) -> None:
+        """Its commit was cut short, perhaps between `write` and the sync: all of it belongs to the next one."""
+        newer, self._taking = self._taking, taken
+        self._pending_bytes -= ENTRY_HEADER_BYTES if taken.sizes else 0
+        for name in ("parts", "sizes", "references", "files"):
+            getattr(taken, name).extend(getattr(newer, name))
 
     def write(self, taken: Taken) -> None:
         """Write entries; sync `taken.files`, then call `synced`. One at a time. Raises StorageError, for good."""
@@ -195,7 +212,11 @@ class Journal:
         except StorageError as error:
             self.fail(error)
             raise
-        taken.sequence, taken.needed_from = self._written_sequence, self._header.needed_from
+        if taken.sizes:
+            self._pending_bytes -= sum(taken.sizes) + ENTRY_HEADER_BYTES
+            taken.parts, taken.sizes = [], []
+            taken.needed_from = self._header.needed_from
+        taken.sequence = self._written_sequence
 
     def _write_entry(self, taken: Taken, first: int) -> int:
         """Write the pieces from `first` on, as many as the segment has room for; the first that is left."""
@@ -248,7 +269,13 @@ class Journal:
         path = f"{self._data_directory}/{FILE_PREFIX}{self._next_number}"
         self._next_number += 1
         segment = _Segment(path, self._files.open(path), 0, SEGMENT_HEADER_BYTES, 0)
-        self._fill(segment, least_bytes)
+        try:
+            self._fill(segment, least_bytes)
+        except StorageError:  # a full disk: what was filled is given back to it
+            segment.file.close()
+            with contextlib.suppress(StorageError):
+                self._files.remove(path)
+            raise
         self._free.append(segment)
         self._has_new_names = True
 
@@ -256,7 +283,7 @@ class Journal:
     def _fill(segment: _Segment, least: int) -> None:
         """Write zeros ahead: a full disk shows here, before anything is appended."""
         while segment.filled_bytes < least:
-            size_bytes = max(min(FILL_SIZE_BYTES, SEGMENT_SIZE_BYTES - segment.filled_bytes), 1)
+            size_bytes = min(FILL_SIZE_BYTES, max(SEGMENT_SIZE_BYTES, least) - segment.filled_bytes)
             segment.file.write_at(segment.filled_bytes, bytes(size_bytes))
             segment.filled_bytes += size_bytes
 
@@ -288,8 +315,8 @@ class Journal:
         if self._is_pinned:
             return
         self._header = self._header._replace(needed_from=sequence + 1)
-        while self._free and len(self._segments) + len(self._free) > SEGMENTS_KEPT:
-            segment = self._free.pop(0)
+        while len(self._free) > 1 and self.segment_count > SEGMENTS_KEPT:  # the first may be reserved
+            segment = self._free.pop()
             segment.file.close()
             self._files.remove(segment.path)
 

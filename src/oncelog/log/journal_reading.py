@@ -13,6 +13,7 @@ from oncelog.errors import StorageError
 from oncelog.log.files import Files
 from oncelog.log.journal import CLOSED_FILE, FILE_PREFIX
 from oncelog.log.journal_entries import (
+    ENTRY_MAGIC,
     SEGMENT_HEADER_BYTES,
     Entry,
     SegmentHeader,
@@ -22,6 +23,8 @@ from oncelog.log.journal_entries import (
     entry_from_bytes,
     segment_header_from_bytes,
 )
+
+RESTORE = "restore the journal with the rest of the directory; `oncelog dump-log --journal` shows what can be read"
 
 
 class DamagedJournal(StorageError):
@@ -66,8 +69,11 @@ def read_journal(files: Files, data_directory: str, directory: bytes | None = No
     names = [name for name in files.list(data_directory) if name.startswith(FILE_PREFIX)]
     if CLOSED_FILE in names:
         return None
-    segments = _segments(files, data_directory, names)
+    segments, headless = _segments(files, data_directory, names)
     if not segments:
+        for path in headless:  # the first header is synced before anything is written behind it
+            if bytes(files.read_whole(path)[SEGMENT_HEADER_BYTES:][:4]) == ENTRY_MAGIC:
+                raise DamagedJournal(f"{path}: position 0: the header cannot be read, and entries follow: {RESTORE}")
         return None
     newest = segments[-1].header
     for segment in segments:
@@ -77,11 +83,13 @@ def read_journal(files: Files, data_directory: str, directory: bytes | None = No
             )
         if segment.header.generation != newest.generation:
             raise DamagedJournal(f"{segment.path} is of another start than {segments[-1].path}")
-    return _looked_through(files, tuple(segments), newest)
+    return _looked_through(files, tuple(segments), headless, newest)
 
 
-def _segments(files: Files, data_directory: str, names: list[str]) -> list[_File]:
-    found = []
+def _segments(files: Files, data_directory: str, names: list[str]) -> tuple[list[_File], list[str]]:
+    """The segments in the order of their entries, and the files without a whole header."""
+    found: list[_File] = []
+    headless: list[str] = []
     for name in names:
         path = f"{data_directory}/{name}"
         file = files.open(path, create=False)
@@ -93,10 +101,14 @@ def _segments(files: Files, data_directory: str, names: list[str]) -> list[_File
             file.close()
         if header is not None:
             found.append(_File(path, header))
-    return sorted(found, key=lambda each: each.header.first_sequence)
+        else:
+            headless.append(path)
+    return sorted(found, key=lambda each: each.header.first_sequence), headless
 
 
-def _looked_through(files: Files, segments: tuple[_File, ...], newest: SegmentHeader) -> JournalFound:
+def _looked_through(
+    files: Files, segments: tuple[_File, ...], headless: list[str], newest: SegmentHeader
+) -> JournalFound:
     """Find the last entry of the run without a gap, and whether something synced lies behind it."""
     needed_from, synced_sequence = newest.needed_from, 0
     present: set[int] = set()
@@ -114,13 +126,15 @@ def _looked_through(files: Files, segments: tuple[_File, ...], newest: SegmentHe
         place = f"{segment.path}: position {position}"
         if begins_entry(data, position, header.generation, last_sequence + 1):
             torn = f"{place}: entry {last_sequence + 1} was not synced and is torn; it is left out"
+    for path in headless:  # one that was never synced, or a damaged one: its entries tell
+        for entry in entries_behind(files.read_whole(path), SEGMENT_HEADER_BYTES, newest.generation, 0):
+            synced_sequence = max(synced_sequence, entry.synced_sequence)
     last_sequence = needed_from - 1
     while last_sequence + 1 in present:
         last_sequence += 1
     if last_sequence < synced_sequence:
         raise DamagedJournal(
-            f"{place}: entry {last_sequence + 1} cannot be read, and entry {synced_sequence} was synced: restore the journal "
-            "with the rest of the directory; `oncelog dump-log --journal` shows what can be read"
+            f"{place}: entry {last_sequence + 1} cannot be read, and entry {synced_sequence} was synced: {RESTORE}"
         )
     return JournalFound(
         files, segments, newest.directory, newest.boot, newest.generation, needed_from, last_sequence, torn

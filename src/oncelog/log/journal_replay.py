@@ -22,6 +22,7 @@ class LogPlace(NamedTuple):
     recovery_point: int
 
 
+WRITTEN_MAX = 256  # files, before they are synced: fewer than may be open
 PartitionKey = tuple[bytes, int]  # topic id, partition
 Places = Callable[[PartitionKey], LogPlace | None]
 
@@ -51,13 +52,21 @@ def put_back(files: Files, found: JournalFound, place_of: Places) -> dict[Partit
                 # Also where the same bytes stand there: the page cache alone may have them.
                 open_files.get(path).write_at(piece.position, piece.kept)
                 written[path] = place.directory
+                if len(written) > WRITTEN_MAX:  # a handle must stay open from the write to its sync
+                    _make_durable(files, open_files, written)
                 before, end_position = newest.get(key, (path, 0))
                 if before != path and open_files.get(before).size() > end_position:
                     open_files.get(before).truncate(end_position)  # what the power left there was never part of it
+                    written[before] = place.directory
                 newest[key] = path, piece.position + piece.size_bytes
+    _make_durable(files, open_files, written)
+    open_files.close()
+    return ends
+
+
+def _make_durable(files: Files, open_files: OpenFiles, written: dict[str, str]) -> None:
     for path in written:
         open_files.get(path).sync()
-    open_files.close()
     for directory in dict.fromkeys(written.values()):
         files.sync_directory(directory)
-    return ends
+    written.clear()

@@ -191,7 +191,7 @@ class PartitionLog:
                 self._mark_unsynced(path)
             if active.aborted:
                 self._mark_unsynced(active.transaction_index_path)
-            sync_all(self.files_before_snapshot())
+            self._sync_together(self.files_before_snapshot())
             self._write_snapshot()
             successor = Segment(self._open_files, self.directory, active.end_offset, self._config)
             successor.create()
@@ -214,9 +214,12 @@ class PartitionLog:
         self._unsynced[path] = None
         self._names_are_unsynced |= is_new
 
+    def _snapshot_path(self, offset: int) -> str:
+        return f"{self.directory}/{producer_snapshot.file_name(offset)}"
+
     def _write_snapshot(self) -> None:
         end_offset = self.log_end_offset
-        path = f"{self.directory}/{producer_snapshot.file_name(end_offset)}"
+        path = self._snapshot_path(end_offset)
         data = producer_snapshot.snapshot_to_bytes(self._producers.snapshot_entries())
         file = self._open_files.get(path)
         file.write_at(0, data)
@@ -275,10 +278,9 @@ class PartitionLog:
 
     def newest_batch_files(self) -> list[Syncable]:
         """What must be synced for the newest batch alone, the names that its file may still lack included."""
-        files: list[Syncable] = [self._open_files.pin(self._active.log_path)]
-        if self._names_are_unsynced or self._syncing is not None:
-            files.append(DirectoryNames(self._files, self.directory))
-        return files
+        lacks_names = self._names_are_unsynced or self._syncing is not None
+        names = [DirectoryNames(self._files, self.directory)] if lacks_names else []
+        return [self._open_files.pin(self._active.log_path), *names]
 
     def files_before_snapshot(self) -> list[Syncable]:
         """What must be synced before a snapshot is written at the log's end: the indexes, where the recovery point is there
@@ -327,13 +329,17 @@ class PartitionLog:
     def sync_now(self, *, checkpoint: bool = False) -> None:
         """Sync in this thread: recovery and clean shutdown have nobody to overlap with. Raises StorageError."""
         end_offset = self.log_end_offset
-        files = self.files_to_sync(checkpoint=checkpoint)
+        if checkpoint:
+            self._sync_together(self.files_before_snapshot())
+        self._sync_together(self.files_to_sync(checkpoint=checkpoint))
+        self.mark_synced(end_offset)
+
+    def _sync_together(self, files: list[Syncable]) -> None:
         try:
             sync_all(files)
         except StorageError as error:
-            self.fail(error)
+            self.fail(error, is_sync=True)
             raise
-        self.mark_synced(end_offset)
 
     def mark_synced(self, end_offset: int) -> None:
         """Everything below `end_offset`, and all that `files_to_sync` gave, is durable. May move `recovery_point`."""
@@ -357,7 +363,7 @@ class PartitionLog:
         self._remove_segments()
 
     def _remove_snapshot(self, offset: int) -> None:
-        path = f"{self.directory}/{producer_snapshot.file_name(offset)}"
+        path = self._snapshot_path(offset)
         self._open_files.forget(path)
         self._files.remove(path)
         self._snapshot_offsets.remove(offset)
@@ -373,7 +379,7 @@ class PartitionLog:
             segment.release()
         self._open_files.forget(f"{self.directory}/{LEADER_EPOCH_FILE}")
         for offset in self._snapshot_offsets:
-            self._open_files.forget(f"{self.directory}/{producer_snapshot.file_name(offset)}")
+            self._open_files.forget(self._snapshot_path(offset))
 
     # Reading
 
@@ -482,7 +488,7 @@ class PartitionLog:
             self._active.flush_indexes()
             end_offset = self._active.end_offset  # the end of a whole batch
             for offset in [offset for offset in self._snapshot_offsets if offset > end_offset]:
-                self._unsynced.pop(f"{self.directory}/{producer_snapshot.file_name(offset)}", None)
+                self._unsynced.pop(self._snapshot_path(offset), None)
                 self._remove_snapshot(offset)
             self.leader_epochs.truncate_end(end_offset)
             self._write_leader_epochs()
@@ -511,10 +517,12 @@ class PartitionLog:
         return self._remove_segments()
 
     def _remove_segments(self) -> list[Segment]:
-        # The producers of a removed segment must be in a durable snapshot that the next recovery would start from.
+        # The producers of a removed segment must be in a synced snapshot that the next recovery would start from.
         covered = min(self.log_start_offset, self.recovery_point)
-        snapshot_offset = max((offset for offset in self._snapshot_offsets if offset <= covered), default=0)
-        removable = max(snapshot_offset, min(self._stored_recovery_point, self.log_start_offset))
+        unsynced = {*self._unsynced, *(self._syncing[0] if self._syncing is not None else ())}
+        durable = [offset for offset in self._snapshot_offsets if self._snapshot_path(offset) not in unsynced]
+        stored = max((offset for offset in durable if offset <= self._stored_recovery_point), default=0)
+        removable = max(min(stored, self.log_start_offset), *(offset for offset in durable if offset <= covered), 0)
         count = sum(segment.end_offset <= removable for segment in self.segments[:-1])
         removed = self.segments[:count] if not self._is_being_cleaned else []
         if removed:

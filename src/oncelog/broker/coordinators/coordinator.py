@@ -220,13 +220,21 @@ class Coordinator(Generic[M]):
     def _after_those_before(self, decision: Decision, ended: Ended) -> None:
         """An answer without records may tell what is applied and not committed: a power cut must not take that back."""
         end_offset = self.partition.log_end_offset
-        if self.partition.is_offline or end_offset <= self.partition.rules.high_watermark:
+        if self.partition.is_offline:
+            self._fail(decision, ended, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        if end_offset <= self.partition.rules.high_watermark:
             self._conclude(decision, ended)
             return
         self.partition.when_committed(end_offset, lambda code: self._answer(decision, ended, code))
         for markers in decision.markers:
             self._markers(markers)
         self._performed(decision)
+
+    async def committed(self) -> None:
+        """Wait until what the machine shows now cannot be taken back by a power cut. Raises CoordinatorFailed."""
+        if self.applies_appended and await self.partition.commit(self.partition.log_end_offset) is not ErrorCode.NONE:
+            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
 
     def _answer(self, decision: Decision, ended: Ended, code: ErrorCode) -> None:
         ended(ErrorCode.NOT_COORDINATOR if code is ErrorCode.KAFKA_STORAGE_ERROR else code)

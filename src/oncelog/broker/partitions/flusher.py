@@ -63,8 +63,8 @@ class Committable(Protocol):
         """As `synced`, where the journal has committed it before."""
         ...
 
-    def go_offline(self, reason: str) -> None:
-        """The sync failed."""
+    def go_offline(self, reason: str, *, is_sync: bool = False) -> None:
+        """The sync failed; `is_sync`: it was of other files than `files_to_sync` gave."""
         ...
 
 
@@ -91,6 +91,10 @@ class Commits(Protocol):
 
     async def sync_all(self) -> None:
         """Sync everything that is not synced (shutdown)."""
+        ...
+
+    async def end(self) -> None:
+        """Nothing appends any more, and the logs are about to be closed."""
         ...
 
 
@@ -166,3 +170,6 @@ class Flusher:
     async def sync_all(self) -> None:
         """Sync everything that is not synced (shutdown)."""
         await self.sync(list(self._dirty))
+
+    async def end(self) -> None:
+        """Each log has its own recovery point: there is nothing to put in order."""

@@ -92,8 +92,12 @@ class JournalFlusher:
                 self._journal.fail(error)
                 _log.critical("the journal takes nothing more until a restart: %s", error)
                 for each, _ in begun:
-                    each.go_offline(str(error))
+                    each.go_offline(str(error), is_sync=True)
                 return
+            except asyncio.CancelledError:  # the stop: `end` commits it
+                self._journal.give_back(taken)
+                self._uncommitted |= dict.fromkeys(each for each, _ in begun)
+                raise
             self._journal.synced(taken)
             for each, end_offset in begun:
                 each.committed(end_offset)
@@ -125,6 +129,8 @@ class JournalFlusher:
                     each.go_offline(str(self._journal.failure))
                 return 0
             for each, end_offset in begun:
+                if each.is_offline and not each.is_gone:
+                    self._journal.pin()  # its recovery point stays, and what lies above it is cut without the journal
                 each.data_synced(end_offset)
             return sequence
 
@@ -168,3 +174,8 @@ class JournalFlusher:
         """Sync everything that is not synced (shutdown)."""
         await self.commit()
         await self.sync_data()
+
+    async def end(self) -> None:
+        """Nothing appends any more: have all of it in the journal before any recovery point passes it. A stop may have cut a
+        commit short, and a log whose recovery point lay ahead of the journal would keep what depends on what others lost."""
+        await self.commit()

@@ -113,7 +113,10 @@ class LocalPartition:
             position=segment.size_bytes - batch.size_bytes,
             end_offset=batch.end_offset,
             batch=batch.data,
-            references=() if journal.copies(batch.size_bytes) else [*self._created, *self.log.newest_batch_files()],
+            references=[
+                *self._created,
+                *(() if journal.copies(batch.size_bytes) else self.log.newest_batch_files()),
+            ],
         )
 
     def when_committed(self, end_offset: int, then: Committed) -> None:
@@ -157,6 +160,8 @@ class LocalPartition:
         """Move the high watermark to `end_offset` and wake who waited for it."""
         if self.is_offline:
             return
+        if self._flusher.journal is not None:
+            self._created = ()  # what was journaled first had them synced before
         self.rules.synced(end_offset)
         while self._commits and self._commits[0][0] <= self.rules.high_watermark:
             self._commits.popleft()[1](ErrorCode.NONE)
@@ -164,12 +169,13 @@ class LocalPartition:
             self._flusher.want(self)
         self.wake_watchers()
 
-    def go_offline(self, reason: str) -> None:
-        """Take and commit nothing more until a restart has recovered the log; what was committed stays readable."""
+    def go_offline(self, reason: str, *, is_sync: bool = False) -> None:
+        """Take and commit nothing more until a restart has recovered the log; what was committed stays readable. `is_sync`: a
+        sync failed that may have been of its files or names, beside the one that it handed out."""
         if self.is_offline:
             return
         self.is_offline = True
-        self.log.fail(StorageError(reason))
+        self.log.fail(StorageError(reason), is_sync=is_sync)
         _log.critical("partition %s takes nothing more: %s", self.name, reason)
         self._give_up()
 

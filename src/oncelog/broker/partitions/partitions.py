@@ -545,6 +545,7 @@ class Partitions:
 
     async def close(self) -> bool:
         """Close every log cleanly, with snapshots; whether all of them could be. Raises StorageError."""
+        await self._flusher.end()
         is_clean = not self._damaged
         partitions = tuple(self)
         for first in range(0, len(partitions), TOGETHER_MAX):

@@ -25,7 +25,9 @@ async def _handle(node: Node, message: DescribeTransactionsRequest) -> DescribeT
     for transactional_id in message.transactional_ids:
         try:
             coordinator = await node.transactions.coordinator_of(transactional_id)
-            response.transaction_states.append(coordinator.machine.describe_transaction(transactional_id))
+            state = coordinator.machine.describe_transaction(transactional_id)
+            await coordinator.committed()
+            response.transaction_states.append(state)
         except CoordinatorFailed as failed:
             response.transaction_states.append(
                 TransactionState(transactional_id=transactional_id, error_code=failed.error_code)

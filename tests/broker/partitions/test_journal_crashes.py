@@ -1,0 +1,174 @@
+"""Power cuts, killed processes, failed syncs and stops at every point of drawn histories: what was acknowledged is there, and
+what survives a power cut is a prefix of what was appended, over all partitions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+from evidence.world.files import Fault, Keep, PowerCut
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oncelog.errors import StorageError
+from tests.broker.partitions.journal_world import SMALL, JournalWorld, turns
+
+LONG = int(os.environ.get("ONCELOG_LONG", "0"))
+
+topics = st.sampled_from("abc")
+steps = st.one_of(
+    st.tuples(st.just("append"), topics, st.sampled_from([1, 40, 300, 700, 1200]), st.booleans()),
+    st.tuples(st.sampled_from(["commit", "begin commit", "sync data", "begin sync data", "free", "free"])),
+    st.tuples(st.just("turns"), st.integers(1, 9)),
+    st.tuples(st.just("roll"), topics),
+    st.tuples(st.just("delete records"), topics),
+    st.tuples(st.just("recreate"), topics),
+    st.tuples(st.sampled_from(["kill", "stop", "cut stop"]), st.booleans()),
+    st.tuples(st.just("crash"), st.sampled_from(list(Keep))),
+    st.tuples(st.just("cut power"), st.integers(1, 60)),
+    st.tuples(st.just("fail a sync"), st.integers(1, 20)),
+)
+
+
+@contextlib.contextmanager
+def small_segments() -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for name, value in SMALL.items():
+            stack.enter_context(patch(name, value))
+        yield
+
+
+class Driven:
+    """A world, and what is under way in it."""
+
+    def __init__(self, seed: int) -> None:
+        self.world = JournalWorld(seed)
+        self.under_way: list[asyncio.Task[Any]] = []
+        self.topic_count = 3
+
+    async def perform(self, step: tuple[Any, ...]) -> None:
+        try:
+            await self._perform(step)
+        except (PowerCut, AssertionError):
+            if not self.world.files.is_off:
+                raise
+        if self.world.files.is_off:
+            await self._ended()
+            await self._crash(Keep.RANDOM)
+
+    async def _perform(self, step: tuple[Any, ...]) -> None:
+        world, flusher = self.world, self.world.flusher
+        match step:
+            case ("append", str(topic), int(size_bytes), bool(waits)):
+                with contextlib.suppress(StorageError):
+                    world.append(topic, size_bytes, waits=waits)
+            case ("commit",):
+                await (flusher.commit() if world.has_journal else flusher.sync_all())
+            case ("begin commit",):
+                self._begin(flusher.commit() if world.has_journal else flusher.sync_all())
+            case ("sync data",):
+                await (flusher.sync_data() if world.has_journal else flusher.sync_all())
+            case ("begin sync data",):
+                self._begin(flusher.sync_data() if world.has_journal else flusher.sync_all())
+            case ("free",):
+                await world.free()
+            case ("turns", int(count)):
+                await turns(count)
+            case ("roll", str(topic)):
+                with contextlib.suppress(StorageError):
+                    world.partition(topic).log.roll()
+            case ("delete records", str(topic)):
+                with contextlib.suppress(StorageError):
+                    world.partitions.delete_records(partition := world.partition(topic), partition.rules.high_watermark)
+            case ("recreate", str(topic)):
+                self._recreate(topic)
+            case ("kill", bool(has_journal)):
+                await self._ended()
+                world.files.kill()
+                await self._start(has_journal=has_journal)
+            case ("stop", bool(has_journal)):
+                await self._stop(has_journal, is_cut_short=False)
+            case ("cut stop", bool(has_journal)):
+                await self._stop(has_journal, is_cut_short=True)
+            case ("crash", Keep() as keep):
+                await self._ended()
+                await self._crash(keep)
+            case ("cut power", int(operation)):
+                world.files.cut_power_at(operation)
+            case ("fail a sync", int(operation)):
+                world.files.fail_at(operation, Fault.SYNC_ERROR)
+
+    def _begin(self, work: Any) -> None:
+        self.under_way.append(asyncio.get_running_loop().create_task(work))
+
+    def _recreate(self, topic: str) -> None:
+        world = self.world
+        old = world.metadata.topics.pop(topic)
+        world.history = [each for each in world.history if each.name.topic != topic]
+        for name in old.partitions():
+            world.acknowledged.pop(name, None)
+        self.topic_count += 1
+        try:
+            world.partitions.remove(old)
+        except StorageError:
+            pass
+        finally:
+            world.make_topic(topic, bytes([self.topic_count]) * 16)
+
+    async def _stop(self, has_journal: bool, *, is_cut_short: bool) -> None:
+        world = self.world
+        if not is_cut_short:
+            await asyncio.gather(*self.under_way)
+            await world.flusher.sync_all()
+        else:
+            for task in self.under_way:
+                task.cancel()
+        await self._ended()
+        with contextlib.suppress(StorageError):
+            await world.stop_now()
+        world.files.kill()
+        await self._start(has_journal=has_journal)
+
+    async def _ended(self) -> None:
+        """Of a power cut or a kill: nothing that is under way goes on, or leaves an error that nobody looks at."""
+        waiting = [*self.under_way, *self.world.syncer.running]
+        await asyncio.gather(*waiting, return_exceptions=True)
+        self.under_way.clear()
+
+    async def _crash(self, keep: Keep) -> None:
+        self.world.files.crash(keep)
+        await self._start(is_whole=False)
+
+    async def _start(self, *, is_whole: bool = True, has_journal: bool = True) -> None:
+        """Again where the power goes, or a sync fails, in the middle of it."""
+        had_journal = self.world.has_journal
+        for _ in range(9):
+            try:
+                await self.world.start(has_journal=has_journal)
+                break
+            except PowerCut:
+                await self._ended()
+                self.world.files.crash(Keep.RANDOM)
+                is_whole = False
+            except StorageError:
+                await self._ended()
+                self.world.files.kill()
+        self.world.check(is_cut=had_journal and not is_whole, is_whole=is_whole)
+
+
+async def driven(script: list[tuple[Any, ...]], seed: int) -> None:
+    world = Driven(seed)
+    await world.world.start()
+    for step in [*script, ("crash", Keep.RANDOM)]:
+        await world.perform(step)
+
+
+@settings(max_examples=150 + 5000 * LONG, deadline=None)
+@given(st.lists(steps, max_size=40), st.integers(0, 1000))
+def test_what_survives_is_a_prefix_and_has_what_was_acknowledged(script: list[tuple[Any, ...]], seed: int) -> None:
+    with small_segments():
+        asyncio.run(driven(script, seed))
