@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from oncelog.errors import DamagedLog, OffsetOutOfRange, StorageError
 from oncelog.log import producer_snapshot
@@ -20,6 +20,7 @@ from oncelog.log.failed_sync import note_failed_sync
 from oncelog.log.files import Buffer, DirectoryNames, Syncable, sync_all
 from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
 from oncelog.log.leader_epoch_file import LeaderEpochs
+from oncelog.log.log_read import LogRead
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.retention import count_past_retention
 from oncelog.log.segment import Segment
@@ -40,20 +41,6 @@ class SnapshotSource(Protocol):
     def snapshot_entries(self) -> Sequence[ProducerSnapshotEntry]:
         """The producers' state after everything that was appended."""
         ...
-
-
-class LogRead(NamedTuple):
-    """What a read gives: whole batches of one segment, as they lie on disk.
-
-    `base_offset` is the first batch's (at or below the offset asked for), `end_offset` the exclusive end of the data.
-    `upper_bound_offset`, for `aborted_between`, is what Kafka derives from the offset index: an offset at or above
-    `end_offset`, else the next segment's base, else the log's end (docs/kafka-notes.md F2).
-    """
-
-    data: bytes
-    base_offset: int
-    end_offset: int
-    upper_bound_offset: int
 
 
 class PartitionLog:
@@ -79,6 +66,7 @@ class PartitionLog:
         self.recovery_point = recovery_point
         self.leader_epochs = leader_epochs
         self.failure: StorageError | None = None
+        self._has_failed_sync = False
         self.synced_end_offset = recovery_point
         self._open_files = open_files
         self._files = open_files.files
@@ -206,6 +194,7 @@ class PartitionLog:
         """A write or sync of this log failed: nothing more is appended until recovery opens it again. `is_sync`: it was a sync
         of its names, by somebody else than who was handed `files_to_sync`; others' new names went with it."""
         self.failure = self.failure or error
+        self._has_failed_sync |= is_sync
         if is_sync or self._syncing is not None:  # handed out and not marked: it may have been the sync
             note_failed_sync(self._files, self.directory)
 
@@ -268,6 +257,9 @@ class PartitionLog:
         except StorageError as error:
             self.fail(error)
             raise
+        return self._handed_out(recovery_point)
+
+    def _handed_out(self, recovery_point: int) -> list[Syncable]:
         syncables: list[Syncable] = [self._open_files.pin(path) for path in self._unsynced]
         if self._names_are_unsynced:
             syncables.append(DirectoryNames(self._files, self.directory))
@@ -275,6 +267,13 @@ class PartitionLog:
         self._unsynced = {}
         self._names_are_unsynced = False
         return syncables
+
+    def files_to_salvage(self, end_offset: int) -> list[Syncable]:
+        """As `files_to_sync`, of a log that takes nothing more: what it holds below `end_offset` is whole, and the recovery point
+        moves there. Raises StorageError where a sync has failed: no later one would tell the truth."""
+        if self._has_failed_sync or self._syncing is not None:
+            raise self.failure or StorageError(f"{self.directory}: a sync of it is under way")
+        return self._handed_out(end_offset)
 
     def newest_batch_files(self) -> list[Syncable]:
         """What must be synced for the newest batch alone, the names that its file may still lack included."""

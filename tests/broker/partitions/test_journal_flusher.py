@@ -273,7 +273,7 @@ def test_a_failed_data_sync_takes_its_partitions_offline_and_the_journal_keeps_w
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-def test_a_partition_that_goes_offline_during_its_data_sync_keeps_its_journal(small, is_gone):
+def test_a_partition_that_goes_offline_during_its_data_sync_has_what_was_synced(small, is_gone):
     async def work():
         world = await started()
         for _ in range(8):
@@ -290,33 +290,75 @@ def test_a_partition_that_goes_offline_during_its_data_sync_keeps_its_journal(sm
         await free
         world.append("b", 500)
         await world.flusher.commit()
-        assert (len(world.journal._segments) > 1) == (not is_gone)
+        assert len(world.journal._segments) == 1
+        assert not world.journal._is_pinned
         if not is_gone:
+            assert world.partition("a").log.recovery_point == 8
             await world.crash(Keep.NONE)
             assert world.ends()[A] == 8
 
     run(work())
 
 
-def test_an_offline_partition_pins_the_journal_and_a_deleted_one_does_not(small):
+@pytest.mark.parametrize("how", ["offline", "gone"])
+def test_a_partition_that_takes_nothing_more_does_not_hold_the_journal(small, how):
+    """What it has committed is synced in its own files, up to where the journal has it."""
+
     async def work():
         world = await started()
         for _ in range(8):
             world.append("a", 500)
             await world.flusher.commit()
-        world.partition("a").go_offline("its disk is gone")
+        if how == "gone":
+            world.partition("a").go_away()
+        else:
+            world.partition("a").go_offline("a reader found damage")
         await world.free()
+        world.append("b", 500)
+        await world.flusher.commit()
+        assert len(world.journal._segments) == 1
+        assert not world.journal._is_pinned
+        if how == "offline":
+            await world.crash(Keep.NONE)
+            assert world.ends()[A] == 8
+
+    run(work())
+
+
+def test_an_append_that_failed_is_not_part_of_what_is_kept(small):
+    """Half of it is in the file: below it everything counts as synced, and the next start cuts it."""
+
+    async def work():
+        world = await started()
+        for _ in range(8):
+            world.append("a", 500)
+            await world.flusher.commit()
+        world.files.fail_at(1, Fault.DISK_FULL)
+        with pytest.raises(StorageError):
+            world.append("a", 500)
+        assert world.partition("a").is_offline
+        await world.free()
+        assert not world.journal._is_pinned
+        assert world.partition("a").log.recovery_point == 8
+        await world.crash(Keep.ALL)
+        assert world.ends()[A] == 8
+        assert not world.partition("a").is_offline
+
+    run(work())
+
+
+def test_a_partition_whose_sync_failed_keeps_its_journal(small):
+    async def work():
+        world = await started()
+        for _ in range(8):
+            world.append("a", 500)
+            await world.flusher.commit()
+        world.partition("a").go_offline("names were lost", is_sync=True)
+        await world.free()
+        assert world.journal._is_pinned
         assert not world.journal.has_segment_to_free(world.journal.synced_sequence)
         await world.crash(Keep.NONE)
         assert world.ends()[A] == 8
-        for _ in range(8):
-            world.append("b", 500)
-            await world.flusher.commit()
-        world.partition("b").go_away()
-        assert world.journal.has_segment_to_free(world.journal.synced_sequence)
-        await world.free()
-        assert not world.journal.has_segment_to_free(world.journal.synced_sequence), "it is on its way"
-        assert not world.journal._is_pinned
 
     run(work())
 

@@ -43,6 +43,11 @@ class Committable(Protocol):
         ...
 
     @property
+    def end_offset_to_sync(self) -> int:
+        """Up to where `files_to_sync` reaches now: less than the log's end where the partition is offline."""
+        ...
+
+    @property
     def waiting_commit_count(self) -> int:
         """How many wait for a commit."""
         ...

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from oncelog.broker.metrics.histogram import COUNTS, Histogram
 from oncelog.broker.partitions.flusher import Committable
@@ -121,16 +121,13 @@ class JournalFlusher:
             begun: list[tuple[Committable, int]] = []
             for first in range(0, len(unsynced), SYNCED_TOGETHER_MAX):
                 begun += await self._sync_files(unsynced[first : first + SYNCED_TOGETHER_MAX])
-            await (
-                self.commit()
-            )  # a recovery point must not lie ahead of the journal: others' appends before it could be lost
+            # A recovery point must not lie ahead of the journal: others' appends before it could be lost.
+            await self.commit()
             if self._journal.failure is not None:
                 for each, _ in begun:
                     each.go_offline(str(self._journal.failure))
                 return 0
             for each, end_offset in begun:
-                if each.is_offline and not each.is_gone:
-                    self._journal.pin()  # its recovery point stays, and what lies above it is cut without the journal
                 each.data_synced(end_offset)
             return sequence
 
@@ -138,27 +135,33 @@ class JournalFlusher:
         begun: list[tuple[Committable, int]] = []
         files: list[Syncable] = []
         for each in partitions:
-            if each.is_offline and not each.is_gone:
-                self._journal.pin()  # what it has committed may be nowhere else
-            elif not each.is_offline:
+            if not each.is_gone:
                 try:
-                    files += each.files_to_sync()
-                    begun.append((each, each.log_end_offset))
-                except StorageError as error:
-                    self._data_failed([each], error)
+                    files += self._files_of(each)
+                    begun.append((each, each.end_offset_to_sync))
+                except StorageError:  # a sync of it has failed: what it has committed may be nowhere else
+                    self._journal.pin()
         try:
             if files:
                 await self._syncer.sync(list(dict.fromkeys(files)))
         except StorageError as error:
-            self._data_failed([each for each, _ in begun], error)
+            _log.critical("sync failed, taking %d partitions offline: %s", len(begun), error)
+            self._journal.pin()
+            for each, _ in begun:
+                each.go_offline(str(error), is_sync=True)
             return []
         return begun
 
-    def _data_failed(self, partitions: list[Committable], error: StorageError) -> None:
-        _log.critical("sync failed, taking %d partitions offline: %s", len(partitions), error)
-        self._journal.pin()
-        for each in partitions:
-            each.go_offline(str(error))
+    @staticmethod
+    def _files_of(partition: Committable) -> Sequence[Syncable]:
+        """Its files; one that goes offline over them (a full disk) still has what the journal has committed. Raises StorageError."""
+        try:
+            return partition.files_to_sync()
+        except StorageError as error:
+            if partition.is_offline:
+                raise
+            partition.go_offline(str(error))
+            return partition.files_to_sync()
 
     async def _free(self, sequence: int) -> None:
         """Store the recovery points, then let the segments be used again whose entries the data files have."""

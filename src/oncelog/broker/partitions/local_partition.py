@@ -62,6 +62,7 @@ class LocalPartition:
         self._watchers: dict[Watcher, None] = {}  # woken in the order they came
         self.is_offline = False
         self.is_gone = False  # with its topic: nothing of it is needed any more
+        self._journaled_end_offset = 0
         self._damaged: set[int] = set()  # where readers were stopped, as far as it was said
 
     @property
@@ -106,6 +107,7 @@ class LocalPartition:
 
     def _add_to(self, journal: Journal, batch: RecordBatch) -> None:
         segment = self.log.segments[-1]
+        self._journaled_end_offset = batch.end_offset
         journal.add(
             self.topic_id,
             self.name.partition,
@@ -136,17 +138,24 @@ class LocalPartition:
         return await done
 
     @property
+    def end_offset_to_sync(self) -> int:
+        """Up to where `files_to_sync` reaches now."""
+        return self._journaled_end_offset if self.is_offline else self.log_end_offset
+
+    @property
     def waiting_commit_count(self) -> int:
         """How many appends wait for their commit."""
         return len(self._commits)
 
     def files_to_sync(self) -> Sequence[Syncable]:
-        """The files that make everything appended so far durable."""
+        """The files that make everything appended so far durable; of a partition that is offline, what its journal has."""
+        if self.is_offline:
+            return [*self._created, *self.log.files_to_salvage(self._journaled_end_offset)]
         return [*self._created, *self.log.files_to_sync(moves_to_end=self._flusher.journal is not None)]
 
     def data_synced(self, end_offset: int) -> None:
-        """As `synced`, where the journal has committed it."""
-        if not self.is_offline:
+        """As `synced`, where the journal has committed it; also of a partition that went offline."""
+        if not self.is_gone:
             self._created = ()
             self.log.mark_synced(end_offset)
 
