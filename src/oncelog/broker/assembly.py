@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from oncelog.broker.admission.admission import RequestAdmission, authorization_of
 from oncelog.broker.admission.deeds import Deeds
-from oncelog.broker.config.addresses import Address, advertised_address, listen_addresses
+from oncelog.broker.config.addresses import Address, advertised_address
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.config.configuration import Configuration
+from oncelog.broker.config.listeners import ListenerConfig, listeners_of
 from oncelog.broker.coordinators.groups import Groups
 from oncelog.broker.coordinators.marker_sender import MarkerSender
 from oncelog.broker.coordinators.marker_writer import MarkerWriter
@@ -29,11 +30,14 @@ from oncelog.broker.partitions.flusher import Flusher
 from oncelog.broker.partitions.log_cleaner import LogCleaner
 from oncelog.broker.partitions.measured_syncer import MeasuredSyncer
 from oncelog.broker.partitions.partitions import Partitions
+from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import Outcome, Request
+from oncelog.core.access.listeners import NamedAddress
 from oncelog.core.leader.fetch_session import FetchSessions
 from oncelog.core.leader.gate import GateConfig
 from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.host.clock import Clock
 from oncelog.host.host import Host
 from oncelog.host.network import Listener
 from oncelog.host.tasks import Tasks
@@ -67,9 +71,17 @@ class Assembly:
         """The addresses listened on."""
         return [Address(listener.host, listener.port) for listener in self.server.listeners]
 
-    def wanted_addresses(self) -> list[Address]:
-        """The addresses to listen on. Raises ConfigInvalid."""
-        return listen_addresses(self.node.config, self.listen)
+    @property
+    def listening(self) -> list[NamedAddress]:
+        """The addresses listened on, with their listeners' names."""
+        return [
+            NamedAddress(name, *address)
+            for name, address in zip(self.server.listener_names, self.addresses, strict=False)
+        ]
+
+    def wanted_listeners(self) -> list[ListenerConfig]:
+        """What to listen on, and what holds there. Raises ConfigInvalid."""
+        return listeners_of(self.node.config, self.listen)
 
 
 def assemble(
@@ -105,9 +117,9 @@ def assemble(
     transactions = Transactions(metadata, partitions, topics, blocks, clock, in_force, marker_sender, metrics)
     gate = _gate(gate_peer, host, in_force, metrics, transactions)
     transactions.when_completed(gate.completed)
-    authorization = authorization_of(metadata, in_force, metrics)
+    authorization = authorization_of(metadata, in_force, metrics, audit := _audit(in_force, clock))
     admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here, _deeds(in_force))
-    server = _server(host, in_force, metrics, metadata, admission, (gate_peer, marker_peer))
+    server = _server(host, in_force, metrics, metadata, admission, (gate_peer, marker_peer), audit)
     node = Node(
         configuration=configuration,
         store=store,
@@ -126,7 +138,7 @@ def assemble(
         data_directory=data_directory,
         disk_space=host.disk_space,
         fetch_bytes_max=server.fetch_bytes_max,
-        advertised=lambda: advertised_address(in_force(), parts.addresses),
+        advertised=lambda name: advertised_address(in_force(), parts.listening, name),
     )
     parts = Assembly(
         host=host,
@@ -146,6 +158,10 @@ def assemble(
 
 def _deeds(in_force: InForce) -> Deeds:
     return Deeds(LogBudget(lambda: in_force().oncelog_log_max_lines_per_minute))
+
+
+def _audit(in_force: InForce, clock: Clock) -> Audit:
+    return Audit(LogBudget(lambda: in_force().oncelog_log_max_lines_per_minute), clock.now_ms)
 
 
 def _flusher(host: Host, config: BrokerConfig, metrics: Metrics) -> Flusher:
@@ -177,6 +193,7 @@ def _server(
     metadata: ClusterMetadata,
     admission: RequestAdmission,
     own_peers: tuple[Peer | LocalPeer, ...],
+    audit: Audit,
 ) -> Server:
     return Server(
         host.network,
@@ -186,6 +203,9 @@ def _server(
         handle=admission.handle,
         wait_ms_of=admission.connection_wait_ms,
         own_peers=own_peers,
+        credentials=metadata.scram_credentials,
+        random=host.random,
+        audit=audit,
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from oncelog.client.arguments import INT32_MAX, INT64_MAX, is_wire_text
+from oncelog.client.security import ClientSecurity, security_of
 from oncelog.core.consumer.assignors import ASSIGNORS
 from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
 from oncelog.errors import ConfigurationError
@@ -50,6 +51,14 @@ HAS_NO_MEANING = frozenset(
         "security_providers",
     }
 )
+
+ALIASES = {
+    "sasl_mechanisms": "sasl_mechanism",
+    "sasl_plain_username": "sasl_username",
+    "sasl_plain_password": "sasl_password",
+}
+"""Names that librdkafka and aiokafka have for the same."""
+SECRETS = frozenset({"sasl_password", "sasl_jaas_config"})
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 CODING = frozenset(
@@ -90,6 +99,10 @@ class ClientConfig:
     socket_connection_setup_timeout_ms: int = 10000
     default_api_timeout_ms: int = 60000
     security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str = ""
+    sasl_username: str = ""
+    sasl_password: str = dataclasses.field(default="", repr=False)
+    sasl_jaas_config: str = dataclasses.field(default="", repr=False)
 
     KIND: ClassVar[str] = "client"
 
@@ -97,8 +110,7 @@ class ClientConfig:
         self.bootstrap_addresses()
         if not is_wire_text(self.client_id):
             raise ConfigurationError(f"client_id={self.client_id[:40]!r}: it is no Unicode text of at most 32767 bytes")
-        if self.security_protocol.upper() != "PLAINTEXT":
-            raise ConfigurationError(f"security_protocol={self.security_protocol}: only PLAINTEXT is supported")
+        self.security()
         for field in dataclasses.fields(self):
             if field.type == "int":
                 self._check_range(field.name)
@@ -119,6 +131,10 @@ class ClientConfig:
             "metadata_max_age_ms",
         )
 
+    def security(self) -> ClientSecurity:
+        """What connections do before their first request. Raises ConfigurationError."""
+        return security_of(self)
+
     def bootstrap_addresses(self) -> list[tuple[str, int]]:
         """Host and port of each bootstrap server."""
         found = []
@@ -136,8 +152,11 @@ class ClientConfig:
         """From keyword arguments in snake case. Raises ConfigurationError."""
         fields = {field.name: field for field in dataclasses.fields(cls)}
         taken: dict[str, Any] = {}
-        for name, value in values.items():
+        for given, value in values.items():
+            name = ALIASES.get(given, given)
             field = fields.get(name)
+            if name in taken:
+                raise ConfigurationError(f"{cls.KIND}: {name} was given twice, as {given} too")
             is_java_class = name in CODING and isinstance(value, str)
             if field is not None and not is_java_class:
                 taken[name] = _converted(name, value, str(field.type))
@@ -377,6 +396,8 @@ def _converted(name: str, value: Any, kind: str) -> Any:
             return ",".join(map(_text, value))
         return readers[base](value)
     except (ValueError, TypeError, OverflowError) as error:
+        if name in SECRETS:
+            raise ConfigurationError(f"{name}: expected {base}") from None
         raise ConfigurationError(f"{name}={value!r}: expected {base}") from error
 
 

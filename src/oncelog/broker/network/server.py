@@ -5,21 +5,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.config.listeners import ListenerConfig
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.connection import Connection
 from oncelog.broker.network.connection_limits import Admission, ConnectionCounts, CreationRate, limits_of
+from oncelog.broker.network.listener_security import Credentials, ListenerSecurity
 from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer, socket_address
+from oncelog.broker.network.secured_connection import SecuredConnection
+from oncelog.broker.network.strangers import Failures, Strangers
+from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import Outcome, Request
 from oncelog.core.metadata.quotas import CONNECTION_CREATION_RATE
 from oncelog.host.network import Listener, Network
+from oncelog.host.randomness import Random
 from oncelog.host.tasks import Tasks
 
 _log = logging.getLogger("oncelog.server")
 
+SALT_SECRET_BYTES = 32
 SLOWEST_BYTES_PER_S = 1024  # a request that comes slower than this is cut off after its time
 SWEEP_INTERVAL_S = 5.0
 FETCH_BYTES_MIN = 65_536  # what a fetch may always have, however many replies slow clients leave unread
@@ -38,8 +46,17 @@ class Server:
         handle: Callable[[Request], Outcome],
         wait_ms_of: Callable[[str], int] = lambda _host: 0,
         own_peers: tuple[Peer | LocalPeer, ...] = (),
+        credentials: Credentials,
+        random: Random,
+        audit: Audit,
     ) -> None:
         self._network = network
+        self._credentials = credentials
+        self._random = random
+        self._salt_secret = random.token_bytes(SALT_SECRET_BYTES)
+        self.audit = audit
+        self.strangers = Strangers(config, metrics)
+        self.failures = Failures()
         self._config = config
         self.metrics = metrics
         self.serves = serves
@@ -47,6 +64,7 @@ class Server:
         self._wait_ms_of = wait_ms_of  # for how long a new connection of an address must wait, by its quota
         self.tasks = Tasks(self._handler_failed)
         self.listeners: list[Listener] = []
+        self.listener_names: list[str] = []  # in the same order
         self._connections: dict[Connection, None] = {}  # in the order of their arrival
         self._counts = ConnectionCounts()
         self._creation_rate = CreationRate()
@@ -62,15 +80,26 @@ class Server:
         metrics.gauge("requests_in_flight", lambda: sum(each.in_flight_count for each in self._connections))
         metrics.gauge("unsent_reply_bytes", lambda: sum(each.unsent_bytes for each in self._connections))
 
-    async def listen(self, host: str, port: int) -> Listener:
+    async def listen(self, config: ListenerConfig) -> Listener:
         """Open a listening address. Raises NetworkFailed."""
-        listener = await self._network.listen(host, port, self._new_connection)
+        new_connection = partial(self._new_connection, config.name)
+        if not config.is_plain:
+            security = ListenerSecurity(config, self._config, self._credentials, self._random, self._salt_secret)
+            new_connection = partial(self._new_secured_connection, security)
+        listener = await self._network.listen(config.host, config.port, new_connection)
         self.listeners.append(listener)
+        self.listener_names.append(config.name)
         return listener
 
-    def _new_connection(self) -> Connection:
+    def _new_connection(self, listener_name: str) -> Connection:
         self._next_connection_id += 1
-        return Connection(self, self._next_connection_id, limits_of(self._config()))
+        connection = Connection(self, self._next_connection_id, limits_of(self._config()))
+        connection.listener_name = listener_name
+        return connection
+
+    def _new_secured_connection(self, security: ListenerSecurity) -> Connection:
+        self._next_connection_id += 1
+        return SecuredConnection(self, self._next_connection_id, limits_of(self._config()), security)
 
     def accepted(self, connection: Connection) -> Admission | None:
         """Take a new connection and say from when on it is to be read; None where it must close."""
@@ -179,6 +208,7 @@ class Server:
             now = loop.time()
             for connection in tuple(self._connections):
                 self._judge(connection, now, idle_max_s, receive_s)
+                connection.end_if_revoked()
 
     def _judge(self, connection: Connection, now: float, idle_max_s: float, receive_s: float) -> None:
         begun = connection.frame_begun

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from oncelog.client.arguments import is_wire_text
 from oncelog.client.backoff import Backoff, Deadline
+from oncelog.client.cluster.authentication import Authentication
 from oncelog.client.cluster.connection import BrokerVersions, Connection
 from oncelog.client.cluster.view import ClusterView, TopicView
 from oncelog.client.config import ClientConfig
@@ -59,6 +60,7 @@ class Cluster:
         on_metadata: Callable[[], None] = lambda: None,
     ) -> None:
         self.config, self.host, self._on_metadata = config, host, on_metadata
+        self._security = config.security()
         self.view = ClusterView()
         self.versions = BrokerVersions()  # of the broker with the newest features
         self.tasks = Tasks(on_failure)
@@ -229,7 +231,13 @@ class Cluster:
         timeout_ms = self.config.socket_connection_setup_timeout_ms
         try:
             connection = await Connection.open(
-                self.host.network, node.host, node.port, self.config.client_id, timeout_ms, self.traffic.of(node)
+                self.host.network,
+                node.host,
+                node.port,
+                self.config.client_id,
+                timeout_ms,
+                self.traffic.of(node),
+                self._log_in if self._security.sasl is not None else None,
             )
         except KafkaError:
             if backoff is None:
@@ -241,6 +249,11 @@ class Cluster:
         if connection.versions.features_epoch >= self.versions.features_epoch:
             self.versions = connection.versions
         return connection
+
+    async def _log_in(self, connection: Connection) -> None:
+        assert self._security.sasl is not None
+        timeout_ms = self.config.request_timeout_ms
+        await Authentication(connection, self._security.sasl, self.host, self.tasks.start, timeout_ms).login()
 
     def any_node(self) -> Node:
         """A broker to ask what every broker knows: one that is connected, else one that has not just refused."""

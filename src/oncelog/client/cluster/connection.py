@@ -7,7 +7,7 @@ what comes later on it can no longer be told apart from silence.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -72,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frames = FrameBuffer()
         self._next_correlation_id = 0
         self._has_heard = False
+        self._answered_count = 0
         self._waiting: dict[int, tuple[int, int, asyncio.Future[Any], asyncio.TimerHandle, float]] = {}
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -80,6 +81,7 @@ class Connection(asyncio.BufferedProtocol):
             tuple[asyncio.Future[None], asyncio.TimerHandle]
         ] = []  # what gets no answer, and did not leave
         self._throttled_until = 0.0  # the loop's time
+        self._is_held = False  # while it logs in again
         self._when_free: dict[Callable[[], None], None] = {}
 
     @classmethod
@@ -91,14 +93,17 @@ class Connection(asyncio.BufferedProtocol):
         client_id: str,
         timeout_ms: int,
         traffic: Traffic | None = None,
+        log_in: Callable[[Connection], Awaitable[None]] | None = None,
     ) -> Connection:
-        """Connect and agree on versions. Raises Network, RequestTimedOut, UnsupportedVersion."""
+        """Connect, agree on versions, log in. Raises Network, RequestTimedOut, UnsupportedVersion, AuthenticationFailed."""
         name = f"{host}:{port}"
         connection = cls(name, client_id, traffic)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await network.connect(host, port, lambda: connection)
                 await connection._agree_on_versions(timeout_ms)
+                if log_in is not None:
+                    await log_in(connection)
         except TimeoutError as error:
             connection.close()
             raise RequestTimedOut(f"no connection to {name} within {timeout_ms} ms") from error
@@ -131,6 +136,8 @@ class Connection(asyncio.BufferedProtocol):
 
     async def refresh_versions(self, timeout_ms: int) -> BrokerVersions:
         """Ask again: features may have been changed since the connection was opened."""
+        while not self._may_write.is_set():
+            await self._may_write.wait()
         await self._agree_on_versions(timeout_ms)
         return self.versions
 
@@ -144,6 +151,22 @@ class Connection(asyncio.BufferedProtocol):
             message, version_min=version_min, version_max=version_max, timeout_ms=timeout_ms
         )
         return await answer, version
+
+    async def ask(self, message: Struct, *, version_min: int = 0, timeout_ms: int) -> tuple[Any, int]:
+        """As `request`, also while requests are held back: for logging in."""
+        answer, version = self.start_request(message, version_min=version_min, timeout_ms=timeout_ms)
+        return await answer, version
+
+    def hold_requests(self) -> None:
+        """Let nobody send until `release_requests`: a broker serves nothing else while a session begins again."""
+        self._is_held = True
+        self._may_write.clear()
+
+    def release_requests(self) -> None:
+        """Who waits may send again."""
+        self._is_held = False
+        if self._throttled_until <= asyncio.get_running_loop().time():
+            self._unthrottle(self._throttled_until)
 
     def start_request(
         self, message: Struct, *, version_min: int = 0, version_max: int = 32767, timeout_ms: int
@@ -159,8 +182,8 @@ class Connection(asyncio.BufferedProtocol):
         return self._may_write.is_set() and not self.is_closed
 
     def is_throttled(self, when_free: Callable[[], None]) -> bool:
-        """Whether the broker asked for a pause (KIP-219): then `when_free` is called at its end, once."""
-        if self._throttled_until <= asyncio.get_running_loop().time():
+        """Whether the broker asked for a pause (KIP-219), or a session begins again: then `when_free` is called afterwards."""
+        if not self._is_held and self._throttled_until <= asyncio.get_running_loop().time():
             return False
         self._when_free[when_free] = None
         return True
@@ -178,6 +201,8 @@ class Connection(asyncio.BufferedProtocol):
         if until < self._throttled_until and not self.is_closed:
             return  # a later answer prolonged it
         self._throttled_until = 0.0  # not asked of the clock: uvloop's timers may ring a little before their time
+        if self._is_held and not self.is_closed:
+            return
         if not self._is_full:
             self._may_write.set()
         waiting, self._when_free = self._when_free, {}
@@ -263,6 +288,8 @@ class Connection(asyncio.BufferedProtocol):
         because = f": {exc}" if exc else ""
         if not self._has_heard and not self.is_closed:
             because += " before its first answer: is this a Kafka listener, and one without TLS?"
+        elif self._answered_count == 1 and not self.is_closed:
+            because += " after its first answer: does the listener want security_protocol=SASL_PLAINTEXT or SASL_SSL?"
         self.close(Network(f"the connection to {self.name} was lost{because}"))
 
     def pause_writing(self) -> None:
@@ -296,6 +323,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(Network(f"{self.name} sent what cannot be read: {error}"))
 
     def _answered(self, frame: memoryview) -> None:
+        self._answered_count += 1
         correlation_id = response_correlation_id(frame)
         found = self._waiting.pop(correlation_id, None)
         if found is None:
