@@ -61,7 +61,8 @@ ROOMS = {
     "broker/requests": set(),
     "broker/partitions": {"broker/config", "broker/metrics", "core/leader", "core/metadata"},
     "broker/metadata": {"broker/config", "broker/metrics", "broker/partitions", "core/leader", "core/metadata"},
-    "broker/network": {"broker/config", "broker/metrics", "broker/requests", "core/metadata", "core/sasl"},
+    "broker/network": {"broker/config", "broker/metrics", "broker/requests"}
+    | {"core/access", "core/metadata", "core/sasl"},
     "broker/admission": {"broker/config", "broker/metrics", "broker/requests", "core/access", "core/metadata"},
     "broker/coordinators": {
         "broker/admission",

@@ -36,7 +36,22 @@ MEANINGS = {
     "sasl_username": "who logs in (also `sasl_plain_username`)",
     "sasl_password": "the password (also `sasl_plain_password`); shown nowhere",
     "sasl_jaas_config": "both as Java clients have them, in one JAAS line; shown nowhere",
-    "security_protocol": "`PLAINTEXT` or `SASL_PLAINTEXT`",
+    "security_protocol": "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`",
+    "ssl_endpoint_identification_algorithm": "`https` checks that a broker's certificate names the host that was asked for; "
+    "empty: whoever has a trusted certificate can be the broker",
+    "ssl_truststore_location": "a PEM file with the authorities that brokers' certificates come from (also `ssl_ca_location`, "
+    "`ssl_cafile`); default: the system's",
+    "ssl_truststore_certificates": "the same as PEM text (also `ssl_ca_pem`)",
+    "ssl_truststore_type": "`PEM`",
+    "ssl_keystore_location": "a PEM file with our certificate chain, and our key unless `ssl_key_location` says where it is "
+    "(also `ssl_certificate_location`, `ssl_certfile`); refused where others can read it",
+    "ssl_keystore_certificate_chain": "our certificate chain as PEM text (also `ssl_certificate_pem`)",
+    "ssl_keystore_key": "our private key as PEM text (also `ssl_key_pem`); shown nowhere",
+    "ssl_keystore_type": "`PEM`",
+    "ssl_key_location": "a PEM file with our private key (also `ssl_keyfile`); refused where others can read it",
+    "ssl_key_password": "of an encrypted private key; shown nowhere",
+    "ssl_cipher_suites": "suites of TLS 1.2, by their names at IANA or in OpenSSL; default: ECDHE with AES-GCM or ChaCha20",
+    "ssl_enabled_protocols": "`TLSv1.2,TLSv1.3`, or one of them",
     "transactional_id": "the producer's name over its lives; makes transactions possible",
     "transaction_timeout_ms": "after which time the coordinator aborts an open transaction; excludes two-phase commit",
     "transaction_two_phase_commit_enable": "KIP-939: transactions wait for their decision without a timeout",

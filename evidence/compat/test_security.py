@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+import ssl
 import time
 
 import confluent_kafka
@@ -16,6 +17,7 @@ from evidence.world.security import JAAS, SCRAM_PASSWORD, SCRAM_USER, SECURED, U
 from oncelog import Admin, Consumer, Producer, sync
 from oncelog.errors import AuthenticationFailed
 from oncelog.testing.broker import TestBroker
+from oncelog.testing.certificates import Authority
 
 aiokafka = pytest.importorskip("aiokafka")
 kafka = pytest.importorskip("kafka")
@@ -186,6 +188,138 @@ def test_our_clients_under_a_secured_apache_kafka(apache_kafka, mechanism, name)
         with pytest.raises(AuthenticationFailed, match=mechanism):
             async with Admin(**security | {"sasl_password": "wrong"}):
                 pass
+
+    async def bounded():
+        await asyncio.wait_for(work(), WAIT_S)
+
+    asyncio.run(bounded())
+
+
+class Files:
+    """What both sides of TLS need, as files."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        authority = Authority()
+        self.ca = str(directory / "ca.pem")
+        pathlib.Path(self.ca).write_text(authority.pem)
+        self.broker = authority.sign("broker", ["localhost", "127.0.0.1"]).write(directory, "broker")
+        alice = authority.sign("alice")
+        self.alice = alice.write(directory, "alice")
+        self.certificate, self.key = str(directory / "alice.crt"), str(directory / "alice.key")
+        pathlib.Path(self.certificate).write_text(alice.chain)
+        pathlib.Path(self.key).write_text(alice.key)
+        pathlib.Path(self.key).chmod(0o600)
+
+    def listener_keys(self) -> dict[str, object]:
+        """Of `server.properties`, the same for both brokers."""
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self.broker,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.ca,
+            "listener.name.ssl.ssl.client.auth": "required",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": f"{JAAS};",
+        }
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return Files(pathlib.Path(tmp_path_factory.mktemp("tls")))
+
+
+@pytest.fixture(scope="module")
+def tls_servers(files):
+    """HOST:PORT of a listener with mutual TLS, and of one with SASL over TLS."""
+    mutual, sasl = free_port(), free_port()
+    listeners = {"listeners": f"SSL://127.0.0.1:{mutual},SASL_SSL://127.0.0.1:{sasl}", "num.partitions": 1}
+    with TestBroker(files.listener_keys() | listeners):
+        yield {"SSL": f"127.0.0.1:{mutual}", "SASL_SSL": f"127.0.0.1:{sasl}"}
+
+
+@pytest.fixture(scope="module")
+def apache_kafka_with_tls(tmp_path_factory, files):
+    """The same listeners of Apache Kafka."""
+    mutual, sasl, controller = free_port(), free_port(), free_port()
+    node = ApacheKafkaNode(pathlib.Path(tmp_path_factory.mktemp("kafka-tls")), find_launcher(), {})
+    addresses = f"PLAINTEXT://127.0.0.1:{node.address[1]},SSL://127.0.0.1:{mutual},SASL_SSL://127.0.0.1:{sasl}"
+    config = files.listener_keys() | {
+        "listeners": f"{addresses},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": addresses,
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL",
+    }
+    node._config += [f"{key}={value}" for key, value in config.items()]
+    with node:
+        yield {"SSL": f"127.0.0.1:{mutual}", "SASL_SSL": f"127.0.0.1:{sasl}"}
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_confluent_kafka_over_tls(tls_servers, files, protocol, name):
+    security = {"bootstrap.servers": tls_servers[protocol], "security.protocol": protocol, "ssl.ca.location": files.ca}
+    if protocol == "SSL":
+        security |= {"ssl.certificate.location": files.certificate, "ssl.key.location": files.key}
+    else:
+        security |= {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": USERS["alice"]}
+    producer = confluent_kafka.Producer(security | {"transactional.id": name})
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    producer.produce(name, b"w" * 200_000)
+    producer.commit_transaction(WAIT_S)
+    reading = {"group.id": name, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    consumer = confluent_kafka.Consumer(security | reading)
+    consumer.subscribe([name])
+    message = None
+    deadline = time.monotonic() + WAIT_S
+    while (message is None or message.error() is not None) and time.monotonic() < deadline:
+        message = consumer.poll(1)
+    consumer.close()
+    assert message is not None
+    assert message.value() == b"w" * 200_000
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_aiokafka_over_tls(tls_servers, files, protocol, name):
+    context = ssl.create_default_context(cafile=files.ca)
+    security = {"bootstrap_servers": tls_servers[protocol], "security_protocol": protocol, "ssl_context": context}
+    if protocol == "SSL":
+        context.load_cert_chain(files.alice)
+    else:
+        security |= {"sasl_mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": USERS["alice"]}
+
+    async def work():
+        async with aiokafka.AIOKafkaProducer(**security, max_request_size=1_000_000) as producer:
+            await producer.send_and_wait(name, b"w" * 200_000)
+        async with aiokafka.AIOKafkaConsumer(name, **security, auto_offset_reset="earliest") as consumer:
+            assert (await asyncio.wait_for(consumer.getone(), WAIT_S)).value == b"w" * 200_000
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_our_clients_under_apache_kafka_over_tls(apache_kafka_with_tls, files, protocol, name):
+    """Both names of each option; a broker and a client that are not believed are told apart from a lost connection."""
+    security = {"bootstrap_servers": apache_kafka_with_tls[protocol], "security_protocol": protocol}
+    believed = {"ssl_ca_location": files.ca} if protocol == "SSL" else {"ssl_truststore_location": files.ca}
+    if protocol == "SSL":
+        security |= {"ssl_certificate_location": files.certificate, "ssl_key_location": files.key}
+    else:
+        security |= {"sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": USERS["alice"]}
+
+    async def work():
+        async with Producer(**security, **believed, transactional_id=name) as producer, producer.transaction():
+            await producer.send(name, b"w" * 200_000)
+        reading = {"group_id": name, "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+        async with Consumer(name, **security, **believed, **reading) as consumer:
+            while not (records := await consumer.poll(1_000)):
+                pass
+            assert [record.value for record in records] == [b"w" * 200_000]
+        with pytest.raises(AuthenticationFailed, match="not believed"):
+            await Admin(**security).start()
+        if protocol == "SSL":
+            nobody = {"bootstrap_servers": security["bootstrap_servers"], "security_protocol": "SSL"}
+            with pytest.raises(AuthenticationFailed, match="refused our certificate"):
+                await Admin(**nobody, **believed).start()
 
     async def bounded():
         await asyncio.wait_for(work(), WAIT_S)

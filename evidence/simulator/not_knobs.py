@@ -6,6 +6,7 @@ import re
 
 # By name, wherever they are.
 PATTERNS: dict[str, str] = {
+    r"_(INTEGER|OID|UTF8|PRINTABLE|T61|IA5|UNIVERSAL|BMP|SEQUENCE|UTC_TIME)": "a tag of DER",
     r"_?(INT|INT16|INT32|INT64|UINT32|LONG|DOUBLE|FRACTION|COUNT)_MAX": "the bounds of a number's type",
     r".*SINCE|.*SINCE_VERSION|FIRST_.*_WITH_.*|FIRST_VERSION_.*|.*_VERSION_WITH\w*|.*VERSION|.*VERSION_MAX|BY_NAME_VERSION_MAX": (
         "a version of the protocol or of a record"
@@ -67,6 +68,11 @@ NAMED: dict[str, str] = {
     "oncelog.broker.network.strangers.DELAY_S_MAX": NOBODY,
     "oncelog.broker.network.strangers.FREE_FAILURES": NOBODY,
     "oncelog.broker.network.strangers.WINDOW_S": NOBODY,
+    "oncelog.core.access.certificate.NAME_BYTES_MAX": LIMIT,
+    "oncelog.host.tls.FILE_BYTES_MAX": LIMIT,
+    "oncelog.host.tls_listener.ACCEPT_AGAIN_S": ELSEWHERE,
+    "oncelog.host.tls_listener.BACKLOG": ELSEWHERE,
+    "oncelog.host.tls_listener.SHUTDOWN_S": ELSEWHERE,
     "oncelog.broker.requests.audit.ADDRESSES_MAX": SAID,
     "oncelog.broker.requests.audit.FAILURES_MAX": SAID,
     "oncelog.broker.requests.audit.TEXT_LENGTH_MAX": SAID,

@@ -206,6 +206,7 @@ def _server(
         credentials=metadata.scram_credentials,
         random=host.random,
         audit=audit,
+        now_ms=host.clock.now_ms,
     )
 
 

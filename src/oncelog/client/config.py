@@ -56,9 +56,26 @@ ALIASES = {
     "sasl_mechanisms": "sasl_mechanism",
     "sasl_plain_username": "sasl_username",
     "sasl_plain_password": "sasl_password",
+    "ssl_ca_location": "ssl_truststore_location",
+    "ssl_ca_pem": "ssl_truststore_certificates",
+    "ssl_cafile": "ssl_truststore_location",
+    "ssl_certificate_location": "ssl_keystore_location",
+    "ssl_certificate_pem": "ssl_keystore_certificate_chain",
+    "ssl_certfile": "ssl_keystore_location",
+    "ssl_keyfile": "ssl_key_location",
+    "ssl_key_pem": "ssl_keystore_key",
 }
 """Names that librdkafka and aiokafka have for the same."""
-SECRETS = frozenset({"sasl_password", "sasl_jaas_config"})
+SECRETS = frozenset(
+    {
+        "sasl_password",
+        "sasl_jaas_config",
+        "ssl_truststore_certificates",
+        "ssl_keystore_key",
+        "ssl_keystore_certificate_chain",
+        "ssl_key_password",
+    }
+)
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 CODING = frozenset(
@@ -103,6 +120,18 @@ class ClientConfig:
     sasl_username: str = ""
     sasl_password: str = dataclasses.field(default="", repr=False)
     sasl_jaas_config: str = dataclasses.field(default="", repr=False)
+    ssl_endpoint_identification_algorithm: str = "https"
+    ssl_truststore_type: str = ""
+    ssl_truststore_location: str = ""
+    ssl_truststore_certificates: str = dataclasses.field(default="", repr=False)
+    ssl_keystore_type: str = ""
+    ssl_keystore_location: str = ""
+    ssl_keystore_key: str = dataclasses.field(default="", repr=False)
+    ssl_keystore_certificate_chain: str = dataclasses.field(default="", repr=False)
+    ssl_key_location: str = ""
+    ssl_key_password: str = dataclasses.field(default="", repr=False)
+    ssl_cipher_suites: str = ""
+    ssl_enabled_protocols: str = "TLSv1.2,TLSv1.3"
 
     KIND: ClassVar[str] = "client"
 

@@ -5,14 +5,27 @@ Names of both worlds are taken: the Java client's (`sasl.jaas.config`) and librd
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from oncelog.core.jaas import PLAIN_MODULE, SCRAM_MODULE, JaasInvalid, jaas_entry
 from oncelog.core.login.mechanisms import MECHANISMS
 from oncelog.errors import ConfigurationError
+from oncelog.host.tls import (
+    VERSIONS,
+    TlsContext,
+    TlsIdentity,
+    TlsInvalid,
+    TlsSettings,
+    client_context,
+    read_public_file,
+    read_secret_file,
+)
 
-PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+log = logging.getLogger("oncelog.client")
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+OTHER_TYPES = ("JKS", "PKCS12")
 NOT_BUILT = ("GSSAPI", "OAUTHBEARER")
 
 
@@ -29,6 +42,30 @@ class SecurityOptions(Protocol):
     def sasl_password(self) -> str: ...
     @property
     def sasl_jaas_config(self) -> str: ...
+    @property
+    def ssl_endpoint_identification_algorithm(self) -> str: ...
+    @property
+    def ssl_truststore_location(self) -> str: ...
+    @property
+    def ssl_truststore_certificates(self) -> str: ...
+    @property
+    def ssl_truststore_type(self) -> str: ...
+    @property
+    def ssl_keystore_location(self) -> str: ...
+    @property
+    def ssl_keystore_key(self) -> str: ...
+    @property
+    def ssl_keystore_certificate_chain(self) -> str: ...
+    @property
+    def ssl_keystore_type(self) -> str: ...
+    @property
+    def ssl_key_location(self) -> str: ...
+    @property
+    def ssl_key_password(self) -> str: ...
+    @property
+    def ssl_cipher_suites(self) -> str: ...
+    @property
+    def ssl_enabled_protocols(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +83,7 @@ class ClientSecurity:
 
     protocol: str = "PLAINTEXT"
     sasl: SaslLogin | None = None
+    tls: TlsSettings | None = None
 
 
 def security_of(options: SecurityOptions) -> ClientSecurity:
@@ -55,7 +93,74 @@ def security_of(options: SecurityOptions) -> ClientSecurity:
         raise ConfigurationError(
             f"security_protocol={options.security_protocol}: expected one of {', '.join(PROTOCOLS)}"
         )
-    return ClientSecurity(protocol, _sasl_login(options) if protocol.startswith("SASL_") else None)
+    return ClientSecurity(
+        protocol,
+        _sasl_login(options) if protocol.startswith("SASL_") else None,
+        _tls(options) if protocol.endswith("SSL") else None,
+    )
+
+
+def tls_context(settings: TlsSettings) -> TlsContext:
+    """What connections speak TLS with. Raises ConfigurationError."""
+    try:
+        return client_context(settings)
+    except TlsInvalid as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _tls(options: SecurityOptions) -> TlsSettings:
+    algorithm = options.ssl_endpoint_identification_algorithm.lower()
+    if algorithm not in ("", "https", "none"):
+        raise ConfigurationError(f"ssl_endpoint_identification_algorithm={algorithm}: expected https, or nothing")
+    if algorithm != "https":
+        log.warning(
+            "the names in brokers' certificates are not checked: whoever has one that is trusted can be the broker"
+        )
+    for name, store_type in (("keystore", options.ssl_keystore_type), ("truststore", options.ssl_truststore_type)):
+        if store_type.upper() in OTHER_TYPES:
+            raise ConfigurationError(f"ssl_{name}_type={store_type} is not built: PEM is read")
+    names = [name.strip() for name in options.ssl_enabled_protocols.split(",") if name.strip()]
+    if not names or any(name not in VERSIONS for name in names):
+        raise ConfigurationError(
+            f"ssl_enabled_protocols={options.ssl_enabled_protocols}: expected {', '.join(VERSIONS)}"
+        )
+    try:
+        trusted = options.ssl_truststore_certificates
+        if options.ssl_truststore_location and not trusted:
+            trusted = read_public_file(options.ssl_truststore_location)
+        return TlsSettings(
+            _identity(options),
+            trusted.replace("\\n", "\n"),
+            options.ssl_truststore_location or "ssl_truststore_certificates",
+            checks_host_name=algorithm == "https",
+            ciphers=[name.strip() for name in options.ssl_cipher_suites.split(",") if name.strip()],
+            versions=names,
+        )
+    except TlsInvalid as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _identity(options: SecurityOptions) -> TlsIdentity | None:
+    """Java's one file with both, librdkafka's two files, or the texts themselves."""
+    key, chain, location = (
+        options.ssl_keystore_key,
+        options.ssl_keystore_certificate_chain,
+        options.ssl_keystore_location,
+    )
+    if options.ssl_key_location:
+        key = read_secret_file(options.ssl_key_location)
+        if not chain:
+            chain = read_public_file(location) if location else ""
+    elif location and not key:
+        chain = read_secret_file(location)
+    elif key and not chain:
+        raise ConfigurationError("ssl_keystore_key and ssl_keystore_certificate_chain go together")
+    if not chain:
+        if key:
+            raise ConfigurationError("ssl_key_location needs ssl_certificate_location")
+        return None
+    name = options.ssl_key_location or location or "ssl_keystore_key"
+    return TlsIdentity(chain.replace("\\n", "\n"), key.replace("\\n", "\n"), options.ssl_key_password, name)
 
 
 def _sasl_login(options: SecurityOptions) -> SaslLogin:

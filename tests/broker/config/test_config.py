@@ -38,7 +38,7 @@ def test_an_unknown_key_gets_a_suggestion_and_a_foreign_one_a_warning():
         config_from({"num.partition": 1})
     with pytest.raises(ConfigInvalid, match="unknown"):
         config_from({"num_partitions": 1})
-    _, warnings = config_from({"num.io.threads": 8, "ssl.keystore.location": "x"})
+    _, warnings = config_from({"num.io.threads": 8, "ssl.provider": "x"})
     assert len(warnings) == 2
 
 

@@ -89,6 +89,20 @@ class BrokerConfig:
     sasl_jaas_config: Secret = field(default=_UNSET, metadata=_SECRET)
     sasl_server_max_receive_size: int = _int(524_288)
     connections_max_reauth_ms: int = _long(0)
+    ssl_client_auth: str = _text("none", "none", "requested", "required", dynamic=True)
+    ssl_principal_mapping_rules: str = _text("DEFAULT")
+    ssl_enabled_protocols: str = _text("TLSv1.2,TLSv1.3", dynamic=True)
+    ssl_cipher_suites: str = _text("", dynamic=True)
+    ssl_keystore_type: str = _text("", dynamic=True)
+    ssl_keystore_location: str = _text("", dynamic=True)
+    ssl_keystore_password: Secret = field(default=_UNSET, metadata=_SECRET)
+    ssl_keystore_key: Secret = field(default=_UNSET, metadata=_SECRET)
+    ssl_keystore_certificate_chain: Secret = field(default=_UNSET, metadata=_SECRET)
+    ssl_key_password: Secret = field(default=_UNSET, metadata=_SECRET)
+    ssl_truststore_type: str = _text("", dynamic=True)
+    ssl_truststore_location: str = _text("", dynamic=True)
+    ssl_truststore_password: Secret = field(default=_UNSET, metadata=_SECRET)
+    ssl_truststore_certificates: Secret = field(default=_UNSET, metadata=_SECRET)
     connection_failed_authentication_delay_ms: int = _int(100, least=0)
     # connections
     max_connections: int = _int(_INT_MAX, least=0, dynamic=True)
@@ -282,7 +296,24 @@ def config_from(values: Mapping[str, object], *, base: BrokerConfig | None = Non
 
 
 LISTENER_PREFIX = "listener.name."
+TLS_KEYS = (
+    "ssl.client.auth",
+    "ssl.principal.mapping.rules",
+    "ssl.enabled.protocols",
+    "ssl.cipher.suites",
+    "ssl.keystore.type",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.key",
+    "ssl.keystore.certificate.chain",
+    "ssl.key.password",
+    "ssl.truststore.type",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.certificates",
+)
 LISTENER_KEYS = (
+    *TLS_KEYS,
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from oncelog.broker.config.addresses import advertised_addresses, listen_addresses
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, of_listener
 from oncelog.broker.config.secret import Secret
+from oncelog.broker.config.tls_config import TlsConfig, tls_config
 from oncelog.core.access.listeners import ListenerInvalid, NamedAddress, Protocol, protocol_map, protocol_of
 from oncelog.core.jaas import PLAIN_MODULE, JaasInvalid, jaas_entry
 from oncelog.core.sasl.plain import digests_of
@@ -36,6 +37,7 @@ class ListenerConfig:
     protocol: Protocol
     mechanisms: Mapping[str, MechanismConfig] = field(default_factory=dict)
     receive_bytes_max: int = 0
+    tls: TlsConfig | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -66,8 +68,6 @@ def _listener(config: BrokerConfig, address: NamedAddress, protocols: Mapping[st
         protocol = protocol_of(address.name, protocols)
     except ListenerInvalid as error:
         raise ConfigInvalid(str(error)) from error
-    if protocol.has_tls:
-        raise ConfigInvalid(f"listener {address.name}: {protocol.name} is not built: PLAINTEXT and SASL_PLAINTEXT are")
     return ListenerConfig(
         address.name,
         address.host,
@@ -75,6 +75,7 @@ def _listener(config: BrokerConfig, address: NamedAddress, protocols: Mapping[st
         protocol,
         _mechanisms(config, address.name) if protocol.has_sasl else {},
         of_listener(config, address.name, "sasl.server.max.receive.size", config.sasl_server_max_receive_size),
+        tls_config(config, address.name, has_sasl=protocol.has_sasl) if protocol.has_tls else None,
     )
 
 

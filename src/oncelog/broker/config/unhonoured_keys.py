@@ -38,6 +38,9 @@ _FAMILIES = (
 _HONOURED = frozenset(
     """
     sasl.enabled.mechanisms sasl.jaas.config sasl.server.max.receive.size
+    ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.key.password ssl.keystore.certificate.chain
+    ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules
+    ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
     """.split()  # noqa: SIM905
 )
 _KEYS = frozenset(
@@ -78,16 +81,16 @@ _DYNAMIC = {
     """,
     "list": """
         config.providers cordoned.log.dirs metric.reporters
-        sasl.kerberos.principal.to.local.rules ssl.cipher.suites ssl.enabled.protocols
+        sasl.kerberos.principal.to.local.rules
     """,
     "boolean": """
         follower.fetch.last.tiered.offset.enable log.preallocate unclean.leader.election.enable
     """,
     "string": """
         sasl.kerberos.kinit.cmd sasl.kerberos.service.name
-        sasl.mechanism.inter.broker.protocol ssl.client.auth ssl.endpoint.identification.algorithm
-        ssl.keymanager.algorithm ssl.keystore.location ssl.keystore.type ssl.protocol ssl.provider
-        ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.location ssl.truststore.type
+        sasl.mechanism.inter.broker.protocol ssl.endpoint.identification.algorithm
+        ssl.keymanager.algorithm ssl.protocol ssl.provider
+        ssl.secure.random.implementation ssl.trustmanager.algorithm
     """,
     "long": """
         log.flush.interval.messages log.flush.interval.ms log.local.retention.bytes
@@ -106,10 +109,6 @@ _DYNAMIC = {
     """,
     "class": """
         principal.builder.class ssl.engine.factory.class
-    """,
-    "password": """
-        ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password
-        ssl.truststore.certificates ssl.truststore.password
     """,
 }
 DYNAMIC_KINDS: dict[str, str] = {key: kind for kind, keys in _DYNAMIC.items() for key in keys.split()}
@@ -143,7 +142,6 @@ DYNAMIC_BOUNDS |= {
         "login.refresh.window.jitter",
     )
 }
-DYNAMIC_CHOICES = {"ssl.client.auth": ("required", "requested", "none")}
 _ONE_BROKERS_FAMILIES = ("listener.", "sasl.", "ssl.", "principal.builder.")
 
 

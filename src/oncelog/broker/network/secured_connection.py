@@ -17,6 +17,7 @@ from oncelog.broker.network.listener_security import ListenerSecurity, SecurityO
 from oncelog.broker.requests.request import Reply
 from oncelog.core.sasl.connection import SaslConnection, State, Step
 from oncelog.errors import ErrorCode, MalformedMessage
+from oncelog.host.tls import tls_version
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import RequestHeader, decode_request_header
 from oncelog.wire.schema import decode_message
@@ -52,6 +53,7 @@ class SecuredConnection(Connection):
         self.listener_name = listener.config.name
         self._accepted_s = asyncio.get_running_loop().time()
         self.frame_limit = "sasl.server.max.receive.size"
+        self._tls_version = ""
         self._is_stranger = True
         self._deadline: asyncio.TimerHandle | None = None
         self._session_end: asyncio.TimerHandle | None = None
@@ -62,6 +64,7 @@ class SecuredConnection(Connection):
         """Take the connection; from its arrival on the time to authenticate runs."""
         super().connection_made(transport)
         if self._transport is not None:
+            self._tls_version = tls_version(transport.get_extra_info("ssl_object"))
             self._security.strangers.came(self)
             self._set_deadline(self._accepted_s)
 
@@ -229,6 +232,7 @@ class SecuredConnection(Connection):
             "principal": self.principal,
             "mechanism": self._sasl.mechanism,
             "listener": self.listener_name,
+            **({"tls": self._tls_version} if self._tls_version else {}),
         }
 
     def end_if_revoked(self) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.config.listeners import ListenerConfig
 from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.network.certified_connection import CertifiedConnection
 from oncelog.broker.network.connection import Connection
 from oncelog.broker.network.connection_limits import Admission, ConnectionCounts, CreationRate, limits_of
 from oncelog.broker.network.listener_security import Credentials, ListenerSecurity
@@ -17,6 +18,7 @@ from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer, socket_address
 from oncelog.broker.network.secured_connection import SecuredConnection
 from oncelog.broker.network.strangers import Failures, Strangers
+from oncelog.broker.network.tls_handshakes import TlsHandshakes
 from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import Outcome, Request
@@ -49,7 +51,9 @@ class Server:
         credentials: Credentials,
         random: Random,
         audit: Audit,
+        now_ms: Callable[[], int],
     ) -> None:
+        self._now_ms = now_ms
         self._network = network
         self._credentials = credentials
         self._random = random
@@ -64,6 +68,7 @@ class Server:
         self._wait_ms_of = wait_ms_of  # for how long a new connection of an address must wait, by its quota
         self.tasks = Tasks(self._handler_failed)
         self.listeners: list[Listener] = []
+        self._tls: list[TlsHandshakes] = []
         self.listener_names: list[str] = []  # in the same order
         self._connections: dict[Connection, None] = {}  # in the order of their arrival
         self._counts = ConnectionCounts()
@@ -84,9 +89,17 @@ class Server:
         """Open a listening address. Raises NetworkFailed."""
         new_connection = partial(self._new_connection, config.name)
         if not config.is_plain:
-            security = ListenerSecurity(config, self._config, self._credentials, self._random, self._salt_secret)
-            new_connection = partial(self._new_secured_connection, security)
-        listener = await self._network.listen(config.host, config.port, new_connection)
+            security = ListenerSecurity(
+                config, self._config, self._credentials, self._random, self._salt_secret, lambda: self._now_ms() / 1000
+            )
+            kind = SecuredConnection if config.protocol.has_sasl else CertifiedConnection
+            new_connection = partial(self._new_secured_connection, kind, security)
+        if config.tls is not None:
+            tls = TlsHandshakes(security, self, self.metrics, self.tasks)
+            self._tls.append(tls)
+            listener = await self._network.listen(config.host, config.port, new_connection, tls=tls)
+        else:
+            listener = await self._network.listen(config.host, config.port, new_connection)
         self.listeners.append(listener)
         self.listener_names.append(config.name)
         return listener
@@ -97,9 +110,11 @@ class Server:
         connection.listener_name = listener_name
         return connection
 
-    def _new_secured_connection(self, security: ListenerSecurity) -> Connection:
+    def _new_secured_connection(
+        self, kind: type[SecuredConnection | CertifiedConnection], security: ListenerSecurity
+    ) -> Connection:
         self._next_connection_id += 1
-        return SecuredConnection(self, self._next_connection_id, limits_of(self._config()), security)
+        return kind(self, self._next_connection_id, limits_of(self._config()), security)
 
     def accepted(self, connection: Connection) -> Admission | None:
         """Take a new connection and say from when on it is to be read; None where it must close."""
@@ -209,6 +224,8 @@ class Server:
             for connection in tuple(self._connections):
                 self._judge(connection, now, idle_max_s, receive_s)
                 connection.end_if_revoked()
+            for tls in self._tls:
+                tls.reload()
 
     def _judge(self, connection: Connection, now: float, idle_max_s: float, receive_s: float) -> None:
         begun = connection.frame_begun

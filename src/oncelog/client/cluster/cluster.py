@@ -17,6 +17,7 @@ from oncelog.client.cluster.authentication import Authentication
 from oncelog.client.cluster.connection import BrokerVersions, Connection
 from oncelog.client.cluster.view import ClusterView, TopicView
 from oncelog.client.config import ClientConfig
+from oncelog.client.security import tls_context
 from oncelog.client.traffic import TrafficByBroker
 from oncelog.errors import (
     CoordinatorNotAvailable,
@@ -61,6 +62,7 @@ class Cluster:
     ) -> None:
         self.config, self.host, self._on_metadata = config, host, on_metadata
         self._security = config.security()
+        self._tls = None if self._security.tls is None else tls_context(self._security.tls)
         self.view = ClusterView()
         self.versions = BrokerVersions()  # of the broker with the newest features
         self.tasks = Tasks(on_failure)
@@ -238,6 +240,7 @@ class Cluster:
                 timeout_ms,
                 self.traffic.of(node),
                 self._log_in if self._security.sasl is not None else None,
+                self._tls,
             )
         except KafkaError:
             if backoff is None:

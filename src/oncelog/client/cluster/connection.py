@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from oncelog.client.traffic import Traffic
 from oncelog.errors import (
+    AuthenticationFailed,
     ErrorCode,
     KafkaError,
     MalformedFrame,
@@ -22,8 +23,9 @@ from oncelog.errors import (
     UnsupportedVersion,
     error_for,
 )
-from oncelog.host.network import ConnectFailed
+from oncelog.host.network import ConnectFailed, PeerRefused
 from oncelog.host.network import Network as NetworkDoor
+from oncelog.host.tls import TlsContext, refusal_in
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import decode_response, encode_request, response_correlation_id
 from oncelog.wire.frame_buffer import FrameBuffer
@@ -32,6 +34,8 @@ from oncelog.wire.schema import Struct
 
 SOFTWARE_NAME = "oncelog"
 SOFTWARE_VERSION = "0.1.0"
+NO_TLS_HINT = "is this a Kafka listener, and one without TLS?"
+TLS_HINT = "does the listener want a certificate of ours (ssl_keystore_location)?"
 THROTTLE_MS_MAX = 60_000  # quotas are judged over seconds; who asks for days means something else
 
 
@@ -73,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         self._next_correlation_id = 0
         self._has_heard = False
         self._answered_count = 0
+        self._hint = NO_TLS_HINT
         self._waiting: dict[int, tuple[int, int, asyncio.Future[Any], asyncio.TimerHandle, float]] = {}
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -94,19 +99,27 @@ class Connection(asyncio.BufferedProtocol):
         timeout_ms: int,
         traffic: Traffic | None = None,
         log_in: Callable[[Connection], Awaitable[None]] | None = None,
+        tls: TlsContext | None = None,
     ) -> Connection:
         """Connect, agree on versions, log in. Raises Network, RequestTimedOut, UnsupportedVersion, AuthenticationFailed."""
         name = f"{host}:{port}"
         connection = cls(name, client_id, traffic)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await network.connect(host, port, lambda: connection)
+                if tls is None:
+                    await network.connect(host, port, lambda: connection)
+                else:
+                    connection._hint = TLS_HINT
+                    await network.connect(host, port, lambda: connection, tls=tls)
                 await connection._agree_on_versions(timeout_ms)
                 if log_in is not None:
                     await log_in(connection)
         except TimeoutError as error:
             connection.close()
             raise RequestTimedOut(f"no connection to {name} within {timeout_ms} ms") from error
+        except PeerRefused as error:
+            connection.close()
+            raise AuthenticationFailed(str(error)) from error
         except (ConnectFailed, OSError) as error:
             connection.close()
             raise Network(str(error)) from error
@@ -284,10 +297,14 @@ class Connection(asyncio.BufferedProtocol):
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The broker closed it, or the network did."""
+        """The broker closed it, or the network did. Of TLS 1.3 a refusal of what we showed comes here, too."""
+        refusal = refusal_in(exc)
+        if refusal:
+            self.close(AuthenticationFailed(f"TLS with {self.name}: {refusal}"))
+            return
         because = f": {exc}" if exc else ""
         if not self._has_heard and not self.is_closed:
-            because += " before its first answer: is this a Kafka listener, and one without TLS?"
+            because += f" before its first answer: {self._hint}"
         elif self._answered_count == 1 and not self.is_closed:
             because += " after its first answer: does the listener want security_protocol=SASL_PLAINTEXT or SASL_SSL?"
         self.close(Network(f"the connection to {self.name} was lost{because}"))
