@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from oncelog.broker.admission.deeds import Deeds
 from oncelog.broker.config.addresses import Address, advertised_address
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.config.configuration import Configuration
-from oncelog.broker.config.listeners import ListenerConfig, listeners_of
+from oncelog.broker.config.listeners import ListenerConfig, listeners_of, warnings_of
 from oncelog.broker.coordinators.groups import Groups
 from oncelog.broker.coordinators.marker_sender import MarkerSender
 from oncelog.broker.coordinators.marker_writer import MarkerWriter
@@ -43,6 +44,8 @@ from oncelog.host.network import Listener
 from oncelog.host.tasks import Tasks
 from oncelog.log.files import Lock
 from oncelog.log.open_files import OpenFiles
+
+_log = logging.getLogger("oncelog.broker")
 
 InForce = Callable[[], BrokerConfig]
 
@@ -81,7 +84,10 @@ class Assembly:
 
     def wanted_listeners(self) -> list[ListenerConfig]:
         """What to listen on, and what holds there. Raises ConfigInvalid."""
-        return listeners_of(self.node.config, self.listen)
+        found = listeners_of(self.node.config, self.listen)
+        for warning in warnings_of(found, self.node.config):
+            _log.warning("%s", warning)
+        return found
 
 
 def assemble(

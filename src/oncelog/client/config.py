@@ -66,16 +66,7 @@ ALIASES = {
     "ssl_key_pem": "ssl_keystore_key",
 }
 """Names that librdkafka and aiokafka have for the same."""
-SECRETS = frozenset(
-    {
-        "sasl_password",
-        "sasl_jaas_config",
-        "ssl_truststore_certificates",
-        "ssl_keystore_key",
-        "ssl_keystore_certificate_chain",
-        "ssl_key_password",
-    }
-)
+SECRETS = frozenset({"sasl_password", "sasl_jaas_config", "ssl_keystore_key", "ssl_key_password"})
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 CODING = frozenset(

@@ -7,7 +7,7 @@ import pytest
 from oncelog.broker.config.config import ConfigInvalid, config_from, properties_from
 from oncelog.broker.config.config_view import Wanted, broker_results
 from oncelog.broker.config.configuration import Configuration
-from oncelog.broker.config.listeners import listeners_of
+from oncelog.broker.config.listeners import listeners_of, warnings_of
 from oncelog.broker.config.secret import Secret
 from oncelog.core.access.listeners import Protocol
 from oncelog.core.metadata.cluster import ClusterMetadata
@@ -18,7 +18,7 @@ JAAS = (
     f'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="{WORD}" user_b="{WORD}";'
 )
 PROPERTIES = f"""
-listeners=INTERNAL://127.0.0.1:9092,CLIENTS://:9094,CONTROLLER://:9093
+listeners=INTERNAL://127.0.0.1:9092,CLIENTS://127.0.0.1:9094,CONTROLLER://:9093
 advertised.listeners=CLIENTS://kafka.example.com:9094
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENTS:SASL_PLAINTEXT
 sasl.enabled.mechanisms=SCRAM-SHA-512
@@ -43,7 +43,7 @@ def test_a_file_of_an_existing_deployment():
     assert warnings == []
     internal, clients = listeners_of(config, [])
     assert (internal.name, internal.protocol, internal.is_plain) == ("INTERNAL", Protocol.PLAINTEXT, True)
-    assert (clients.name, clients.host, clients.port, clients.is_plain) == ("CLIENTS", "", 9094, False)
+    assert (clients.name, clients.host, clients.port, clients.is_plain) == ("CLIENTS", "127.0.0.1", 9094, False)
     assert {name: each.session_ms for name, each in clients.mechanisms.items()} == {
         "PLAIN": 3_600_000,
         "SCRAM-SHA-256": 60_000,
@@ -109,3 +109,41 @@ def test_a_refused_value_of_a_secret_key_is_not_said():
     with pytest.raises(ConfigInvalid) as refused:
         config_from({"listener.name.x.sasl.jaas.konfig": WORD, "nonsense.key": WORD})
     assert WORD not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (
+            {"listeners": "PLAINTEXT://0.0.0.0:0"},
+            "listener PLAINTEXT on 0.0.0.0:0 lets everybody in, and sends all in clear",
+        ),
+        ({"listeners": "PLAINTEXT://:9092"}, r"on \*:9092 lets everybody in"),
+        ({"listeners": "PLAINTEXT://kafka.example.com:1"}, "lets everybody in"),
+        ({"listeners": "SASL_PLAINTEXT://10.0.0.1:0"}, "sends passwords in clear"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://[::]:0"}, "sends passwords in clear"),
+    ],
+)
+def test_addresses_that_others_reach_are_not_left_open(values, says):
+    config, _ = config_from(given(**values))
+    with pytest.raises(ConfigInvalid, match=says) as refused:
+        listeners_of(config, [])
+    assert "--insecure" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    config, _ = config_from(given(**values, **{"oncelog.insecure.listeners": "true"}))
+    (warning, *_) = warnings_of(listeners_of(config, []), config)
+    assert says.split(" ", maxsplit=1)[0].strip("\\*") in warning or "everybody" in warning
+
+
+def test_addresses_that_only_this_machine_reaches_are_as_they_are():
+    for address in ("127.0.0.1", "localhost", "[::1]"):
+        config, _ = config_from({"listeners": f"PLAINTEXT://{address}:0"})
+        assert warnings_of(listeners_of(config, []), config) == []
+
+
+def test_scram_without_tls_is_warned_about():
+    values = given(listeners="SASL_PLAINTEXT://0.0.0.0:0", **{"sasl.enabled.mechanisms": "SCRAM-SHA-256"})
+    config, _ = config_from(values)
+    in_clear, no_authorizer = warnings_of(listeners_of(config, []), config)
+    assert in_clear == "listener SASL_PLAINTEXT on 0.0.0.0:0 sends all in clear but the passwords"
+    assert "may do everything" in no_authorizer

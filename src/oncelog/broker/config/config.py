@@ -221,6 +221,7 @@ class BrokerConfig:
     oncelog_max_config_resources: int = _int(10_000, dynamic=True)
     oncelog_max_clients_under_quota: int = _int(10_000, dynamic=True)
     oncelog_log_max_lines_per_minute: int = _int(600, dynamic=True)
+    oncelog_insecure_listeners: bool = _bool(False)
     oncelog_authentication_timeout_ms: int = _int(10_000)
     oncelog_max_unauthenticated_connections: int = _int(500)
     oncelog_max_unauthenticated_connections_per_ip: int = _int(50)
@@ -332,6 +333,12 @@ KNOWN_CLASSES = ("", "org.apache.kafka.common.security.authenticator.DefaultKafk
 def listener_key(key: str) -> str | None:
     """Which of the broker's keys a `listener.name.*` key sets for one listener, None where it is none that can be."""
     return next((own for own in LISTENER_KEYS if key.endswith("." + own)), None)
+
+
+def is_secret_key(key: str) -> bool:
+    """Whether a key's value is shown nowhere."""
+    own = listener_key(key) if key.startswith(LISTENER_PREFIX) else key
+    return own is not None and own in rules() and rules()[own][0] is Secret
 
 
 T = TypeVar("T")

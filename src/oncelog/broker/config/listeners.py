@@ -9,7 +9,15 @@ from oncelog.broker.config.addresses import advertised_addresses, listen_address
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, of_listener
 from oncelog.broker.config.secret import Secret
 from oncelog.broker.config.tls_config import TlsConfig, tls_config
-from oncelog.core.access.listeners import ListenerInvalid, NamedAddress, Protocol, protocol_map, protocol_of
+from oncelog.core.access.listeners import (
+    ListenerInvalid,
+    NamedAddress,
+    Protocol,
+    is_loopback,
+    openness,
+    protocol_map,
+    protocol_of,
+)
 from oncelog.core.jaas import PLAIN_MODULE, JaasInvalid, jaas_entry
 from oncelog.core.sasl.plain import digests_of
 from oncelog.core.scram import HASHES
@@ -53,7 +61,41 @@ def listeners_of(config: BrokerConfig, otherwise: Sequence[str]) -> list[Listene
     stranger = next((each.name for each in advertised_addresses(config) if each.name not in names), None)
     if stranger is not None:
         raise ConfigInvalid(f"advertised.listeners: there is no listener {stranger}")
-    return [_listener(config, address, protocols) for address in addresses]
+    found = [_listener(config, address, protocols) for address in addresses]
+    for each in found:
+        _check_openness(config, each)
+    return found
+
+
+def warnings_of(listeners: Sequence[ListenerConfig], config: BrokerConfig) -> list[str]:
+    """What an operator should know before others find it out."""
+    found = []
+    for each in listeners:
+        if is_loopback(each.host):
+            continue
+        why = _openness(each)
+        if why:
+            found.append(f"listener {each.name} on {each.host or '*'}:{each.port} {why}")
+        elif each.protocol is Protocol.SASL_PLAINTEXT:
+            found.append(f"listener {each.name} on {each.host or '*'}:{each.port} sends all in clear but the passwords")
+    if not config.authorizer_class_name and any(not each.is_plain for each in listeners):
+        found.append("there is no authorizer (authorizer.class.name): whoever comes in may do everything")
+    return found
+
+
+def _openness(listener: ListenerConfig) -> str:
+    needs_certificate = listener.tls is not None and listener.tls.settings.client_certificate == "required"
+    return openness(listener.protocol, mechanisms=listener.mechanisms, needs_certificate=needs_certificate)
+
+
+def _check_openness(config: BrokerConfig, listener: ListenerConfig) -> None:
+    why = _openness(listener)
+    if why and not is_loopback(listener.host) and not config.oncelog_insecure_listeners:
+        where = f"listener {listener.name} on {listener.host or '*'}:{listener.port}"
+        raise ConfigInvalid(
+            f"{where} {why}; make it SASL_SSL, or SSL with ssl.client.auth=required (docs/security.md), listen on 127.0.0.1, "
+            "or allow it with --insecure"
+        )
 
 
 def _protocols(config: BrokerConfig) -> dict[str, Protocol]:

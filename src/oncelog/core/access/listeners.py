@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -92,6 +92,17 @@ def protocol_of(name: str, protocols: Mapping[str, Protocol]) -> Protocol:
     if found is None:
         raise ListenerInvalid(f"listener {name}: listener.security.protocol.map does not say what it speaks")
     return found
+
+
+def openness(protocol: Protocol, *, mechanisms: Collection[str], needs_certificate: bool) -> str:
+    """Why nobody but this machine should reach a listener; "" where clients show who they are and nothing leaks."""
+    if protocol is Protocol.PLAINTEXT:
+        return "lets everybody in, and sends all in clear"
+    if protocol is Protocol.SSL and not needs_certificate:
+        return "lets everybody in: ssl.client.auth is not required"
+    if protocol is Protocol.SASL_PLAINTEXT and "PLAIN" in mechanisms:
+        return "sends passwords in clear (PLAIN without TLS)"
+    return ""
 
 
 def is_loopback(host: str) -> bool:
