@@ -64,6 +64,8 @@ NAMED: dict[str, str] = {
     "oncelog.broker.network.secured_connection.IN_FLIGHT_BEFORE": NOBODY,
     "oncelog.broker.network.secured_connection.SESSION_GRACE_S": NOBODY,
     "oncelog.broker.network.server.SALT_SECRET_BYTES": NOBODY,
+    "oncelog.broker.network.server.GOODBYE_S": ELSEWHERE,
+    "oncelog.client.cluster.cluster.GOODBYE_S": ELSEWHERE,
     "oncelog.broker.network.strangers.ADDRESSES_MAX": NOBODY,
     "oncelog.broker.network.strangers.DELAY_S_MAX": NOBODY,
     "oncelog.broker.network.strangers.FREE_FAILURES": NOBODY,

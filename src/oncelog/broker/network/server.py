@@ -30,6 +30,7 @@ from oncelog.host.tasks import Tasks
 _log = logging.getLogger("oncelog.server")
 
 SALT_SECRET_BYTES = 32
+GOODBYE_S = 1.0
 SLOWEST_BYTES_PER_S = 1024  # a request that comes slower than this is cut off after its time
 SWEEP_INTERVAL_S = 5.0
 FETCH_BYTES_MIN = 65_536  # what a fetch may always have, however many replies slow clients leave unread
@@ -274,3 +275,17 @@ class Server:
             else:
                 connection.close()
         await self.tasks.close()
+        if self._tls:
+            await self._say_goodbye()
+
+    async def _say_goodbye(self) -> None:
+        """Until clients have taken the end of TLS, and its transports are closed."""
+        self._all_closed = asyncio.Event()
+        try:
+            async with asyncio.timeout(GOODBYE_S):
+                if self._connections:
+                    await self._all_closed.wait()
+        except TimeoutError:
+            for connection in tuple(self._connections):
+                connection.abort()
+        await asyncio.sleep(0)  # in which the loop closes what was aborted

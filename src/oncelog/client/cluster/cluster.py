@@ -44,6 +44,7 @@ log = logging.getLogger("oncelog.client")
 
 T = TypeVar("T")
 VERSION_MAX = 32767
+GOODBYE_S = 1.0
 TOLD_MAX = 10
 UNKNOWN_TOPIC_PATIENCE_MS = (
     10_000  # a new topic takes a moment to be known everywhere, at most broker.session.timeout.ms
@@ -127,10 +128,17 @@ class Cluster:
     async def close(self) -> None:
         """Close all connections."""
         self.is_closed = True
-        for task in self._connections.values():
-            if task.done() and not task.cancelled() and task.exception() is None:
-                task.result().close()
+        closing = [
+            task.result()
+            for task in self._connections.values()
+            if task.done() and not task.cancelled() and task.exception() is None
+        ]
+        for connection in closing:
+            connection.close()
         await self.tasks.close()
+        if self._tls is not None:
+            await asyncio.gather(*(connection.hung_up(GOODBYE_S) for connection in closing))
+            await asyncio.sleep(0)  # in which the loop closes what was cut
 
     async def _keep_fresh(self) -> None:
         while True:

@@ -87,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         ] = []  # what gets no answer, and did not leave
         self._throttled_until = 0.0  # the loop's time
         self._is_held = False  # while it logs in again
+        self._is_lost = asyncio.Event()
         self._when_free: dict[Callable[[], None], None] = {}
 
     @classmethod
@@ -115,16 +116,16 @@ class Connection(asyncio.BufferedProtocol):
                 if log_in is not None:
                     await log_in(connection)
         except TimeoutError as error:
-            connection.close()
+            connection._abort()
             raise RequestTimedOut(f"no connection to {name} within {timeout_ms} ms") from error
         except PeerRefused as error:
-            connection.close()
+            connection._abort()
             raise AuthenticationFailed(str(error)) from error
         except (ConnectFailed, OSError) as error:
-            connection.close()
+            connection._abort()
             raise Network(str(error)) from error
         except BaseException:
-            connection.close()
+            connection._abort()
             raise
         return connection
 
@@ -264,6 +265,19 @@ class Connection(asyncio.BufferedProtocol):
             waiting.set_exception(RequestTimedOut(what))
         self.close(Network(f"the connection was given up: {what}"))
 
+    async def hung_up(self, timeout_s: float) -> None:
+        """Until the transport of a closed connection is gone: TLS says goodbye first. Then it is cut."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._is_lost.wait()
+        except TimeoutError:
+            if self._transport is not None:
+                self._transport.abort()
+
+    def _abort(self) -> None:
+        """It could not be opened: nothing is on its way that should arrive."""
+        self.close(Network(f"the connection to {self.name} was not opened"))
+
     def close(self, reason: KafkaError | None = None) -> None:
         """Close; whoever waits gets Network (or `reason`). What is written still leaves, unless something is wrong."""
         if self.is_closed:
@@ -298,6 +312,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The broker closed it, or the network did. Of TLS 1.3 a refusal of what we showed comes here, too."""
+        self._is_lost.set()
         refusal = refusal_in(exc)
         if refusal:
             self.close(AuthenticationFailed(f"TLS with {self.name}: {refusal}"))
