@@ -6,18 +6,24 @@ import asyncio
 import pathlib
 import ssl
 import time
+from typing import Any
 
 import confluent_kafka
 import pytest
 
 from evidence.compat.apache import find_launcher
 from evidence.differential.brokers import ApacheKafkaNode
+from evidence.world.broker import Client, ConnectionClosed
 from evidence.world.ports import free_port
 from evidence.world.security import JAAS, SCRAM_PASSWORD, SCRAM_USER, SECURED, USERS
 from oncelog import Admin, Consumer, Producer, sync
 from oncelog.errors import AuthenticationFailed
 from oncelog.testing.broker import TestBroker
 from oncelog.testing.certificates import Authority
+from oncelog.wire.messages.api_versions import ApiVersionsRequest
+from oncelog.wire.messages.metadata import MetadataRequest
+from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from oncelog.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 aiokafka = pytest.importorskip("aiokafka")
 kafka = pytest.importorskip("kafka")
@@ -325,3 +331,102 @@ def test_our_clients_under_apache_kafka_over_tls(apache_kafka_with_tls, files, p
         await asyncio.wait_for(work(), WAIT_S)
 
     asyncio.run(bounded())
+
+
+ALICE = f"\0alice\0{USERS['alice']}".encode()
+HANDSHAKE, AUTHENTICATE, METADATA = SaslHandshakeRequest, SaslAuthenticateRequest, MetadataRequest
+CONVERSATIONS: dict[str, list[tuple[Any, int]]] = {
+    "the usual way": [
+        (ApiVersionsRequest(), 0),
+        (HANDSHAKE(mechanism="PLAIN"), 1),
+        (AUTHENTICATE(auth_bytes=ALICE), 2),
+        (METADATA(topics=[]), 12),
+    ],
+    "without asking for versions": [(HANDSHAKE(mechanism="PLAIN"), 1), (AUTHENTICATE(auth_bytes=ALICE), 0)],
+    "versions twice": [(ApiVersionsRequest(), 0), (ApiVersionsRequest(), 0)],
+    "metadata first": [(METADATA(topics=[]), 12)],
+    "metadata after versions": [(ApiVersionsRequest(), 0), (METADATA(topics=[]), 12)],
+    "authenticate first": [(AUTHENTICATE(auth_bytes=ALICE), 2)],
+    "an unknown mechanism": [(HANDSHAKE(mechanism="NONE"), 1)],
+    "a mechanism in lower case": [(HANDSHAKE(mechanism="plain"), 1)],
+    "no mechanism": [(HANDSHAKE(mechanism=""), 0)],
+    "two handshakes": [(HANDSHAKE(mechanism="PLAIN"), 1), (HANDSHAKE(mechanism="PLAIN"), 1)],
+    "a handshake between SCRAM messages": [
+        (HANDSHAKE(mechanism="SCRAM-SHA-256"), 1),
+        (AUTHENTICATE(auth_bytes=b"n,,n=sam,r=abc"), 2),
+        (HANDSHAKE(mechanism="SCRAM-SHA-256"), 1),
+    ],
+    "a session begun again": [
+        (HANDSHAKE(mechanism="PLAIN"), 1),
+        (AUTHENTICATE(auth_bytes=ALICE), 2),
+        (HANDSHAKE(mechanism="PLAIN"), 1),
+        (AUTHENTICATE(auth_bytes=ALICE), 2),
+        (HANDSHAKE(mechanism="PLAIN"), 1),
+        (METADATA(topics=[]), 12),
+    ],
+    "a session begun again as somebody else": [
+        (HANDSHAKE(mechanism="PLAIN"), 1),
+        (AUTHENTICATE(auth_bytes=ALICE), 2),
+        (HANDSHAKE(mechanism="PLAIN"), 1),
+        (AUTHENTICATE(auth_bytes=f"\0admin\0{USERS['admin']}".encode()), 2),
+    ],
+    "a session begun again by another mechanism": [
+        (HANDSHAKE(mechanism="PLAIN"), 1),
+        (AUTHENTICATE(auth_bytes=ALICE), 2),
+        (HANDSHAKE(mechanism="SCRAM-SHA-256"), 1),
+    ],
+    "authenticate after the authentication": [
+        (HANDSHAKE(mechanism="PLAIN"), 1),
+        (AUTHENTICATE(auth_bytes=ALICE), 2),
+        (AUTHENTICATE(auth_bytes=ALICE), 2),
+        (METADATA(topics=[]), 12),
+    ],
+} | {
+    f"PLAIN with {what}": [(HANDSHAKE(mechanism="PLAIN"), 1), (AUTHENTICATE(auth_bytes=token), 2)]
+    for what, token in {
+        "a wrong password": b"\0alice\0no",
+        "an unknown user": b"\0nobody\0no",
+        "no user": b"\0\0no",
+        "no password": b"\0alice\0",
+        "another authorization id": b"bob\0alice\0" + USERS["alice"].encode(),
+        "its own authorization id": b"alice" + ALICE,
+        "too many parts": ALICE + b"\0",
+        "too few parts": b"alice",
+        "nothing": b"",
+    }.items()
+}
+
+
+async def said(address: str, conversation: list[tuple[Any, int]]) -> list[Any]:
+    """Error codes, mechanisms and lifetimes of the answers, then whether the connection was closed."""
+    host, _, port = address.rpartition(":")
+    client = await Client.connect_to(host, int(port))
+    found: list[Any] = []
+    for message, version in conversation:
+        client.send(message, version)
+        try:
+            async with asyncio.timeout(WAIT_S):
+                _, answer = await client.receive()
+        except ConnectionClosed:
+            return [*found, "closed"]
+        code = getattr(answer, "error_code", 0)
+        mechanisms = sorted(getattr(answer, "mechanisms", ()))
+        found.append((code, mechanisms, getattr(answer, "session_lifetime_ms", None)))
+    client.send(METADATA(topics=[]), 12)
+    try:
+        async with asyncio.timeout(WAIT_S):
+            await client.frame()
+        found.append("served")
+    except ConnectionClosed:
+        found.append("closed")
+    client.close()
+    return found
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_a_conversation_goes_as_with_apache_kafka(servers, apache_kafka, name):
+    async def work():
+        return [await said(address, CONVERSATIONS[name]) for address in (servers, apache_kafka)]
+
+    ours, theirs = asyncio.run(work())
+    assert ours == theirs

@@ -16,7 +16,7 @@ from oncelog.errors import ErrorCode
 from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from oncelog.wire.messages.sasl_handshake import SaslHandshakeResponse
 
-AGAIN_AFTER_MS = 1_000  # a session that began this short a time ago does not begin again
+AGAIN_AFTER_MS = 1_000  # a session that began again this short a time ago does not do it once more
 TOKENS_MAX = 3  # in one conversation
 LIFETIME_SINCE_VERSION = 1
 
@@ -63,7 +63,7 @@ class SaslConnection:
         self.mechanism = ""
         self.user = ""  # of the session that has begun last
         self.session_ends_ms: float | None = None
-        self._begun_ms = 0.0
+        self._began_again_ms: float | None = None
         self._is_again = False
         self._exchange: Exchange | None = None
         self._token_count = 0
@@ -97,11 +97,10 @@ class SaslConnection:
     def handshake(self, version: int, mechanism: str, now_ms: float) -> Step:
         """A SaslHandshake request."""
         if self.state is State.AUTHENTICATED:
-            is_soon = now_ms - self._begun_ms < AGAIN_AFTER_MS and not self.is_past(now_ms)
+            again_ms = self._began_again_ms
+            is_soon = again_ms is not None and now_ms - again_ms < AGAIN_AFTER_MS and not self.is_past(now_ms)
             if self.session_ends_ms is None or is_soon:
                 return Step(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
-            if mechanism != self.mechanism or version == 0:
-                return self._over(Refused("", "another mechanism than the session's", self.user))
         elif self.state not in (State.NEW, State.VERSIONS_KNOWN):
             refused = Refused("", "SaslHandshake in the middle of an authentication", self.user)
             return self._over(refused, SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
@@ -112,6 +111,11 @@ class SaslConnection:
             refused = Refused("", "a mechanism that the listener does not have")
             return self._over(refused, SaslHandshakeResponse(error_code=code, mechanisms=offered))
         self._is_again = self.state is State.AUTHENTICATED
+        if self._is_again:
+            self._began_again_ms = now_ms
+            if mechanism != self.mechanism or version == 0:
+                refused = Refused("", "another mechanism than the session's", self.user)
+                return self._over(refused, SaslHandshakeResponse(mechanisms=offered))
         self.state = State.AGAIN if self._is_again else State.RAW if version == 0 else State.UNDER_WAY
         self.mechanism = mechanism
         self._exchange, self._token_count = found.begin(), 0
@@ -162,7 +166,7 @@ class SaslConnection:
 
     def _begin_session(self, user: str, now_ms: float) -> int:
         session_ms = self._mechanisms[self.mechanism].session_ms
-        self.user, self.state, self._exchange, self._begun_ms = user, State.AUTHENTICATED, None, now_ms
+        self.user, self.state, self._exchange = user, State.AUTHENTICATED, None
         self.session_ends_ms = now_ms + session_ms if session_ms else None
         return session_ms
 
