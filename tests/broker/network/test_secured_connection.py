@@ -457,3 +457,47 @@ def test_our_clients_through_several_sessions(mechanism):
             assert broker.metrics.count("authentications_failed") == 0
 
     run(work())
+
+
+def test_whatever_strangers_send_nobody_comes_in_and_nothing_breaks():
+    """Changed frames of a login that would fail, cut anywhere, hundreds of times: an honest client is served all along."""
+    random = Random(8)
+    frames = [
+        encode_request(ApiKey.API_VERSIONS, 3, 1, "c", ApiVersionsRequest()),
+        encode_request(ApiKey.SASL_HANDSHAKE, 1, 2, "c", SaslHandshakeRequest(mechanism="PLAIN")),
+        encode_request(ApiKey.SASL_HANDSHAKE, 0, 2, "c", SaslHandshakeRequest(mechanism="SCRAM-SHA-256")),
+        encode_request(ApiKey.SASL_AUTHENTICATE, 2, 3, "c", SaslAuthenticateRequest(auth_bytes=b"\0alice\0guess")),
+        encode_request(ApiKey.SASL_AUTHENTICATE, 1, 3, "c", SaslAuthenticateRequest(auth_bytes=b"n,,n=sam,r=abc")),
+        encode_request(ApiKey.SASL_AUTHENTICATE, 1, 4, "c", SaslAuthenticateRequest(auth_bytes=b"c=biws,r=abc,p=YQ==")),
+        encode_request(ApiKey.METADATA, 12, 5, "c", MetadataRequest(topics=None)),
+        [struct.pack(">i", 14) + b"n,,n=sam,r=abc"],
+    ]
+    whole = [b"".join(bytes(part) for part in parts) for parts in frames]
+
+    def changed():
+        data = bytearray(b"".join(random.choice(whole) for _ in range(random.randrange(1, 7))))
+        for _ in range(random.choice((0, 0, 1, 3))):
+            data[random.randrange(len(data))] = random.randrange(256)
+        return bytes(data[: random.choice((len(data), random.randrange(len(data)) + 1))])
+
+    async def work():
+        config = {"oncelog_log_max_lines_per_minute": 5, "oncelog_max_unauthenticated_connections_per_ip": 20}
+        async with secured_broker(**config) as broker:
+            await add_scram_user(broker)
+            honest = await stranger(broker)
+            await log_in(honest)
+            for number in range(600):
+                client = await stranger(broker)
+                client.send_bytes(changed())
+                if random.random() < 0.5:
+                    await asyncio.sleep(0.001)
+                    client.close()
+                if number % 50 == 0:
+                    assert await is_served(honest)
+            again = await stranger(broker)
+            assert (await log_in(again, SCRAM_USER, mechanism="SCRAM-SHA-512")).error_code == 0
+            assert broker.metrics.count("authentications") == 2
+            assert broker.metrics.count("handler_failures") == 0
+            assert len(broker.server.strangers._held_bytes) <= 21
+
+    run(work())

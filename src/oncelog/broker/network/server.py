@@ -105,7 +105,7 @@ class Server:
         self.listener_names.append(config.name)
         return listener
 
-    def _new_connection(self, listener_name: str) -> Connection:
+    def _new_connection(self, listener_name: str = "") -> Connection:
         self._next_connection_id += 1
         connection = Connection(self, self._next_connection_id, limits_of(self._config()))
         connection.listener_name = listener_name
