@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pathlib
 import ssl
+import subprocess
+import sys
 import time
 from typing import Any
 
 import confluent_kafka
 import pytest
 
-from evidence.compat.apache import find_launcher
+from evidence.compat.apache import ApacheTools, find_launcher
 from evidence.differential.brokers import ApacheKafkaNode
 from evidence.world.broker import Client, ConnectionClosed
 from evidence.world.ports import free_port
@@ -331,6 +334,29 @@ def test_our_clients_under_apache_kafka_over_tls(apache_kafka_with_tls, files, p
         await asyncio.wait_for(work(), WAIT_S)
 
     asyncio.run(bounded())
+
+
+def test_apaches_tools_with_a_command_config(tls_servers, files, tmp_path, name):
+    """The very file that they have for a secured Apache Kafka; ours takes it, too."""
+    user = f'username="alice" password="{USERS["alice"]}"'
+    properties = tmp_path / "client.properties"
+    properties.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={files.ca}\n"
+        f"sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required {user};\n"
+    )
+    properties.chmod(0o600)
+    tools = ApacheTools(find_launcher(), tls_servers["SASL_SSL"])
+    secured = ("--command-config", properties)
+    tools("TopicCommand", *secured, "--create", "--topic", name)
+    assert name in tools("TopicCommand", *secured, "--list")
+    entity = ("--entity-type", "users", "--entity-name", name)
+    tools("kafka.admin.ConfigCommand", *secured, "--alter", "--add-config", "SCRAM-SHA-512=[password=word]", *entity)
+    described = tools("kafka.admin.ConfigCommand", *secured, "--describe", *entity)
+    assert any("SCRAM-SHA-512=iterations=4096" in line for line in described)
+    command = [sys.executable, "-m", "oncelog", "-b", tls_servers["SASL_SSL"], "--command-config", properties]
+    shown = subprocess.run([*command, "credentials", "list", name, "-o", "json"], capture_output=True, check=True)
+    assert json.loads(shown.stdout) == [{"user": name, "mechanism": "SCRAM-SHA-512", "iterations": 4096}]
 
 
 ALICE = f"\0alice\0{USERS['alice']}".encode()
