@@ -66,7 +66,16 @@ ALIASES = {
     "ssl_key_pem": "ssl_keystore_key",
 }
 """Names that librdkafka and aiokafka have for the same."""
-SECRETS = frozenset({"sasl_password", "sasl_jaas_config", "ssl_keystore_key", "ssl_key_password"})
+SECRETS = frozenset(
+    {
+        "sasl_password",
+        "sasl_jaas_config",
+        "ssl_keystore_key",
+        "ssl_keystore_password",
+        "ssl_key_password",
+        "ssl_truststore_password",
+    }
+)
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 CODING = frozenset(
@@ -114,8 +123,10 @@ class ClientConfig:
     ssl_endpoint_identification_algorithm: str = "https"
     ssl_truststore_type: str = ""
     ssl_truststore_location: str = ""
+    ssl_truststore_password: str = dataclasses.field(default="", repr=False)
     ssl_truststore_certificates: str = dataclasses.field(default="", repr=False)
     ssl_keystore_type: str = ""
+    ssl_keystore_password: str = dataclasses.field(default="", repr=False)
     ssl_keystore_location: str = ""
     ssl_keystore_key: str = dataclasses.field(default="", repr=False)
     ssl_keystore_certificate_chain: str = dataclasses.field(default="", repr=False)

@@ -12,6 +12,7 @@ from typing import Protocol
 from oncelog.core.jaas import PLAIN_MODULE, SCRAM_MODULE, JaasInvalid, jaas_entry
 from oncelog.core.login.mechanisms import MECHANISMS
 from oncelog.errors import ConfigurationError
+from oncelog.host.key_stores import identity_from, trusted_from
 from oncelog.host.tls import (
     VERSIONS,
     TlsContext,
@@ -25,7 +26,6 @@ from oncelog.host.tls import (
 
 log = logging.getLogger("oncelog.client")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-OTHER_TYPES = ("JKS", "PKCS12")
 NOT_BUILT = ("GSSAPI", "OAUTHBEARER")
 
 
@@ -58,6 +58,10 @@ class SecurityOptions(Protocol):
     def ssl_keystore_certificate_chain(self) -> str: ...
     @property
     def ssl_keystore_type(self) -> str: ...
+    @property
+    def ssl_keystore_password(self) -> str: ...
+    @property
+    def ssl_truststore_password(self) -> str: ...
     @property
     def ssl_key_location(self) -> str: ...
     @property
@@ -116,9 +120,6 @@ def _tls(options: SecurityOptions) -> TlsSettings:
         log.warning(
             "the names in brokers' certificates are not checked: whoever has one that is trusted can be the broker"
         )
-    for name, store_type in (("keystore", options.ssl_keystore_type), ("truststore", options.ssl_truststore_type)):
-        if store_type.upper() in OTHER_TYPES:
-            raise ConfigurationError(f"ssl_{name}_type={store_type} is not built: PEM is read")
     names = [name.strip() for name in options.ssl_enabled_protocols.split(",") if name.strip()]
     if not names or any(name not in VERSIONS for name in names):
         raise ConfigurationError(
@@ -127,7 +128,9 @@ def _tls(options: SecurityOptions) -> TlsSettings:
     try:
         trusted = options.ssl_truststore_certificates
         if options.ssl_truststore_location and not trusted:
-            trusted = read_public_file(options.ssl_truststore_location)
+            trusted = trusted_from(
+                options.ssl_truststore_location, options.ssl_truststore_type, options.ssl_truststore_password
+            )
         return TlsSettings(
             _identity(options),
             trusted.replace("\\n", "\n"),
@@ -152,7 +155,9 @@ def _identity(options: SecurityOptions) -> TlsIdentity | None:
         if not chain:
             chain = read_public_file(location) if location else ""
     elif location and not key:
-        chain = read_secret_file(location)
+        return identity_from(
+            location, options.ssl_keystore_type, options.ssl_keystore_password, options.ssl_key_password
+        )
     elif key and not chain:
         raise ConfigurationError("ssl_keystore_key and ssl_keystore_certificate_chain go together")
     if not chain:

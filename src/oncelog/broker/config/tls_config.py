@@ -1,6 +1,6 @@
-"""What a listener speaks TLS with: PEM from files or texts of the configuration, and what certificates are called.
+"""What a listener speaks TLS with: keys and certificates from files or texts, and what certificates are called.
 
-PKCS12 and JKS are not read; the error says how to convert them. `ssl.client.auth` of a SASL_SSL listener is taken from
+`ssl.client.auth` of a SASL_SSL listener is taken from
 its own key only, as in Kafka: there the user of SASL is the principal.
 """
 
@@ -11,10 +11,8 @@ from dataclasses import dataclass
 
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, of_listener
 from oncelog.core.access.principal_mapping import MappingRule, RulesInvalid, mapping_rules
-from oncelog.host.tls import VERSIONS, TlsIdentity, TlsInvalid, TlsSettings, read_public_file, read_secret_file
-
-PEM, PEM_START = "PEM", "-----BEGIN "
-OTHER_TYPES = ("JKS", "PKCS12")
+from oncelog.host.key_stores import identity_from, trusted_from
+from oncelog.host.tls import VERSIONS, TlsIdentity, TlsInvalid, TlsSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +30,6 @@ def tls_config(config: BrokerConfig, listener: str, *, has_sasl: bool) -> TlsCon
         rules = mapping_rules(rules_text)
     except RulesInvalid as error:
         raise ConfigInvalid(f"ssl.principal.mapping.rules: {error}") from error
-    _refuse_types(config, listener)
-    _refuse_store_passwords(config, listener)
     client_auth = of_listener(config, listener, "ssl.client.auth", "none" if has_sasl else config.ssl_client_auth)
     trusted, trusted_name = _trusted(config, listener)
     if client_auth != "none" and not trusted:
@@ -63,29 +59,6 @@ def _versions(text: str) -> list[str]:
     return names
 
 
-def _refuse_types(config: BrokerConfig, listener: str) -> None:
-    for key, store_type, location in (
-        ("ssl.keystore.type", config.ssl_keystore_type, config.ssl_keystore_location),
-        ("ssl.truststore.type", config.ssl_truststore_type, config.ssl_truststore_location),
-    ):
-        given = of_listener(config, listener, key, store_type)
-        if given.upper() in OTHER_TYPES:
-            path = of_listener(config, listener, key.replace("type", "location"), location) or "STORE"
-            raise ConfigInvalid(f"{key}={given} is not built: {_conversion(path)}")
-        if given and given.upper() != PEM:
-            raise ConfigInvalid(f"{key}={given[:20]!r} is unknown: PEM is read")
-
-
-def _refuse_store_passwords(config: BrokerConfig, listener: str) -> None:
-    passwords = {
-        "ssl.keystore.password": config.ssl_keystore_password,
-        "ssl.truststore.password": config.ssl_truststore_password,
-    }
-    for key, password in passwords.items():
-        if of_listener(config, listener, key, password):
-            raise ConfigInvalid(f"{key} is of stores that are not PEM; a key's own is ssl.key.password")
-
-
 def _identity(config: BrokerConfig, listener: str) -> TlsIdentity:
     key = of_listener(config, listener, "ssl.keystore.key", config.ssl_keystore_key).text
     chain = of_listener(config, listener, "ssl.keystore.certificate.chain", config.ssl_keystore_certificate_chain).text
@@ -99,7 +72,15 @@ def _identity(config: BrokerConfig, listener: str) -> TlsIdentity:
         return TlsIdentity(_unfolded(chain), _unfolded(key), password, "ssl.keystore.key")
     if not location:
         raise ConfigInvalid(f"listener {listener}: ssl.keystore.location does not say where its key is")
-    return TlsIdentity(_read(location, "ssl.keystore.location", is_secret=True), "", password, location)
+    try:
+        return identity_from(
+            location,
+            of_listener(config, listener, "ssl.keystore.type", config.ssl_keystore_type),
+            of_listener(config, listener, "ssl.keystore.password", config.ssl_keystore_password).text,
+            password,
+        )
+    except TlsInvalid as error:
+        raise ConfigInvalid(f"ssl.keystore.location: {error}") from None
 
 
 def _trusted(config: BrokerConfig, listener: str) -> tuple[str, str]:
@@ -109,25 +90,12 @@ def _trusted(config: BrokerConfig, listener: str) -> tuple[str, str]:
         return _unfolded(text), "ssl.truststore.certificates"
     if not location:
         return "", ""
-    return _read(location, "ssl.truststore.location", is_secret=False), location
-
-
-def _conversion(location: str) -> str:
-    return (
-        f"openssl pkcs12 -in {location} -out {location}.pem (a JKS: first keytool -importkeystore to PKCS12), then PEM"
-    )
-
-
-def _read(location: str, key: str, *, is_secret: bool) -> str:
     try:
-        text = read_secret_file(location) if is_secret else read_public_file(location)
+        store_type = of_listener(config, listener, "ssl.truststore.type", config.ssl_truststore_type)
+        password = of_listener(config, listener, "ssl.truststore.password", config.ssl_truststore_password).text
+        return trusted_from(location, store_type, password), location
     except TlsInvalid as error:
-        if "not a text" in str(error):
-            raise ConfigInvalid(f"{key}: {error}: {_conversion(location)}") from None
-        raise ConfigInvalid(f"{key}: {error}") from None
-    if PEM_START not in text:
-        raise ConfigInvalid(f"{key}: {location}: no PEM stands there")
-    return text
+        raise ConfigInvalid(f"ssl.truststore.location: {error}") from None
 
 
 def _unfolded(text: str) -> str:
