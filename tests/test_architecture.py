@@ -56,12 +56,15 @@ ROOMS = {
     "core/producer": set(),
     "core/consumer": set(),
     "core/two_phase": set(),
-    "broker/config": {"core/access", "core/metadata"},
+    "core/sasl": set(),
+    "core/login": set(),
+    "broker/config": {"core/access", "core/metadata", "core/sasl"},
     "broker/metrics": {"broker/config"},
     "broker/requests": set(),
     "broker/partitions": {"broker/config", "broker/metrics", "core/leader", "core/metadata"},
     "broker/metadata": {"broker/config", "broker/metrics", "broker/partitions", "core/leader", "core/metadata"},
-    "broker/network": {"broker/config", "broker/metrics", "broker/requests", "core/metadata"},
+    "broker/network": {"broker/config", "broker/metrics", "broker/requests"}
+    | {"core/access", "core/metadata", "core/sasl"},
     "broker/admission": {"broker/config", "broker/metrics", "broker/requests", "core/access", "core/metadata"},
     "broker/coordinators": {
         "broker/admission",
@@ -79,15 +82,19 @@ ROOMS = {
     "broker/handlers": {"broker", "broker/config", "broker/coordinators", "broker/partitions", "broker/requests"}
     | {"core/groups", "core/groups/classic", "core/groups/consumer", "core/leader", "core/metadata"}
     | {"core/transactions"},
-    "client": {"client/consumer", "core/consumer", "core/producer"},
-    "client/cluster": {"client"},
+    "client": {"client/consumer", "core/consumer", "core/login", "core/producer"},
+    "client/cluster": {"client", "core/login"},
     "client/producer": {"client", "client/cluster", "core/producer"},
     "client/consumer": {"client", "client/cluster", "core/consumer"},
     "client/admin": {"client", "client/cluster"},
 }
-ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {"core/leader", "core/metadata"}
+ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
+    "core/access",
+    "core/leader",
+    "core/metadata",
+}
 # The wall: a client and a broker speak as peers, and neither knows the other's machines.
-CLIENTS_OWN = {"core/producer", "core/consumer", "core/two_phase"}
+CLIENTS_OWN = {"core/login", "core/producer", "core/consumer", "core/two_phase"}
 OUTSIDE = {
     "asyncio",
     "datetime",

@@ -37,6 +37,10 @@ def test_a_long_transaction_delays_nobody_in_transaction_order() -> None:
     assert afterwards == [b"month end: interest", b"month end: fees"]
 
 
+def test_a_secured_broker_lets_each_do_what_each_may() -> None:
+    assert example("secured_broker").main() == ([b"3 apples"], "ClusterAuthorization")
+
+
 def test_readme_shows_the_example_that_runs() -> None:
     readme = (ROOT / "README.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)

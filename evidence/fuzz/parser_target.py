@@ -28,8 +28,14 @@ from oncelog.cli.durations import duration_from_text, moment_from_text
 from oncelog.cli.main import root
 from oncelog.cli.properties_file import properties_from_text
 from oncelog.cli.record_format import compile_format
+from oncelog.core.access.certificate import CertificateInvalid, subject_of, validity_of
+from oncelog.core.access.listeners import ListenerInvalid, named_addresses, protocol_map
+from oncelog.core.access.principal_mapping import RulesInvalid, mapping_rules
+from oncelog.core.jaas import JaasInvalid, jaas_entry
 from oncelog.core.leader.batch_checks import validate_produced
 from oncelog.core.name_pattern import InvalidPattern, NamePattern
+from oncelog.core.sasl.plain import PlainExchange
+from oncelog.core.scram import ScramInvalid, parse_client_final, parse_client_first, parse_server_first
 from oncelog.errors import (
     ConfigurationError,
     CorruptBatch,
@@ -52,6 +58,11 @@ from oncelog.wire.record_batch import batches
 from oncelog.wire.schema import decode_message, encode_message
 
 INPUTS = 4_000
+# A certificate's outer parts, with a subject of two names, and no signature: nobody looks at one here.
+CERTIFICATE = bytes.fromhex(
+    "304e304ca00302010202010130003000301e170d3236303130313030303030305a170d3330303130313030303030305a301e"
+    "310c300a060355040a0c034f7267310e300c06035504030c05616c696365"
+)
 DECOMPRESSED_MAX = 1 << 20
 NOW_MS = 1_750_000_000_000
 
@@ -146,6 +157,14 @@ def _byte_parsers() -> list[Parser]:
     request = b"".join(encode_request(18, 3, 1, "c", ApiVersionsRequest()))
     transaction = [transaction_state.record_to_key_value(each) for each in _transaction_records()]
     parsers = [
+        Parser(
+            "SCRAM's first", parse_client_first, (ScramInvalid,), [b"n,,n=user,r=abc,x=y", b"y,a=a=2Cb,n=a=3D,r=!~"]
+        ),
+        Parser("SCRAM's answer", parse_server_first, (ScramInvalid,), [b"r=abcdef,s=YWJj,i=4096"]),
+        Parser("SCRAM's last", parse_client_final, (ScramInvalid,), [b"c=biws,r=abcdef,p=YWJj"]),
+        Parser("PLAIN", PlainExchange({}).respond, (), [b"a\0a\0b", b"\0user\0password"]),
+        Parser("a certificate's subject", subject_of, (CertificateInvalid,), [CERTIFICATE]),
+        Parser("a certificate's dates", validity_of, (CertificateInvalid,), [CERTIFICATE]),
         Parser("frames", lambda data: FrameReader(1 << 20).receive(data), (MalformedFrame,), [request, request * 3]),
         Parser(
             "request header", lambda data: decode_request_header(memoryview(data)), (MalformedMessage,), [request[4:]]
@@ -235,6 +254,10 @@ def _text_parsers() -> list[Parser]:
         Parser("record format", compile_format, (ValueError,), ["%t [%p] at offset %o: %s\\n", "\\x41%h"]),
         Parser("prepared state", PreparedTxnState, (ValueError,), ["4000:7", "0:0"]),
         Parser("address", address_from, (ConfigInvalid,), ["127.0.0.1:9092", "[::1]:0", "PLAINTEXT://a:1"]),
+        Parser("listeners", named_addresses, (ListenerInvalid,), ["A://:1,B://[::1]:2,CONTROLLER://h:3"]),
+        Parser("protocol map", protocol_map, (ListenerInvalid,), ["A:SSL, b:sasl_plaintext"]),
+        Parser("JAAS", jaas_entry, (JaasInvalid,), ['a.B required user_x="y\\"z" n=1;']),
+        Parser("mapping rules", mapping_rules, (RulesInvalid,), ["RULE:^CN=(.*?),.*$/$1/L, DEFAULT"]),
         Parser("history", lambda text: list(read_history(io.StringIO(text))), (UnreadableHistory,), [history]),
         Parser(
             "name pattern",

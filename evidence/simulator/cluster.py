@@ -86,6 +86,7 @@ def broker_config(options: FaultOptions) -> dict[str, Any]:
         "transaction.two.phase.commit.enable": options.two_phase_clients > 0,
         "authorizer.class.name": STANDARD_AUTHORIZER if "denied" in options.strangers else "",
         "allow.everyone.if.no.acl.found": True,
+        "oncelog.insecure.listeners": True,  # the network is the simulator's own
     }
 
 

@@ -6,6 +6,7 @@ import re
 
 # By name, wherever they are.
 PATTERNS: dict[str, str] = {
+    r"_(INTEGER|OID|UTF8|PRINTABLE|T61|IA5|UNIVERSAL|BMP|SEQUENCE|UTC_TIME)": "a tag of DER",
     r"_?(INT|INT16|INT32|INT64|UINT32|LONG|DOUBLE|FRACTION|COUNT)_MAX": "the bounds of a number's type",
     r".*SINCE|.*SINCE_VERSION|FIRST_.*_WITH_.*|FIRST_VERSION_.*|.*_VERSION_WITH\w*|.*VERSION|.*VERSION_MAX|BY_NAME_VERSION_MAX": (
         "a version of the protocol or of a record"
@@ -35,6 +36,7 @@ LIMIT = "a limit that is promised (docs/limits.md): its refusal is seen"
 ELSEWHERE = "nothing of it runs in a simulated cluster"
 REPORT = "how a metric is shown"
 SAID = "how much of a line or a log is said"
+NOBODY = "nobody authenticates in a simulated cluster yet"
 NAMED: dict[str, str] = {
     "oncelog.broker.admission.deeds.NAMED_MAX": SAID,
     "oncelog.broker.coordinators.transactions.NAMED_MAX": SAID,
@@ -58,6 +60,36 @@ NAMED: dict[str, str] = {
     "oncelog.broker.metrics.metrics_endpoint.CONNECTIONS_MAX": ELSEWHERE,
     "oncelog.broker.metrics.metrics_endpoint.DEADLINE_S": ELSEWHERE,
     "oncelog.broker.network.peer.RESPONSE_SIZE_BYTES_MAX": "a bound that no answer of a broker to itself reaches",
+    "oncelog.broker.network.listener_security.NONCE_SIZE_BYTES": NOBODY,
+    "oncelog.broker.network.secured_connection.IN_FLIGHT_BEFORE": NOBODY,
+    "oncelog.broker.network.secured_connection.SESSION_GRACE_S": NOBODY,
+    "oncelog.broker.network.server.SALT_SECRET_BYTES": NOBODY,
+    "oncelog.broker.network.server.GOODBYE_S": ELSEWHERE,
+    "oncelog.client.cluster.cluster.GOODBYE_S": ELSEWHERE,
+    "oncelog.broker.network.strangers.ADDRESSES_MAX": NOBODY,
+    "oncelog.broker.network.strangers.DELAY_S_MAX": NOBODY,
+    "oncelog.broker.network.strangers.FREE_FAILURES": NOBODY,
+    "oncelog.broker.network.strangers.WINDOW_S": NOBODY,
+    "oncelog.core.access.certificate.NAME_BYTES_MAX": LIMIT,
+    "oncelog.host.tls.FILE_BYTES_MAX": LIMIT,
+    "oncelog.host.tls_listener.ACCEPT_AGAIN_S": ELSEWHERE,
+    "oncelog.host.tls_listener.BACKLOG": ELSEWHERE,
+    "oncelog.host.tls_listener.SHUTDOWN_S": ELSEWHERE,
+    "oncelog.broker.requests.audit.ADDRESSES_MAX": SAID,
+    "oncelog.broker.requests.audit.FAILURES_MAX": SAID,
+    "oncelog.broker.requests.audit.TEXT_LENGTH_MAX": SAID,
+    "oncelog.broker.requests.audit.WINDOW_S": SAID,
+    "oncelog.client.cluster.authentication.AGAIN_FROM": NOBODY,
+    "oncelog.client.cluster.authentication.AGAIN_UNTIL": NOBODY,
+    "oncelog.core.login.mechanisms.NONCE_SIZE_BYTES": NOBODY,
+    "oncelog.core.sasl.connection.AGAIN_AFTER_MS": PROTOCOL,
+    "oncelog.core.sasl.connection.TOKENS_MAX": NOBODY,
+    "oncelog.core.sasl.plain.PLAIN_BYTES_MAX": LIMIT,
+    "oncelog.core.sasl.scram_exchange.USUAL_ITERATION_COUNT": PROTOCOL,
+    "oncelog.core.sasl.scram_exchange.USUAL_SALT_BYTES": PROTOCOL,
+    "oncelog.core.scram.MESSAGE_BYTES_MAX": LIMIT,
+    "oncelog.core.scram.NAME_BYTES_MAX": LIMIT,
+    "oncelog.core.scram.NONCE_BYTES_MAX": LIMIT,
     "oncelog.client.admin.hanging.TRANSACTION_TIMEOUT_MAX_MS": PROTOCOL,
     "oncelog.client.admin.transactions.DESCRIBED_AT_ONCE": ELSEWHERE,
     "oncelog.client.producer.arrow_sending.BATCH_BYTES_MAX": ELSEWHERE,

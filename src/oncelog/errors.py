@@ -306,6 +306,10 @@ class LogDirNotFound(KafkaError, code=ErrorCode.LOG_DIR_NOT_FOUND): ...
 class SaslAuthentication(KafkaError, code=ErrorCode.SASL_AUTHENTICATION_FAILED): ...
 
 
+class AuthenticationFailed(SaslAuthentication):
+    """A broker, or this client, does not believe who the other says it is: mechanism, user, address, and why."""
+
+
 class UnknownProducerId(KafkaError, code=ErrorCode.UNKNOWN_PRODUCER_ID, abortable=True): ...
 
 

@@ -47,6 +47,9 @@ def test_ready_then_a_signal_ends_it_with_0(tmp_path):
         (["-c", "nonsense"], "KEY=VALUE"),
         (["--config", "/nonexistent/server.properties"], "No such file"),
         (["--listen", "nowhere"], "HOST:PORT"),
+        (["--listen", "0.0.0.0:0"], "allow it with --insecure"),
+        (["-c", "sasl.jaas.config=very-secret-word"], "-c sasl.jaas.config: whoever lists processes reads it there"),
+        (["-c", "listener.name.x.plain.sasl.jaas.config=very-secret-word"], "whoever lists processes"),
         (["--data-dir", "/nonexistent/data"], "/nonexistent/data was named as well"),
         (["-c", "log.dirs=/nonexistent/data"], "/nonexistent/data was named as well"),
     ],
@@ -56,6 +59,25 @@ def test_what_a_person_got_wrong_is_one_line(arguments, expected):
     output, errors = process.communicate(timeout=TIMEOUT_S)
     assert (process.returncode, output, errors.count("\n")) == (2, "", 1)
     assert expected in errors
+    assert "very-secret-word" not in errors
+
+
+def test_a_file_with_passwords_that_others_can_read_is_refused(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("ssl.key.password=very-secret-word\n")
+    file.chmod(0o644)
+    _, errors = serve("--ephemeral", "--config", file).communicate(timeout=TIMEOUT_S)
+    assert (errors.count("\n"), "very-secret-word" in errors) == (1, False)
+    assert f"others can read it: chmod 600 {file}" in errors
+
+
+def test_an_open_address_by_word_of_command():
+    for insecure in (["--insecure"], ["-c", "oncelog.insecure.listeners=true"]):
+        process = serve("--ephemeral", "--listen", "0.0.0.0:0", *insecure)
+        assert process.stdout.readline().startswith("ready localhost:")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=TIMEOUT_S)
+        assert "lets everybody in" in errors
 
 
 def test_a_properties_file_and_a_warning(tmp_path):

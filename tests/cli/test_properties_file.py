@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
-from oncelog.cli.properties_file import properties_from_text, property_from_text
+from oncelog.cli.properties_file import properties_from_text, property_from_text, read_properties
 from oncelog.errors import ConfigurationError
 
 
@@ -29,3 +31,18 @@ def test_a_pair_on_the_command_line() -> None:
     assert property_from_text("a.b=c=d") == ("a.b", "c=d")
     with pytest.raises(ConfigurationError, match="key=value"):
         property_from_text("a.b")
+
+
+def test_passwords_do_not_stand_on_command_lines_or_in_files_that_others_read(tmp_path: pathlib.Path) -> None:
+    for key in ("sasl.password", "sasl.jaas.config", "ssl.key.password", "sasl.plain.password"):
+        with pytest.raises(ConfigurationError, match="whoever lists processes") as refused:
+            property_from_text(f"{key}=very-secret-word")
+        assert "very-secret-word" not in str(refused.value)
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_SSL\nsasl.password=very-secret-word\n")
+    file.chmod(0o644)
+    with pytest.raises(ConfigurationError, match=f"others can read it: chmod 600 {file}") as refused:
+        read_properties(str(file))
+    assert "very-secret-word" not in str(refused.value)
+    file.chmod(0o640)
+    assert read_properties(str(file))["sasl.password"] == "very-secret-word"

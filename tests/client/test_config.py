@@ -42,7 +42,7 @@ def test_bootstrap_servers_may_be_a_list():
         ({"transactional.id": ""}, "must not be empty"),
         ({"transactional.id": "t", "enable.idempotence": False}, "transactions need"),
         ({"max.in.flight.requests.per.connection": 6}, "must be 1 to 5"),
-        ({"security.protocol": "SSL"}, "only PLAINTEXT"),
+        ({"security.protocol": "TLS"}, "expected one of PLAINTEXT"),
         ({"batch.size": 0}, "must be more than 0"),
         ({"max.in.flight.requests.per.connection": 0, "enable.idempotence": False}, "must be more than 0"),
         ({"metadata.max.age.ms": 0}, "must be more than 0"),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from oncelog.broker.admission.admission import RequestAdmission, authorization_of
 from oncelog.broker.admission.deeds import Deeds
-from oncelog.broker.config.addresses import Address, advertised_address, listen_addresses
+from oncelog.broker.config.addresses import Address, advertised_address
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.config.configuration import Configuration
+from oncelog.broker.config.listeners import ListenerConfig, listeners_of, warnings_of
 from oncelog.broker.coordinators.groups import Groups
 from oncelog.broker.coordinators.marker_sender import MarkerSender
 from oncelog.broker.coordinators.marker_writer import MarkerWriter
@@ -30,17 +32,22 @@ from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.broker.partitions.log_cleaner import LogCleaner
 from oncelog.broker.partitions.measured_syncer import MeasuredSyncer
 from oncelog.broker.partitions.partitions import Partitions
+from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import Outcome, Request
+from oncelog.core.access.listeners import NamedAddress
 from oncelog.core.leader.fetch_session import FetchSessions
 from oncelog.core.leader.gate import GateConfig
 from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.host.clock import Clock
 from oncelog.host.host import Host
 from oncelog.host.network import Listener
 from oncelog.host.tasks import Tasks
 from oncelog.log.files import Lock
 from oncelog.log.journal import Journal
 from oncelog.log.open_files import OpenFiles
+
+_log = logging.getLogger("oncelog.broker")
 
 InForce = Callable[[], BrokerConfig]
 
@@ -69,9 +76,20 @@ class Assembly:
         """The addresses listened on."""
         return [Address(listener.host, listener.port) for listener in self.server.listeners]
 
-    def wanted_addresses(self) -> list[Address]:
-        """The addresses to listen on. Raises ConfigInvalid."""
-        return listen_addresses(self.node.config, self.listen)
+    @property
+    def listening(self) -> list[NamedAddress]:
+        """The addresses listened on, with their listeners' names."""
+        return [
+            NamedAddress(name, *address)
+            for name, address in zip(self.server.listener_names, self.addresses, strict=False)
+        ]
+
+    def wanted_listeners(self) -> list[ListenerConfig]:
+        """What to listen on, and what holds there. Raises ConfigInvalid."""
+        found = listeners_of(self.node.config, self.listen)
+        for warning in warnings_of(found, self.node.config):
+            _log.warning("%s", warning)
+        return found
 
 
 def assemble(
@@ -107,9 +125,9 @@ def assemble(
     transactions = Transactions(metadata, partitions, topics, blocks, clock, in_force, marker_sender, metrics)
     gate = _gate(gate_peer, host, in_force, metrics, transactions)
     transactions.when_completed(gate.completed)
-    authorization = authorization_of(metadata, in_force, metrics)
+    authorization = authorization_of(metadata, in_force, metrics, audit := _audit(in_force, clock))
     admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here, _deeds(in_force))
-    server = _server(host, in_force, metrics, metadata, admission, (gate_peer, marker_peer))
+    server = _server(host, in_force, metrics, metadata, admission, (gate_peer, marker_peer), audit)
     node = Node(
         configuration=configuration,
         store=store,
@@ -128,7 +146,7 @@ def assemble(
         data_directory=data_directory,
         disk_space=host.disk_space,
         fetch_bytes_max=server.fetch_bytes_max,
-        advertised=lambda: advertised_address(in_force(), parts.addresses),
+        advertised=lambda name: advertised_address(in_force(), parts.listening, name),
     )
     parts = Assembly(
         host=host,
@@ -150,6 +168,10 @@ def _deeds(in_force: InForce) -> Deeds:
     return Deeds(LogBudget(lambda: in_force().oncelog_log_max_lines_per_minute))
 
 
+def _audit(in_force: InForce, clock: Clock) -> Audit:
+    return Audit(LogBudget(lambda: in_force().oncelog_log_max_lines_per_minute), clock.now_ms)
+
+
 def _flusher(
     host: Host,
     config: BrokerConfig,
@@ -159,7 +181,7 @@ def _flusher(
 ) -> Flusher | JournalFlusher:
     syncer = MeasuredSyncer(host.syncer, metrics)
     flusher: Flusher | JournalFlusher
-    if config.journal == "on" and config.flush_policy == "fsync":
+    if config.journal == "on":
         flusher = JournalFlusher(syncer, Journal(host.files, data_directory), store_recovery_points)
     else:
         flusher = Flusher(syncer, policy=config.flush_policy, interval_ms=config.flush_interval_ms)
@@ -189,6 +211,7 @@ def _server(
     metadata: ClusterMetadata,
     admission: RequestAdmission,
     own_peers: tuple[Peer | LocalPeer, ...],
+    audit: Audit,
 ) -> Server:
     return Server(
         host.network,
@@ -198,6 +221,10 @@ def _server(
         handle=admission.handle,
         wait_ms_of=admission.connection_wait_ms,
         own_peers=own_peers,
+        credentials=metadata.scram_credentials,
+        random=host.random,
+        audit=audit,
+        now_ms=host.clock.now_ms,
     )
 
 

@@ -19,6 +19,7 @@ from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metadata.topics import Topics
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.partitions import Partitions
+from oncelog.broker.requests.request import Request
 from oncelog.core.leader.fetch_session import FetchSessions
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.configs import BrokerKeys
@@ -50,7 +51,7 @@ class Node:
     data_directory: str
     disk_space: Callable[[str], tuple[int, int]]  # of a directory: total and free bytes, -1 unknown
     fetch_bytes_max: Callable[[], int]  # what one fetch may answer with now
-    advertised: Callable[[], Address]
+    advertised: Callable[[str], Address]  # by a listener's name; "": the first one's
     cluster_id: str = ""
 
     @property
@@ -70,8 +71,12 @@ class Node:
 
     @property
     def advertised_address(self) -> Address:
-        """The address clients are told."""
-        return self.advertised()
+        """The address that clients of the first listener are told."""
+        return self.advertised("")
+
+    def address_told(self, request: Request) -> Address:
+        """The address a client is told: of the listener that it came by."""
+        return self.advertised(request.connection.listener_name)
 
     def config_values(self) -> BrokerValues:
         """Where this broker's values come from."""

@@ -131,8 +131,8 @@ async def start_flusher(parts: Assembly) -> None:
 
 async def listen(parts: Assembly) -> None:
     """Accept connections."""
-    for address in parts.wanted_addresses():
-        await parts.server.listen(*address)
+    for listener in parts.wanted_listeners():
+        await parts.server.listen(listener)
 
 
 async def resume_transactions(parts: Assembly) -> None:

@@ -12,6 +12,7 @@ from oncelog.cli.command import Settings
 from oncelog.cli.output import Failed
 from oncelog.client.admin.admin import Admin
 from oncelog.client.config import (
+    ALIASES,
     HAS_NO_MEANING,
     AdminConfig,
     ClientConfig,
@@ -87,7 +88,7 @@ def arguments(kind: type[ClientConfig], settings: Settings, **more: Any) -> dict
     own = {field.name for field in dataclasses.fields(kind)}
     others = {field.name for other in _KINDS for field in dataclasses.fields(other)} - own
     given = snake_case(settings.client_config())
-    known = {name.replace("_", ".") for name in own | others | HAS_NO_MEANING}
+    known = {name.replace("_", ".") for name in own | others | HAS_NO_MEANING | ALIASES.keys()}
     for name in given:
         check_known("-X", name.replace("_", "."), known)
     return {**{key: value for key, value in given.items() if key not in others}, **more}

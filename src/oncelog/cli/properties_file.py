@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterator
 
 from oncelog.errors import ConfigurationError
@@ -28,11 +30,23 @@ def read_properties(path: str) -> dict[str, str]:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(FILE_LENGTH_MAX + 1)
-            if len(text) > FILE_LENGTH_MAX:
-                raise ConfigurationError(f"cannot read {path}: it is longer than {FILE_LENGTH_MAX} characters")
-            return properties_from_text(text)
+            others = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & stat.S_IRWXO
+        if len(text) > FILE_LENGTH_MAX:
+            raise ConfigurationError(f"cannot read {path}: it is longer than {FILE_LENGTH_MAX} characters")
+        found = properties_from_text(text)
+        if others and any(map(is_secret, found)):
+            raise ConfigurationError(f"{path} holds passwords, and others can read it: chmod 600 {path}")
+        return found
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"cannot read {path}: {error}") from error
+
+
+def is_secret(key: str) -> bool:
+    """Whether a client's key holds what nobody else may see."""
+    from oncelog.client.config import ALIASES, SECRETS  # which no command needs that is given none
+
+    name = key.replace(".", "_")
+    return ALIASES.get(name, name) in SECRETS
 
 
 def property_from_text(text: str) -> tuple[str, str]:
@@ -40,6 +54,10 @@ def property_from_text(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigurationError(f"{text!r} is not of the form key=value")
+    if is_secret(key.strip()):
+        raise ConfigurationError(
+            f"{key.strip()}: whoever lists processes reads it there: write it into a file, --command-config"
+        )
     return key.strip(), value
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from oncelog.client.arguments import INT32_MAX, INT64_MAX, is_wire_text
+from oncelog.client.security import ClientSecurity, security_of
 from oncelog.core.consumer.assignors import ASSIGNORS
 from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
 from oncelog.errors import ConfigurationError
@@ -48,6 +49,31 @@ HAS_NO_MEANING = frozenset(
         "connections_max_idle_ms",
         "group_remote_assignor",
         "security_providers",
+    }
+)
+
+ALIASES = {
+    "sasl_mechanisms": "sasl_mechanism",
+    "sasl_plain_username": "sasl_username",
+    "sasl_plain_password": "sasl_password",
+    "ssl_ca_location": "ssl_truststore_location",
+    "ssl_ca_pem": "ssl_truststore_certificates",
+    "ssl_cafile": "ssl_truststore_location",
+    "ssl_certificate_location": "ssl_keystore_location",
+    "ssl_certificate_pem": "ssl_keystore_certificate_chain",
+    "ssl_certfile": "ssl_keystore_location",
+    "ssl_keyfile": "ssl_key_location",
+    "ssl_key_pem": "ssl_keystore_key",
+}
+"""Names that librdkafka and aiokafka have for the same."""
+SECRETS = frozenset(
+    {
+        "sasl_password",
+        "sasl_jaas_config",
+        "ssl_keystore_key",
+        "ssl_keystore_password",
+        "ssl_key_password",
+        "ssl_truststore_password",
     }
 )
 
@@ -90,6 +116,24 @@ class ClientConfig:
     socket_connection_setup_timeout_ms: int = 10000
     default_api_timeout_ms: int = 60000
     security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str = ""
+    sasl_username: str = ""
+    sasl_password: str = dataclasses.field(default="", repr=False)
+    sasl_jaas_config: str = dataclasses.field(default="", repr=False)
+    ssl_endpoint_identification_algorithm: str = "https"
+    ssl_truststore_type: str = ""
+    ssl_truststore_location: str = ""
+    ssl_truststore_password: str = dataclasses.field(default="", repr=False)
+    ssl_truststore_certificates: str = dataclasses.field(default="", repr=False)
+    ssl_keystore_type: str = ""
+    ssl_keystore_password: str = dataclasses.field(default="", repr=False)
+    ssl_keystore_location: str = ""
+    ssl_keystore_key: str = dataclasses.field(default="", repr=False)
+    ssl_keystore_certificate_chain: str = dataclasses.field(default="", repr=False)
+    ssl_key_location: str = ""
+    ssl_key_password: str = dataclasses.field(default="", repr=False)
+    ssl_cipher_suites: str = ""
+    ssl_enabled_protocols: str = "TLSv1.2,TLSv1.3"
 
     KIND: ClassVar[str] = "client"
 
@@ -97,8 +141,7 @@ class ClientConfig:
         self.bootstrap_addresses()
         if not is_wire_text(self.client_id):
             raise ConfigurationError(f"client_id={self.client_id[:40]!r}: it is no Unicode text of at most 32767 bytes")
-        if self.security_protocol.upper() != "PLAINTEXT":
-            raise ConfigurationError(f"security_protocol={self.security_protocol}: only PLAINTEXT is supported")
+        self.security()
         for field in dataclasses.fields(self):
             if field.type == "int":
                 self._check_range(field.name)
@@ -119,6 +162,10 @@ class ClientConfig:
             "metadata_max_age_ms",
         )
 
+    def security(self) -> ClientSecurity:
+        """What connections do before their first request. Raises ConfigurationError."""
+        return security_of(self)
+
     def bootstrap_addresses(self) -> list[tuple[str, int]]:
         """Host and port of each bootstrap server."""
         found = []
@@ -136,8 +183,11 @@ class ClientConfig:
         """From keyword arguments in snake case. Raises ConfigurationError."""
         fields = {field.name: field for field in dataclasses.fields(cls)}
         taken: dict[str, Any] = {}
-        for name, value in values.items():
+        for given, value in values.items():
+            name = ALIASES.get(given, given)
             field = fields.get(name)
+            if name in taken:
+                raise ConfigurationError(f"{cls.KIND}: {name} was given twice, as {given} too")
             is_java_class = name in CODING and isinstance(value, str)
             if field is not None and not is_java_class:
                 taken[name] = _converted(name, value, str(field.type))
@@ -377,6 +427,8 @@ def _converted(name: str, value: Any, kind: str) -> Any:
             return ",".join(map(_text, value))
         return readers[base](value)
     except (ValueError, TypeError, OverflowError) as error:
+        if name in SECRETS:
+            raise ConfigurationError(f"{name}: expected {base}") from None
         raise ConfigurationError(f"{name}={value!r}: expected {base}") from error
 
 

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol as TypingProtocol
+
+from oncelog.host.tls import refusal_in
+from oncelog.host.tls_listener import SHUTDOWN_S, TlsListener, TlsListening
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
@@ -25,6 +29,10 @@ class AddressInUse(NetworkFailed):
 
 class ConnectFailed(NetworkFailed):
     """Nobody accepted the connection."""
+
+
+class PeerRefused(ConnectFailed):
+    """TLS came to the conclusion that one end does not believe the other."""
 
 
 class Listener(TypingProtocol):
@@ -57,14 +65,19 @@ class Network(TypingProtocol):
         """Whether what a process sends to itself need not be sent."""
         ...
 
-    async def listen(self, host: str, port: int, protocol_factory: ProtocolFactory) -> Listener:
-        """Accept connections on host:port (0 picks a free port), one protocol object for each. Raises NetworkFailed."""
+    async def listen(
+        self, host: str, port: int, protocol_factory: ProtocolFactory, *, tls: TlsListening | None = None
+    ) -> Listener:
+        """Accept connections on host:port (0 picks a free port), one protocol object for each. Raises NetworkFailed.
+
+        With `tls` a protocol is made when a connection comes, and called when its handshake is over.
+        """
         ...
 
     async def connect(
-        self, host: str, port: int, protocol_factory: ProtocolFactory
+        self, host: str, port: int, protocol_factory: ProtocolFactory, *, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
-        """A connection to host:port. Raises ConnectFailed."""
+        """A connection to host:port. Raises ConnectFailed, PeerRefused."""
         ...
 
 
@@ -86,27 +99,56 @@ class RealNetwork:
 
     has_shortcut = True
 
-    async def listen(self, host: str, port: int, protocol_factory: ProtocolFactory) -> Listener:
+    async def listen(
+        self, host: str, port: int, protocol_factory: ProtocolFactory, *, tls: TlsListening | None = None
+    ) -> Listener:
         """Accept connections on host:port. Raises AddressInUse or NetworkFailed."""
+        if tls is not None:
+            return await self._listen_with_tls(host, port, protocol_factory, tls)
         loop = asyncio.get_running_loop()
         try:
             server = await loop.create_server(protocol_factory, host or None, port, backlog=1024)
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise AddressInUse(f"{host}:{port} is in use by another process") from error
-            raise NetworkFailed(f"cannot listen on {host}:{port}: {_reason(error)}") from error
+            raise _not_listened(host, port, error) from error
         return RealListener(host, server.sockets[0].getsockname()[1], server)
 
+    async def _listen_with_tls(
+        self, host: str, port: int, protocol_factory: ProtocolFactory, tls: TlsListening
+    ) -> Listener:
+        try:
+            return await TlsListener.open(host, port, protocol_factory, tls)
+        except OSError as error:
+            raise _not_listened(host, port, error) from error
+
     async def connect(
-        self, host: str, port: int, protocol_factory: ProtocolFactory
+        self, host: str, port: int, protocol_factory: ProtocolFactory, *, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
-        """A TCP connection to host:port. Raises ConnectFailed."""
+        """A TCP connection to host:port. Raises ConnectFailed, PeerRefused."""
         loop = asyncio.get_running_loop()
         try:
-            transport, protocol = await loop.create_connection(protocol_factory, host, port)
+            if tls is None:
+                transport, protocol = await loop.create_connection(protocol_factory, host, port)
+            else:
+                transport, protocol = await loop.create_connection(
+                    protocol_factory, host, port, ssl=tls, server_hostname=host, ssl_shutdown_timeout=SHUTDOWN_S
+                )
+        except ssl.SSLError as error:
+            why = refusal_in(error)
+            if why:
+                raise PeerRefused(f"TLS with {host}:{port}: {why}") from error
+            raise ConnectFailed(
+                f"TLS with {host}:{port} failed: {error.reason or error}; is it spoken there?"
+            ) from error
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that no name server can be asked for
-            raise ConnectFailed(f"cannot connect to {host}:{port}: {_reason(error)}") from error
+            hint = "" if tls is None or not isinstance(error, ConnectionResetError) else "; is TLS spoken there?"
+            raise ConnectFailed(f"cannot connect to {host}:{port}: {_reason(error)}{hint}") from error
         return transport, protocol
+
+
+def _not_listened(host: str, port: int, error: OSError) -> NetworkFailed:
+    if error.errno == errno.EADDRINUSE:
+        return AddressInUse(f"{host}:{port} is in use by another process")
+    return NetworkFailed(f"cannot listen on {host}:{port}: {_reason(error)}")
 
 
 def _reason(error: OSError | UnicodeError) -> str:

@@ -49,6 +49,10 @@ class FrameReader:
         """Whether no frame has come whole yet, and a smaller limit holds for the first one."""
         return self._first_size_bytes_max is not None
 
+    def allow(self, size_bytes_max: int) -> None:
+        """From now on frames of this size may come: who sends them is known."""
+        self._size_bytes_max, self._first_size_bytes_max = size_bytes_max, None
+
     def receive(self, data: Buffer) -> list[memoryview]:
         """The frames that `data` completes, without their sizes.
 

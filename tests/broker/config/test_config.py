@@ -7,6 +7,7 @@ from oncelog.broker.config.addresses import Address, address_from, advertised_ad
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, config_from, properties_from, rules
 from oncelog.broker.config.unhonoured_keys import is_known_to_kafka
 from oncelog.broker.partitions.partitions import Partitions
+from oncelog.core.access.listeners import NamedAddress
 from oncelog.core.leader.gate import GateConfig
 from oncelog.core.leader.partition import PartitionConfig
 from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS
@@ -27,6 +28,8 @@ def test_values_are_typed_and_bounded():
         },  # the topic's own rule refuses less than 1 MiB, so it could never be created
         {"transaction.state.log.segment.bytes": 4096},
         {"group.min.session.timeout.ms": 10, "group.max.session.timeout.ms": 5},
+        {"journal": "on", "flush.policy": "os"},
+        {"journal": "yes"},
     ):
         with pytest.raises(ConfigInvalid, match=next(iter(values)).replace(".", r"\.")):
             config_from(values)
@@ -37,7 +40,7 @@ def test_an_unknown_key_gets_a_suggestion_and_a_foreign_one_a_warning():
         config_from({"num.partition": 1})
     with pytest.raises(ConfigInvalid, match="unknown"):
         config_from({"num_partitions": 1})
-    _, warnings = config_from({"num.io.threads": 8, "ssl.keystore.location": "x"})
+    _, warnings = config_from({"num.io.threads": 8, "ssl.provider": "x"})
     assert len(warnings) == 2
 
 
@@ -82,8 +85,14 @@ def test_addresses():
             address_from(text)
     config, _ = config_from({"listeners": "PLAINTEXT://0.0.0.0:9,CONTROLLER://:10"})
     listening = listen_addresses(config, ["127.0.0.1:0"])
-    assert listening == [Address("0.0.0.0", 9)]
+    assert listening == [NamedAddress("PLAINTEXT", "0.0.0.0", 9)]
     assert advertised_address(config, listening) == Address("localhost", 9)
     config, _ = config_from({"advertised.listeners": "PLAINTEXT://name:7"})
     assert advertised_address(config, listening) == Address("name", 7)
-    assert listen_addresses(config, ["127.0.0.1:0"]) == [Address("127.0.0.1", 0)]
+    assert listen_addresses(config, ["127.0.0.1:0"]) == [NamedAddress("PLAINTEXT", "127.0.0.1", 0)]
+    both = [*listening, NamedAddress("IN", "::", 8)]
+    config, _ = config_from({"advertised.listeners": "IN://name:7"})
+    assert advertised_address(config, both, "IN") == Address("name", 7)
+    assert advertised_address(config, both) == Address("localhost", 9)
+    with pytest.raises(ConfigInvalid, match=r"advertised\.listeners"):
+        advertised_address(config_from({"advertised.listeners": "IN"})[0], both)

@@ -172,4 +172,5 @@ def test_a_wrong_configuration_is_told(cli: Cli, tool: Tool, tmp_path: Path) -> 
     wrong = tmp_path / "wrong.properties"
     wrong.write_text("security.protocol=NONE\n")
     assert tool("--command-config", wrong, "list", status=1) == ""
-    assert tool.err == "Failed to list transactions: security_protocol=NONE: only PLAINTEXT is supported\n"
+    expected = "expected one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"
+    assert tool.err == f"Failed to list transactions: security_protocol=NONE: {expected}\n"

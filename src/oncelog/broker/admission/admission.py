@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from oncelog.broker.admission.deeds import CHANGES, Deeds
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.request import Outcome, Request
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.host.clock import Clock
@@ -24,14 +25,14 @@ THROTTLED = frozenset(
 
 
 def authorization_of(
-    metadata: ClusterMetadata, config: Callable[[], BrokerConfig], metrics: Metrics
+    metadata: ClusterMetadata, config: Callable[[], BrokerConfig], metrics: Metrics, audit: Audit
 ) -> Authorization | None:
     """The authorizer where `authorizer.class.name` asks for one."""
     if not config().authorizer_class_name:
         return None
     from oncelog.broker.admission.authorization import Authorization  # and with it the checks of all APIs
 
-    return Authorization(metadata, config, metrics)
+    return Authorization(metadata, config, metrics, audit)
 
 
 class RequestAdmission:

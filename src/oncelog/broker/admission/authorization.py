@@ -7,24 +7,40 @@ their other end, which is this broker's own socket; nobody else can have it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.metrics.error_counts import errors_of
 from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.completion import finished
 from oncelog.broker.requests.request import NO_REPLY, CloseConnection, NoReply, Outcome, Reply, Request
 from oncelog.core.access.authorizer import Authorizer, Identity, super_users_of
 from oncelog.core.access.checks import CHECKS
 from oncelog.core.access.passage import Caller, Passage
 from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.errors import ErrorCode
 from oncelog.wire.api import ApiKey
 from oncelog.wire.messages.produce import ProduceRequest
+
+DENIED = frozenset(
+    (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    )
+)
 
 
 class Authorization:
     """The authorizer of one broker. `super.users` was checked when it was read."""
 
-    def __init__(self, metadata: ClusterMetadata, config: Callable[[], BrokerConfig], metrics: Metrics) -> None:
+    def __init__(
+        self, metadata: ClusterMetadata, config: Callable[[], BrokerConfig], metrics: Metrics, audit: Audit
+    ) -> None:
+        self._audit = audit
         self._metadata = metadata
         self._config = config
         self._metrics = metrics
@@ -39,7 +55,7 @@ class Authorization:
         """Who is to be asked about; None for the broker itself, which may do everything."""
         if request.connection.is_of_broker:
             return None
-        who = Identity(host=request.connection.client_host)
+        who = Identity(request.connection.principal, request.connection.client_host)
         return Caller(self._authorizer, who, self._metadata, may_create=self._config().auto_create_topics_enable)
 
     def handle(self, request: Request, answer: Callable[[Request], Outcome]) -> Outcome:
@@ -54,10 +70,26 @@ class Authorization:
         asked = request.message
         if passage.reply is not None:
             self._metrics.add("authorization_failures")
+            self._note_denials(request, passage.reply)
             return _without_acks(request.api_key, asked, passage.reply)
         request.message = passage.message
         outcome = answer(request)
-        return outcome if passage.complete is None else _completed(request.api_key, asked, outcome, passage)
+        if passage.complete is None:
+            return outcome
+        return _completed(request.api_key, asked, outcome, passage, partial(self._note_denials, request))
+
+    def _note_denials(self, request: Request, reply: Reply) -> None:
+        if not DENIED.intersection(errors_of(type(reply))(reply)):
+            return
+        who = request.connection
+        self._audit.said(
+            "denied",
+            who.client_host,
+            principal=who.principal,
+            listener=who.listener_name,
+            request=request.api_key.name,
+            client_id=request.client_id,
+        )
 
 
 def _without_acks(api_key: ApiKey, asked: Any, reply: Reply) -> Reply:
@@ -67,7 +99,9 @@ def _without_acks(api_key: ApiKey, asked: Any, reply: Reply) -> Reply:
     return reply
 
 
-def _completed(api_key: ApiKey, asked: Any, outcome: Outcome, passage: Passage) -> Outcome:
+def _completed(
+    api_key: ApiKey, asked: Any, outcome: Outcome, passage: Passage, note: Callable[[Reply], None]
+) -> Outcome:
     assert passage.complete is not None
     complete = passage.complete
 
@@ -76,6 +110,8 @@ def _completed(api_key: ApiKey, asked: Any, outcome: Outcome, passage: Passage) 
             return reply
         if isinstance(reply, NoReply):
             return _without_acks(api_key, asked, NO_REPLY)
-        return complete(reply)
+        done = complete(reply)
+        note(done)
+        return done
 
     return finished(outcome, finish)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from oncelog.broker.requests.completion import finished
-from oncelog.broker.requests.request import CloseConnection, NoReply, Outcome, Reply, Request
+from oncelog.broker.requests.request import ANONYMOUS, CloseConnection, NoReply, Outcome, Reply, Request
 from oncelog.errors import code_name
 from oncelog.wire.api import ApiKey
 
@@ -57,7 +57,9 @@ class Deeds:
 
 def who_asked(request: Request) -> str:
     """A client as the log names it."""
-    return f"client {request.client_id!r} at {request.connection.client_host}"
+    client = f"client {request.client_id!r} at {request.connection.client_host}"
+    principal = request.connection.principal
+    return client if principal == ANONYMOUS else f"{principal!r}, {client}"
 
 
 def _codes(reply: Reply) -> str:

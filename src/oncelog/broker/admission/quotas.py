@@ -16,7 +16,6 @@ from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.requests.completion import finished
 from oncelog.broker.requests.request import CloseConnection, Later, NoReply, Outcome, Reply, Request
-from oncelog.core.access.authorizer import ANONYMOUS
 from oncelog.core.metadata.cluster import REQUEST_PERCENTAGE, ClusterMetadata
 from oncelog.core.metadata.quota_rates import Bound, QuotaRates, bound_for, connection_bound
 from oncelog.core.metadata.quotas import (
@@ -38,7 +37,6 @@ _KEYS = {ApiKey.PRODUCE: PRODUCER_BYTE_RATE, ApiKey.FETCH: CONSUMER_BYTE_RATE} |
 SESSIONS_SINCE_VERSION = 7
 THROTTLE_MS_MAX = 1_000  # of handling times and connections: one window, as in Kafka
 _BETWEEN_BROKERS = frozenset((ApiKey.WRITE_TXN_MARKERS,))
-_USER = ANONYMOUS.partition(":")[2]
 
 
 class Quotas:
@@ -61,7 +59,7 @@ class Quotas:
             return answer(request)
         metadata = self._metadata
         if metadata.has_request_quotas and request.api_key not in _BETWEEN_BROKERS:
-            bound = bound_for(metadata.client_quotas, REQUEST_PERCENTAGE, _USER, request.client_id)
+            bound = bound_for(metadata.client_quotas, REQUEST_PERCENTAGE, _user_of(request), request.client_id)
             if bound is not None:
                 spent = HandlingTime(asyncio.get_running_loop().time)
                 outcome = spent.measured(request, partial(self._under_rates, answer=answer))
@@ -89,7 +87,7 @@ class Quotas:
         key = _KEYS.get(request.api_key)
         if key is None:
             return answer(request)
-        bound = bound_for(self._metadata.client_quotas, key, _USER, request.client_id)
+        bound = bound_for(self._metadata.client_quotas, key, _user_of(request), request.client_id)
         if bound is None:
             return answer(request)
         if request.api_key in MUTATIONS:
@@ -125,6 +123,11 @@ class Quotas:
 
     def _now_ms(self) -> int:
         return self._clock.now_ms()
+
+
+def _user_of(request: Request) -> str:
+    """Whom a quota names: the principal without its type."""
+    return request.connection.principal.partition(":")[2]
 
 
 def _is_refused_for_its_id(outcome: Outcome) -> bool:

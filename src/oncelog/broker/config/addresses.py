@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid
+from oncelog.core.access.listeners import ListenerInvalid, NamedAddress, named_address, named_addresses
+
+EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104
 
 
 class Address(NamedTuple):
@@ -20,26 +23,40 @@ class Address(NamedTuple):
 
 def address_from(text: str) -> Address:
     """The address of "host:port", "[v6]:port", ":port" or "PLAINTEXT://host:port". Raises ConfigInvalid."""
-    protocol, separator, rest = text.strip().rpartition("://")
-    if separator and protocol.upper() != "PLAINTEXT":
-        raise ConfigInvalid(f"listener {text!r}: only PLAINTEXT listeners are supported")
-    host, colon, port = rest.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigInvalid(f"address {text!r}: expected HOST:PORT")
-    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+    found = _named(text)
+    if found.name != "PLAINTEXT":
+        raise ConfigInvalid(f"address {text[:80]!r}: expected HOST:PORT")
+    return Address(found.host, found.port)
 
 
-def listen_addresses(config: BrokerConfig, otherwise: Sequence[str]) -> list[Address]:
+def _named(text: str) -> NamedAddress:
+    try:
+        return named_address(text)
+    except ListenerInvalid as error:
+        raise ConfigInvalid(str(error)) from error
+
+
+def listen_addresses(config: BrokerConfig, otherwise: Sequence[str]) -> list[NamedAddress]:
     """Where to listen: the config's `listeners` without the controllers' one, else `otherwise`. Raises ConfigInvalid."""
-    named = [
-        each for each in config.listeners.split(",") if each.strip() and not each.strip().startswith("CONTROLLER:")
-    ]
-    return [address_from(each) for each in named or otherwise]
+    try:
+        return named_addresses(config.listeners) or [named_address(each) for each in otherwise]
+    except ListenerInvalid as error:
+        raise ConfigInvalid(f"listeners: {error}") from error
 
 
-def advertised_address(config: BrokerConfig, listening: Sequence[Address]) -> Address:
-    """What clients are told to connect to. Raises ConfigInvalid."""
+def advertised_address(config: BrokerConfig, listening: Sequence[NamedAddress], name: str = "") -> Address:
+    """What clients that came by the listener `name` (else the first) are told to connect to. Raises ConfigInvalid."""
+    own = next((each for each in listening if each.name == name), listening[0])
     if config.advertised_listeners:
-        return address_from(config.advertised_listeners.split(",")[0])
-    host, port = listening[0]
-    return Address("localhost" if host in ("", "0.0.0.0", "::") else host, port)  # noqa: S104
+        for told in advertised_addresses(config):
+            if told.name == own.name:
+                return Address(told.host, told.port)
+    return Address("localhost" if own.host in EVERYWHERE else own.host, own.port)
+
+
+def advertised_addresses(config: BrokerConfig) -> list[NamedAddress]:
+    """What `advertised.listeners` says. Raises ConfigInvalid."""
+    try:
+        return named_addresses(config.advertised_listeners)
+    except ListenerInvalid as error:
+        raise ConfigInvalid(f"advertised.listeners: {error}") from error

@@ -10,10 +10,12 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
+from oncelog.broker.config.secret import Secret
 from oncelog.broker.config.unhonoured_keys import is_known_to_kafka
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER, super_users_of
+from oncelog.core.access.listeners import DEFAULT_MAP
 from oncelog.core.metadata.topic_configs import GZIP_LEVELS
 
 _LONG_MAX = 2**63 - 1
@@ -58,6 +60,17 @@ def _text(default: str, *choices: str, dynamic: bool = False) -> Any:
     return field(default=default, metadata={"rule": Rule(choices=choices, is_dynamic=dynamic)})
 
 
+_UNSET = Secret()
+_SECRET = {"rule": Rule()}
+
+
+class ListenerOverrides(dict[str, Any]):
+    """Values of `listener.name.*` keys, each of its key's type; shown nowhere."""
+
+    def __repr__(self) -> str:
+        return f"{len(self)} keys"
+
+
 @dataclass(frozen=True, kw_only=True)
 class BrokerConfig:
     """Every key the broker honours, with its default (Kafka's, where Kafka has the key and a single node allows it)."""
@@ -69,6 +82,28 @@ class BrokerConfig:
     log_dir: str = _text("")
     listeners: str = _text("")
     advertised_listeners: str = _text("")
+    listener_security_protocol_map: str = _text(DEFAULT_MAP)
+    listener_overrides: ListenerOverrides = field(default_factory=ListenerOverrides, repr=False)  # listener.name.*
+    # who clients are
+    sasl_enabled_mechanisms: str = _text("")
+    sasl_jaas_config: Secret = field(default=_UNSET, metadata=_SECRET)
+    sasl_server_max_receive_size: int = _int(524_288)
+    connections_max_reauth_ms: int = _long(0)
+    ssl_client_auth: str = _text("none", "none", "requested", "required", dynamic=True)
+    ssl_principal_mapping_rules: str = _text("DEFAULT")
+    ssl_enabled_protocols: str = _text("TLSv1.2,TLSv1.3", dynamic=True)
+    ssl_cipher_suites: str = _text("", dynamic=True)
+    ssl_keystore_type: str = _text("", dynamic=True)
+    ssl_keystore_location: str = _text("", dynamic=True)
+    ssl_keystore_password: Secret = field(default=_UNSET, metadata=_SECRET)
+    ssl_keystore_key: Secret = field(default=_UNSET, metadata=_SECRET)
+    ssl_keystore_certificate_chain: Secret = field(default=_UNSET, metadata=_SECRET)
+    ssl_key_password: Secret = field(default=_UNSET, metadata=_SECRET)
+    ssl_truststore_type: str = _text("", dynamic=True)
+    ssl_truststore_location: str = _text("", dynamic=True)
+    ssl_truststore_password: Secret = field(default=_UNSET, metadata=_SECRET)
+    ssl_truststore_certificates: Secret = field(default=_UNSET, metadata=_SECRET)
+    connection_failed_authentication_delay_ms: int = _int(100, least=0)
     # connections
     max_connections: int = _int(_INT_MAX, least=0, dynamic=True)
     max_connections_per_ip: int = _int(_INT_MAX, least=0, dynamic=True)
@@ -187,6 +222,11 @@ class BrokerConfig:
     oncelog_max_config_resources: int = _int(10_000, dynamic=True)
     oncelog_max_clients_under_quota: int = _int(10_000, dynamic=True)
     oncelog_log_max_lines_per_minute: int = _int(600, dynamic=True)
+    oncelog_insecure_listeners: bool = _bool(False)
+    oncelog_authentication_timeout_ms: int = _int(10_000)
+    oncelog_max_unauthenticated_connections: int = _int(500)
+    oncelog_max_unauthenticated_connections_per_ip: int = _int(50)
+    oncelog_max_unauthenticated_bytes: int = _int(33_554_432)
     metrics_listen: str = _text("")
 
     def topic_default(self, key: str) -> str | None:
@@ -220,7 +260,7 @@ def text_of(value: Any) -> str:
 
 @cache
 def _rules() -> dict[str, tuple[type, Rule]]:
-    return {f.name: (type(f.default), f.metadata["rule"]) for f in fields(BrokerConfig)}
+    return {f.name: (type(f.default), f.metadata["rule"]) for f in fields(BrokerConfig) if "rule" in f.metadata}
 
 
 @cache
@@ -235,19 +275,85 @@ def config_from(values: Mapping[str, object], *, base: BrokerConfig | None = Non
     Raises ConfigInvalid for unknown keys (with a suggestion) and values out of range.
     """
     changes: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     warnings: list[str] = []
     for key, value in values.items():
         name = key.replace(".", "_")
-        if name in _rules() and "_" not in key:
+        if key.startswith(LISTENER_PREFIX) and (own := listener_key(key)) is not None:
+            overrides[key.lower()] = parse_value(own, value)
+        elif name in _rules() and "_" not in key:
             changes[name] = parse_value(key, value)
+        elif key.endswith(CLASS_KEYS) and str(value).strip() not in KNOWN_CLASSES:
+            raise ConfigInvalid(f"{key}: oncelog loads no classes")
         elif is_known_to_kafka(key):
             warnings.append(f"config key {key} is Kafka's, but oncelog does not honour it")
         else:
             raise ConfigInvalid(f"unknown config key {key!r}{_suggestion(key)}")
+    if overrides:
+        changes["listener_overrides"] = ListenerOverrides(overrides)
     config = replace(base or BrokerConfig(), **changes)
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
         raise ConfigInvalid("group.min.session.timeout.ms is larger than group.max.session.timeout.ms")
+    if config.journal == "on" and config.flush_policy != "fsync":
+        raise ConfigInvalid(f"journal=on is for flush.policy=fsync: with {config.flush_policy} nobody waits for a sync")
     return config, warnings
+
+
+LISTENER_PREFIX = "listener.name."
+TLS_KEYS = (
+    "ssl.client.auth",
+    "ssl.principal.mapping.rules",
+    "ssl.enabled.protocols",
+    "ssl.cipher.suites",
+    "ssl.keystore.type",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.key",
+    "ssl.keystore.certificate.chain",
+    "ssl.key.password",
+    "ssl.truststore.type",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.certificates",
+)
+LISTENER_KEYS = (
+    *TLS_KEYS,
+    "connections.max.reauth.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.server.max.receive.size",
+)
+CLASS_KEYS = (
+    ".callback.handler.class",
+    "principal.builder.class",
+    "sasl.login.class",
+    "ssl.engine.factory.class",
+)
+KNOWN_CLASSES = ("", "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder")
+"""Who may log in would be decided by what they name: to ignore them would let others in, or keep users out."""
+
+
+def listener_key(key: str) -> str | None:
+    """Which of the broker's keys a `listener.name.*` key sets for one listener, None where it is none that can be."""
+    return next((own for own in LISTENER_KEYS if key.endswith("." + own)), None)
+
+
+def is_secret_key(key: str) -> bool:
+    """Whether a key's value is shown nowhere."""
+    own = listener_key(key) if key.startswith(LISTENER_PREFIX) else key
+    return own is not None and own in rules() and rules()[own][0] is Secret
+
+
+T = TypeVar("T")
+
+
+def of_listener(config: BrokerConfig, listener: str, key: str, otherwise: T, mechanism: str = "") -> T:
+    """The value of a key for one listener (and mechanism), the most precise one that is set; `otherwise` the broker's."""
+    scopes = [f"{listener}.{mechanism}", listener] if mechanism else [listener]
+    for scope in scopes:
+        if (found := config.listener_overrides.get(f"{LISTENER_PREFIX}{scope.lower()}.{key}")) is not None:
+            return cast("T", found)
+    return otherwise
 
 
 def _suggestion(key: str) -> str:
@@ -258,6 +364,8 @@ def _suggestion(key: str) -> str:
 def parse_value(key: str, value: object) -> Any:
     """`value` as the type of `key`. Raises ConfigInvalid."""
     kind, rule = _rules()[key.replace(".", "_")]
+    if kind is Secret:
+        return value if isinstance(value, Secret) else Secret(str(value).strip())
     text = text_of(value).strip()
     if kind is bool:
         if text.lower() not in ("true", "false"):

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from oncelog.broker.config.config import BrokerConfig, rules, text_of
+from oncelog.broker.config.secret import Secret
 from oncelog.broker.config.unhonoured_keys import DYNAMIC_KINDS
 from oncelog.core.metadata.cluster import CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, Topic
 from oncelog.core.metadata.config_documentation import documentation_of
@@ -19,7 +20,7 @@ DYNAMIC_CLIENT_METRICS, DYNAMIC_GROUP = 7, 8
 _TYPES = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "class": 8, "password": 9}
 _LISTS = frozenset(
     ("advertised.listeners", "group.consumer.assignors", "listeners", "log.cleanup.policy", "log.dir", "log.dirs")
-)
+) | {"sasl.enabled.mechanisms", "ssl.cipher.suites", "ssl.enabled.protocols"}
 _INT_MAX = 2**31 - 1
 # Keys that say the same in other units, the most precise first; unset ones have no value of their own in Kafka.
 _CHAINS = {
@@ -46,6 +47,8 @@ def broker_key_kind(key: str) -> str:
     if known is None:
         return DYNAMIC_KINDS.get(key, "string")
     kind, rule = known
+    if kind is Secret:
+        return "password"
     if kind is str:
         return "list" if key in _LISTS else "string"
     if kind is float:

@@ -34,7 +34,9 @@ class Configuration:
 
     def follow(self, metadata: ClusterMetadata) -> None:
         """Take over what the metadata says was altered."""
-        self.current, _ = config_from(metadata.dynamic_broker_configs(self.static.node_id), base=self.static)
+        dynamic = metadata.dynamic_broker_configs(self.static.node_id)
+        in_force = {key: value for key, value in dynamic.items() if key in rules() and rules()[key][1].is_dynamic}
+        self.current, _ = config_from(in_force, base=self.static)
 
     def value(self, key: str) -> str | None:
         """The value in force of a broker's key; None for a key that it has not."""

@@ -6,7 +6,6 @@ from oncelog.broker.config.config import ConfigInvalid, parse_value, rules
 from oncelog.broker.config.config_view import broker_key_kind
 from oncelog.broker.config.unhonoured_keys import (
     DYNAMIC_BOUNDS,
-    DYNAMIC_CHOICES,
     DYNAMIC_KINDS,
     is_known_to_kafka,
     is_of_one_broker,
@@ -31,7 +30,7 @@ def dynamic_fault(name: str, value: str, is_default: bool) -> str | None:
     kind = broker_key_kind(name)
     if known is None:
         bounds = DYNAMIC_BOUNDS.get(name, (0, 2**63 - 1))
-        entry = ConfigKey(name, kind, "", least=bounds[0], most=bounds[1], choices=DYNAMIC_CHOICES.get(name, ()))
+        entry = ConfigKey(name, kind, "", least=bounds[0], most=bounds[1])
         return value_fault(entry, value.strip())
     rule = known[1]
     fault = value_fault(

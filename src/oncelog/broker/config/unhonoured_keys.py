@@ -35,16 +35,23 @@ _FAMILIES = (
     "telemetry.",
     "zookeeper.",
 )
+_HONOURED = frozenset(
+    """
+    sasl.enabled.mechanisms sasl.jaas.config sasl.server.max.receive.size
+    ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.key.password ssl.keystore.certificate.chain
+    ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules
+    ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
+    """.split()  # noqa: SIM905
+)
 _KEYS = frozenset(
     """
     alter.config.policy.class.name auto.include.jmx.reporter auto.leader.rebalance.enable
     background.threads broker.id.generation.enable broker.rack client.quota.callback.class config.providers
-    connection.failed.authentication.delay.ms
-    connections.max.reauth.ms controlled.shutdown.enable controlled.shutdown.max.retries cordoned.log.dirs
+    controlled.shutdown.enable controlled.shutdown.max.retries cordoned.log.dirs
     create.topic.policy.class.name default.replication.factor delete.records.purgatory.purge.interval.requests
     early.start.listeners fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     initial.broker.registration.timeout.ms inter.broker.listener.name inter.broker.protocol.version
-    listener.security.protocol.map log.cleaner.io.buffer.size
+    log.cleaner.io.buffer.size
     log.cleaner.threads log.dir.failure.timeout.ms log.flush.interval.messages log.flush.interval.ms
     log.flush.scheduler.interval.ms log.flush.start.offset.checkpoint.interval.ms log.local.retention.bytes
     log.local.retention.ms log.message.format.version log.preallocate
@@ -73,17 +80,17 @@ _DYNAMIC = {
         share.coordinator.cached.buffer.max.bytes
     """,
     "list": """
-        config.providers cordoned.log.dirs metric.reporters sasl.enabled.mechanisms
-        sasl.kerberos.principal.to.local.rules ssl.cipher.suites ssl.enabled.protocols
+        config.providers cordoned.log.dirs metric.reporters
+        sasl.kerberos.principal.to.local.rules
     """,
     "boolean": """
         follower.fetch.last.tiered.offset.enable log.preallocate unclean.leader.election.enable
     """,
     "string": """
-        listener.security.protocol.map sasl.kerberos.kinit.cmd sasl.kerberos.service.name
-        sasl.mechanism.inter.broker.protocol ssl.client.auth ssl.endpoint.identification.algorithm
-        ssl.keymanager.algorithm ssl.keystore.location ssl.keystore.type ssl.protocol ssl.provider
-        ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.location ssl.truststore.type
+        sasl.kerberos.kinit.cmd sasl.kerberos.service.name
+        sasl.mechanism.inter.broker.protocol ssl.endpoint.identification.algorithm
+        ssl.keymanager.algorithm ssl.protocol ssl.provider
+        ssl.secure.random.implementation ssl.trustmanager.algorithm
     """,
     "long": """
         log.flush.interval.messages log.flush.interval.ms log.local.retention.bytes
@@ -102,10 +109,6 @@ _DYNAMIC = {
     """,
     "class": """
         principal.builder.class ssl.engine.factory.class
-    """,
-    "password": """
-        sasl.jaas.config ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password
-        ssl.truststore.certificates ssl.truststore.password
     """,
 }
 DYNAMIC_KINDS: dict[str, str] = {key: kind for kind, keys in _DYNAMIC.items() for key in keys.split()}
@@ -139,7 +142,6 @@ DYNAMIC_BOUNDS |= {
         "login.refresh.window.jitter",
     )
 }
-DYNAMIC_CHOICES = {"ssl.client.auth": ("required", "requested", "none")}
 _ONE_BROKERS_FAMILIES = ("listener.", "sasl.", "ssl.", "principal.builder.")
 
 
@@ -150,4 +152,4 @@ def is_of_one_broker(key: str) -> bool:
 
 def is_known_to_kafka(key: str) -> bool:
     """True where Apache Kafka has such a broker key."""
-    return key in _KEYS or key in DYNAMIC_KINDS or key.startswith(_FAMILIES)
+    return key not in _HONOURED and (key in _KEYS or key in DYNAMIC_KINDS or key.startswith(_FAMILIES))

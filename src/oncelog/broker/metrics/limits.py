@@ -53,6 +53,32 @@ LIMITS = (
     ),
     Limit("max.connection.creation.rate", "new connections per second", "a new one is not read until its time comes"),
     Limit("connections.max.idle.ms", "silence, of a client or of one that does not read its replies", "closed"),
+    # before authentication
+    Limit(
+        "oncelog.authentication.timeout.ms",
+        "time from a connection's arrival until it has authenticated, whatever it sends",
+        "closed",
+    ),
+    Limit(
+        "oncelog.max.unauthenticated.connections",
+        "connections that have not authenticated yet",
+        "the one that came first is closed",
+    ),
+    Limit(
+        "oncelog.max.unauthenticated.connections.per.ip",
+        "the same of one address",
+        "the one that came first is closed",
+    ),
+    Limit(
+        "oncelog.max.unauthenticated.bytes",
+        "bytes that all such connections have sent and nobody has looked at",
+        "closed",
+    ),
+    Limit(
+        "sasl.server.max.receive.size",
+        "size of a request before the authentication",
+        "the connection is closed before anything is read",
+    ),
     # requests
     Limit("socket.request.max.bytes", "size of a request", "the connection is closed before anything is read"),
     Limit(

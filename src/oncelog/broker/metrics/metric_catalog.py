@@ -99,6 +99,35 @@ FAMILIES: dict[str, Family] = {
     ),
     "connections_refused": _counter("oncelog_connections_refused", "Connections closed as soon as they came."),
     "authorization_failures": _counter("oncelog_authorization_failures", "Requests that the authorizer refused whole."),
+    "connections_unauthenticated": _gauge(
+        "oncelog_connections_unauthenticated", "Open connections of SASL listeners that have not authenticated."
+    ),
+    "authentications": _counter(
+        "kafka_server_socket_server_metrics_successful_authentication",
+        "Connections that authenticated.",
+        kafka=f"{_SOCKET}successful-authentication-total",
+    ),
+    "authentications_failed": _counter(
+        "kafka_server_socket_server_metrics_failed_authentication",
+        "Connections that failed to authenticate.",
+        kafka=f"{_SOCKET}failed-authentication-total",
+    ),
+    "reauthentications": _counter(
+        "kafka_server_socket_server_metrics_successful_reauthentication",
+        "Sessions that began again on a living connection.",
+        kafka=f"{_SOCKET}successful-reauthentication-total",
+    ),
+    "reauthentications_failed": _counter(
+        "kafka_server_socket_server_metrics_failed_reauthentication",
+        "Sessions that failed to begin again.",
+        kafka=f"{_SOCKET}failed-reauthentication-total",
+    ),
+    "sessions_expired": _counter(
+        "kafka_server_socket_server_metrics_expired_connections_killed",
+        "Connections closed because their session had ended.",
+        kafka=f"{_SOCKET}expired-connections-killed-count",
+    ),
+    "tls_reloads": _counter("oncelog_tls_reloads", "Times that a listener took over other keys or certificates."),
     "connections_closed_idle": _counter("oncelog_connections_closed_idle", "Connections closed after silence."),
     "unsent_reply_bytes": _gauge("oncelog_unsent_reply_bytes", "Bytes of replies that slow clients have not read yet."),
     # partitions

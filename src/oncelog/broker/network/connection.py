@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.connection_limits import Admission, ConnectionLimits
 from oncelog.broker.network.peer import client_host_of
-from oncelog.broker.requests.request import CloseConnection, Later, NoReply, Outcome, Reply, Request
+from oncelog.broker.requests.request import ANONYMOUS, CloseConnection, Later, NoReply, Outcome, Reply, Request
 from oncelog.broker.requests.unsupported import unsupported_api_versions
 from oncelog.errors import MalformedFrame, MalformedMessage
 from oncelog.host.tasks import Tasks
@@ -61,7 +61,7 @@ class ConnectionOwner(Protocol):
         ...
 
 
-class _Slot:
+class Slot:
     """A reply's place in the order of requests; `reply` is filled in when it is known. It listens to a `Later`."""
 
     __slots__ = ("begun", "begun_at", "connection", "header", "held_bytes", "is_done", "keeps_turn", "reply", "request")
@@ -95,6 +95,10 @@ class _Slot:
 class Connection(asyncio.Protocol):
     """The server's end of a connection."""
 
+    principal = ANONYMOUS
+    listener_name = ""
+    frame_limit = "socket.request.max.bytes"
+
     def __init__(self, server: ConnectionOwner, connection_id: int, limits: ConnectionLimits) -> None:
         self._server = server
         self._limits = limits
@@ -109,7 +113,7 @@ class Connection(asyncio.Protocol):
         self.partial_size_bytes = 0
         self._frames: deque[memoryview] = deque()
         self._queued_count = 0  # of them, as the server knows it
-        self._slots: deque[_Slot] = deque()
+        self._slots: deque[Slot] = deque()
         self._running: list[Request] = []
         self._is_sending_soon = False
         self._may_write = True
@@ -171,7 +175,7 @@ class Connection(asyncio.Protocol):
         except MalformedFrame as error:
             if isinstance(error, FrameTooLarge):
                 is_first = self._reader.is_first and self._limits.first_frame_bytes_max < self._limits.frame_bytes_max
-                limit = "oncelog.first.request.max.bytes" if is_first else "socket.request.max.bytes"
+                limit = "oncelog.first.request.max.bytes" if is_first else self.frame_limit
                 self._server.metrics.limit_hit(limit)
             self.refuse(f"malformed frame: {error}")
             return
@@ -230,6 +234,9 @@ class Connection(asyncio.Protocol):
     def reply_bytes(self) -> int:
         """Bytes of replies that are in memory: unsent ones, and those that wait for the one before them."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size() + self._held_bytes
+
+    def end_if_revoked(self) -> None:
+        """End it where whoever it is may not come any more; nobody needs to be somebody here."""
 
     @property
     def is_of_broker(self) -> bool:
@@ -341,7 +348,7 @@ class Connection(asyncio.Protocol):
         except MalformedMessage as error:
             self.refuse(f"malformed request header: {error}")
             return
-        slot = _Slot(self, header, self.last_active)
+        slot = Slot(self, header, self.last_active)
         api = APIS.get(header.api_key)
         if api is None or not self._server.serves(header.api_key, header.api_version):
             if header.api_key == ApiKey.API_VERSIONS:
@@ -368,7 +375,7 @@ class Connection(asyncio.Protocol):
         self._slots.append(slot)
         self._follow(request, slot, self._server.handle(request))
 
-    def _follow(self, request: Request, slot: _Slot, outcome: Outcome) -> None:
+    def _follow(self, request: Request, slot: Slot, outcome: Outcome) -> None:
         if not isinstance(outcome, Later):
             self._answer(slot, outcome)
         elif outcome.is_given:
@@ -381,7 +388,7 @@ class Connection(asyncio.Protocol):
                 self._running.append(request)
             outcome.listen(slot)
 
-    def reply_given(self, slot: _Slot) -> None:
+    def reply_given(self, slot: Slot) -> None:
         """Called by a slot, from whoever commits: queued, and sent on the next iteration of the loop with all that came."""
         if slot.keeps_turn:
             self._end_turn(slot)
@@ -405,25 +412,25 @@ class Connection(asyncio.Protocol):
         if self._frames or not self._is_reading:
             self._advance()
 
-    def turn_released(self, slot: _Slot) -> None:
+    def turn_released(self, slot: Slot) -> None:
         """Called by a slot whose effects are made: the next request may begin."""
         self._end_turn(slot)
         if self._frames:
             self._loop.call_soon(self._advance)
 
-    def _end_turn(self, slot: _Slot) -> None:
+    def _end_turn(self, slot: Slot) -> None:
         assert slot.request is not None
         slot.keeps_turn = False
         self._running.remove(slot.request)
 
-    def _answer(self, slot: _Slot, reply: Reply) -> None:
+    def _answer(self, slot: Slot, reply: Reply) -> None:
         slot.reply = reply
         slot.is_done = True
         if isinstance(reply, FetchResponse):
             self._hold_back(slot, reply)
         self._send()
 
-    def _hold_back(self, slot: _Slot, reply: FetchResponse) -> None:
+    def _hold_back(self, slot: Slot, reply: FetchResponse) -> None:
         """Records that wait for the reply before them are unsent too; `_may_begin` bounds them."""
         if not self._slots or self._slots[0] is slot:
             return

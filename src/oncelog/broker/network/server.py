@@ -5,21 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.config.listeners import ListenerConfig
 from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.network.certified_connection import CertifiedConnection
 from oncelog.broker.network.connection import Connection
 from oncelog.broker.network.connection_limits import Admission, ConnectionCounts, CreationRate, limits_of
+from oncelog.broker.network.listener_security import Credentials, ListenerSecurity
 from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer, socket_address
+from oncelog.broker.network.secured_connection import SecuredConnection
+from oncelog.broker.network.strangers import Failures, Strangers
+from oncelog.broker.network.tls_handshakes import TlsHandshakes
+from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import Outcome, Request
 from oncelog.core.metadata.quotas import CONNECTION_CREATION_RATE
 from oncelog.host.network import Listener, Network
+from oncelog.host.randomness import Random
 from oncelog.host.tasks import Tasks
 
 _log = logging.getLogger("oncelog.server")
 
+SALT_SECRET_BYTES = 32
+GOODBYE_S = 1.0
 SLOWEST_BYTES_PER_S = 1024  # a request that comes slower than this is cut off after its time
 SWEEP_INTERVAL_S = 5.0
 FETCH_BYTES_MIN = 65_536  # what a fetch may always have, however many replies slow clients leave unread
@@ -38,8 +49,19 @@ class Server:
         handle: Callable[[Request], Outcome],
         wait_ms_of: Callable[[str], int] = lambda _host: 0,
         own_peers: tuple[Peer | LocalPeer, ...] = (),
+        credentials: Credentials,
+        random: Random,
+        audit: Audit,
+        now_ms: Callable[[], int],
     ) -> None:
+        self._now_ms = now_ms
         self._network = network
+        self._credentials = credentials
+        self._random = random
+        self._salt_secret = random.token_bytes(SALT_SECRET_BYTES)
+        self.audit = audit
+        self.strangers = Strangers(config, metrics)
+        self.failures = Failures()
         self._config = config
         self.metrics = metrics
         self.serves = serves
@@ -47,6 +69,8 @@ class Server:
         self._wait_ms_of = wait_ms_of  # for how long a new connection of an address must wait, by its quota
         self.tasks = Tasks(self._handler_failed)
         self.listeners: list[Listener] = []
+        self._tls: list[TlsHandshakes] = []
+        self.listener_names: list[str] = []  # in the same order
         self._connections: dict[Connection, None] = {}  # in the order of their arrival
         self._counts = ConnectionCounts()
         self._creation_rate = CreationRate()
@@ -62,15 +86,36 @@ class Server:
         metrics.gauge("requests_in_flight", lambda: sum(each.in_flight_count for each in self._connections))
         metrics.gauge("unsent_reply_bytes", lambda: sum(each.unsent_bytes for each in self._connections))
 
-    async def listen(self, host: str, port: int) -> Listener:
+    async def listen(self, config: ListenerConfig) -> Listener:
         """Open a listening address. Raises NetworkFailed."""
-        listener = await self._network.listen(host, port, self._new_connection)
+        new_connection = partial(self._new_connection, config.name)
+        if not config.is_plain:
+            security = ListenerSecurity(
+                config, self._config, self._credentials, self._random, self._salt_secret, lambda: self._now_ms() / 1000
+            )
+            kind = SecuredConnection if config.protocol.has_sasl else CertifiedConnection
+            new_connection = partial(self._new_secured_connection, kind, security)
+        if config.tls is not None:
+            tls = TlsHandshakes(security, self, self.metrics, self.tasks)
+            self._tls.append(tls)
+            listener = await self._network.listen(config.host, config.port, new_connection, tls=tls)
+        else:
+            listener = await self._network.listen(config.host, config.port, new_connection)
         self.listeners.append(listener)
+        self.listener_names.append(config.name)
         return listener
 
-    def _new_connection(self) -> Connection:
+    def _new_connection(self, listener_name: str = "") -> Connection:
         self._next_connection_id += 1
-        return Connection(self, self._next_connection_id, limits_of(self._config()))
+        connection = Connection(self, self._next_connection_id, limits_of(self._config()))
+        connection.listener_name = listener_name
+        return connection
+
+    def _new_secured_connection(
+        self, kind: type[SecuredConnection | CertifiedConnection], security: ListenerSecurity
+    ) -> Connection:
+        self._next_connection_id += 1
+        return kind(self, self._next_connection_id, limits_of(self._config()), security)
 
     def accepted(self, connection: Connection) -> Admission | None:
         """Take a new connection and say from when on it is to be read; None where it must close."""
@@ -179,6 +224,9 @@ class Server:
             now = loop.time()
             for connection in tuple(self._connections):
                 self._judge(connection, now, idle_max_s, receive_s)
+                connection.end_if_revoked()
+            for tls in self._tls:
+                tls.reload()
 
     def _judge(self, connection: Connection, now: float, idle_max_s: float, receive_s: float) -> None:
         begun = connection.frame_begun
@@ -227,3 +275,17 @@ class Server:
             else:
                 connection.close()
         await self.tasks.close()
+        if self._tls:
+            await self._say_goodbye()
+
+    async def _say_goodbye(self) -> None:
+        """Until clients have taken the end of TLS, and its transports are closed."""
+        self._all_closed = asyncio.Event()
+        try:
+            async with asyncio.timeout(GOODBYE_S):
+                if self._connections:
+                    await self._all_closed.wait()
+        except TimeoutError:
+            for connection in tuple(self._connections):
+                connection.abort()
+        await asyncio.sleep(0)  # in which the loop closes what was aborted

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from oncelog.broker.requests.request import CallbackListener, Later, Outcome, Request
+from oncelog.broker.requests.request import ANONYMOUS, CallbackListener, Later, Outcome, Request
 from oncelog.host.tasks import Tasks
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.schema import Struct
@@ -20,6 +20,8 @@ class LocalPeer:
     """Asks `handle` as a connection would; `client_id` says what for. Nothing is ever lost on the way."""
 
     client_host = ""
+    principal = ANONYMOUS
+    listener_name = ""
     connection_id = 0
     is_of_broker = True
 

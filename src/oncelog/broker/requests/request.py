@@ -15,6 +15,8 @@ from typing import Any, Protocol
 from oncelog.host.tasks import Tasks
 from oncelog.wire.api import ApiKey
 
+ANONYMOUS = "User:ANONYMOUS"  # who has not said who it is
+
 Reply = Any  # a response Struct, NoReply or CloseConnection
 Measured = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
 
@@ -129,6 +131,8 @@ class RequestOwner(Protocol):
     """The connection a request came in on, as far as a handler may know it."""
 
     client_host: str
+    principal: str  # "User:alice"
+    listener_name: str  # by which it came; "" where that makes no difference
     connection_id: int
     tasks: Tasks  # of handlers that have to wait
 

@@ -12,11 +12,12 @@ import gc
 import logging
 import os
 import signal
+import stat
 import sys
 from collections.abc import Sequence
 
 from oncelog.broker.broker import Broker
-from oncelog.broker.config.config import ConfigInvalid, properties_from
+from oncelog.broker.config.config import ConfigInvalid, is_secret_key, properties_from
 from oncelog.cli.interruption import ending_signals
 from oncelog.errors import DamagedLog, StorageError
 from oncelog.host.limits import raise_open_files_limit
@@ -33,6 +34,7 @@ def serve_main(
     listen: Sequence[str] = (),
     config_file: str | None = None,
     config: Sequence[str] = (),
+    insecure: bool = False,
     ephemeral: bool = False,
     log_level: str = "info",
 ) -> int:
@@ -41,6 +43,8 @@ def serve_main(
     raise_open_files_limit()
     try:
         values = _config_values(config_file, config)
+        if insecure:
+            values["oncelog.insecure.listeners"] = "true"
         named = data_dir or next((str(values[key]) for key in ("log.dirs", "log.dir") if values.get(key)), None)
         if ephemeral and named:
             raise ConfigInvalid(f"--ephemeral is a temporary directory: {named} was named as well")
@@ -81,6 +85,9 @@ def _config_values(config_file: str | None, pairs: Sequence[str]) -> dict[str, o
         try:
             with open(config_file, encoding="utf-8") as file:
                 values |= properties_from(file.read())
+                others = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & stat.S_IRWXO
+            if others and any(map(is_secret_key, values)):
+                raise ConfigInvalid(f"it holds passwords, and others can read it: chmod 600 {config_file}")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigInvalid(f"{config_file}: {getattr(error, 'strerror', None) or error}") from error
         except ConfigInvalid as error:
@@ -89,6 +96,10 @@ def _config_values(config_file: str | None, pairs: Sequence[str]) -> dict[str, o
         key, equals, value = pair.partition("=")
         if not equals:
             raise ConfigInvalid(f"-c {pair!r}: expected KEY=VALUE")
+        if is_secret_key(key.strip()):
+            raise ConfigInvalid(
+                f"-c {key.strip()}: whoever lists processes reads it there: write it into a file, --config FILE"
+            )
         values[key.strip()] = value.strip()
     return values
 
@@ -133,6 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--listen", metavar="HOST:PORT", action="append", default=[])
     parser.add_argument("--config", metavar="server.properties", dest="config_file")
     parser.add_argument("-c", metavar="KEY=VALUE", dest="config", action="append", default=[])
+    parser.add_argument("--insecure", action="store_true", default=os.environ.get("ONCELOG_INSECURE") == "1")
     parser.add_argument("--ephemeral", action="store_true", help="a temporary directory, removed at exit")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     options = parser.parse_args(arguments)

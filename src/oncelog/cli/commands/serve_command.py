@@ -12,6 +12,12 @@ import click
 @click.option(
     "-c", "config", multiple=True, metavar="KEY=VALUE", help="One setting by Kafka's name; wins over the file."
 )
+@click.option(
+    "--insecure",
+    is_flag=True,
+    envvar="ONCELOG_INSECURE",
+    help="Listen on addresses that others reach although nobody has to say who it is [env ONCELOG_INSECURE=1].",
+)
 @click.option("--ephemeral", is_flag=True, help="A temporary directory, removed at exit.")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -23,6 +29,7 @@ def serve(
     listen: tuple[str, ...],
     config_file: str | None,
     config: tuple[str, ...],
+    insecure: bool,
     ephemeral: bool,
     log_level: str,
 ) -> None:
@@ -37,6 +44,7 @@ def serve(
         listen=listen,
         config_file=config_file,
         config=config,
+        insecure=insecure,
         ephemeral=ephemeral,
         log_level=log_level,
     )

@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 
 from oncelog.client.arguments import is_wire_text
 from oncelog.client.backoff import Backoff, Deadline
+from oncelog.client.cluster.authentication import Authentication
 from oncelog.client.cluster.connection import BrokerVersions, Connection
 from oncelog.client.cluster.view import ClusterView, TopicView
 from oncelog.client.config import ClientConfig
+from oncelog.client.security import tls_context
 from oncelog.client.traffic import TrafficByBroker
 from oncelog.errors import (
     CoordinatorNotAvailable,
@@ -42,6 +44,7 @@ log = logging.getLogger("oncelog.client")
 
 T = TypeVar("T")
 VERSION_MAX = 32767
+GOODBYE_S = 1.0
 TOLD_MAX = 10
 UNKNOWN_TOPIC_PATIENCE_MS = (
     10_000  # a new topic takes a moment to be known everywhere, at most broker.session.timeout.ms
@@ -59,6 +62,8 @@ class Cluster:
         on_metadata: Callable[[], None] = lambda: None,
     ) -> None:
         self.config, self.host, self._on_metadata = config, host, on_metadata
+        self._security = config.security()
+        self._tls = None if self._security.tls is None else tls_context(self._security.tls)
         self.view = ClusterView()
         self.versions = BrokerVersions()  # of the broker with the newest features
         self.tasks = Tasks(on_failure)
@@ -123,10 +128,17 @@ class Cluster:
     async def close(self) -> None:
         """Close all connections."""
         self.is_closed = True
-        for task in self._connections.values():
-            if task.done() and not task.cancelled() and task.exception() is None:
-                task.result().close()
+        closing = [
+            task.result()
+            for task in self._connections.values()
+            if task.done() and not task.cancelled() and task.exception() is None
+        ]
+        for connection in closing:
+            connection.close()
         await self.tasks.close()
+        if self._tls is not None:
+            await asyncio.gather(*(connection.hung_up(GOODBYE_S) for connection in closing))
+            await asyncio.sleep(0)  # in which the loop closes what was cut
 
     async def _keep_fresh(self) -> None:
         while True:
@@ -229,7 +241,14 @@ class Cluster:
         timeout_ms = self.config.socket_connection_setup_timeout_ms
         try:
             connection = await Connection.open(
-                self.host.network, node.host, node.port, self.config.client_id, timeout_ms, self.traffic.of(node)
+                self.host.network,
+                node.host,
+                node.port,
+                self.config.client_id,
+                timeout_ms,
+                self.traffic.of(node),
+                self._log_in if self._security.sasl is not None else None,
+                self._tls,
             )
         except KafkaError:
             if backoff is None:
@@ -241,6 +260,11 @@ class Cluster:
         if connection.versions.features_epoch >= self.versions.features_epoch:
             self.versions = connection.versions
         return connection
+
+    async def _log_in(self, connection: Connection) -> None:
+        assert self._security.sasl is not None
+        timeout_ms = self.config.request_timeout_ms
+        await Authentication(connection, self._security.sasl, self.host, self.tasks.start, timeout_ms).login()
 
     def any_node(self) -> Node:
         """A broker to ask what every broker knows: one that is connected, else one that has not just refused."""

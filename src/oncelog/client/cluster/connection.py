@@ -7,12 +7,13 @@ what comes later on it can no longer be told apart from silence.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from oncelog.client.traffic import Traffic
 from oncelog.errors import (
+    AuthenticationFailed,
     ErrorCode,
     KafkaError,
     MalformedFrame,
@@ -22,8 +23,9 @@ from oncelog.errors import (
     UnsupportedVersion,
     error_for,
 )
-from oncelog.host.network import ConnectFailed
+from oncelog.host.network import ConnectFailed, PeerRefused
 from oncelog.host.network import Network as NetworkDoor
+from oncelog.host.tls import TlsContext, refusal_in
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import decode_response, encode_request, response_correlation_id
 from oncelog.wire.frame_buffer import FrameBuffer
@@ -32,6 +34,8 @@ from oncelog.wire.schema import Struct
 
 SOFTWARE_NAME = "oncelog"
 SOFTWARE_VERSION = "0.1.0"
+NO_TLS_HINT = "is this a Kafka listener, and one without TLS?"
+TLS_HINT = "does the listener want a certificate of ours (ssl_keystore_location)?"
 THROTTLE_MS_MAX = 60_000  # quotas are judged over seconds; who asks for days means something else
 
 
@@ -72,6 +76,8 @@ class Connection(asyncio.BufferedProtocol):
         self._frames = FrameBuffer()
         self._next_correlation_id = 0
         self._has_heard = False
+        self._answered_count = 0
+        self._hint = NO_TLS_HINT
         self._waiting: dict[int, tuple[int, int, asyncio.Future[Any], asyncio.TimerHandle, float]] = {}
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -80,6 +86,8 @@ class Connection(asyncio.BufferedProtocol):
             tuple[asyncio.Future[None], asyncio.TimerHandle]
         ] = []  # what gets no answer, and did not leave
         self._throttled_until = 0.0  # the loop's time
+        self._is_held = False  # while it logs in again
+        self._is_lost = asyncio.Event()
         self._when_free: dict[Callable[[], None], None] = {}
 
     @classmethod
@@ -91,22 +99,33 @@ class Connection(asyncio.BufferedProtocol):
         client_id: str,
         timeout_ms: int,
         traffic: Traffic | None = None,
+        log_in: Callable[[Connection], Awaitable[None]] | None = None,
+        tls: TlsContext | None = None,
     ) -> Connection:
-        """Connect and agree on versions. Raises Network, RequestTimedOut, UnsupportedVersion."""
+        """Connect, agree on versions, log in. Raises Network, RequestTimedOut, UnsupportedVersion, AuthenticationFailed."""
         name = f"{host}:{port}"
         connection = cls(name, client_id, traffic)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await network.connect(host, port, lambda: connection)
+                if tls is None:
+                    await network.connect(host, port, lambda: connection)
+                else:
+                    connection._hint = TLS_HINT
+                    await network.connect(host, port, lambda: connection, tls=tls)
                 await connection._agree_on_versions(timeout_ms)
+                if log_in is not None:
+                    await log_in(connection)
         except TimeoutError as error:
-            connection.close()
+            connection._abort()
             raise RequestTimedOut(f"no connection to {name} within {timeout_ms} ms") from error
+        except PeerRefused as error:
+            connection._abort()
+            raise AuthenticationFailed(str(error)) from error
         except (ConnectFailed, OSError) as error:
-            connection.close()
+            connection._abort()
             raise Network(str(error)) from error
         except BaseException:
-            connection.close()
+            connection._abort()
             raise
         return connection
 
@@ -131,6 +150,8 @@ class Connection(asyncio.BufferedProtocol):
 
     async def refresh_versions(self, timeout_ms: int) -> BrokerVersions:
         """Ask again: features may have been changed since the connection was opened."""
+        while not self._may_write.is_set():
+            await self._may_write.wait()
         await self._agree_on_versions(timeout_ms)
         return self.versions
 
@@ -144,6 +165,22 @@ class Connection(asyncio.BufferedProtocol):
             message, version_min=version_min, version_max=version_max, timeout_ms=timeout_ms
         )
         return await answer, version
+
+    async def ask(self, message: Struct, *, version_min: int = 0, timeout_ms: int) -> tuple[Any, int]:
+        """As `request`, also while requests are held back: for logging in."""
+        answer, version = self.start_request(message, version_min=version_min, timeout_ms=timeout_ms)
+        return await answer, version
+
+    def hold_requests(self) -> None:
+        """Let nobody send until `release_requests`: a broker serves nothing else while a session begins again."""
+        self._is_held = True
+        self._may_write.clear()
+
+    def release_requests(self) -> None:
+        """Who waits may send again."""
+        self._is_held = False
+        if self._throttled_until <= asyncio.get_running_loop().time():
+            self._unthrottle(self._throttled_until)
 
     def start_request(
         self, message: Struct, *, version_min: int = 0, version_max: int = 32767, timeout_ms: int
@@ -159,8 +196,8 @@ class Connection(asyncio.BufferedProtocol):
         return self._may_write.is_set() and not self.is_closed
 
     def is_throttled(self, when_free: Callable[[], None]) -> bool:
-        """Whether the broker asked for a pause (KIP-219): then `when_free` is called at its end, once."""
-        if self._throttled_until <= asyncio.get_running_loop().time():
+        """Whether the broker asked for a pause (KIP-219), or a session begins again: then `when_free` is called afterwards."""
+        if not self._is_held and self._throttled_until <= asyncio.get_running_loop().time():
             return False
         self._when_free[when_free] = None
         return True
@@ -178,6 +215,8 @@ class Connection(asyncio.BufferedProtocol):
         if until < self._throttled_until and not self.is_closed:
             return  # a later answer prolonged it
         self._throttled_until = 0.0  # not asked of the clock: uvloop's timers may ring a little before their time
+        if self._is_held and not self.is_closed:
+            return
         if not self._is_full:
             self._may_write.set()
         waiting, self._when_free = self._when_free, {}
@@ -226,6 +265,19 @@ class Connection(asyncio.BufferedProtocol):
             waiting.set_exception(RequestTimedOut(what))
         self.close(Network(f"the connection was given up: {what}"))
 
+    async def hung_up(self, timeout_s: float) -> None:
+        """Until the transport of a closed connection is gone: TLS says goodbye first. Then it is cut."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._is_lost.wait()
+        except TimeoutError:
+            if self._transport is not None:
+                self._transport.abort()
+
+    def _abort(self) -> None:
+        """It could not be opened: nothing is on its way that should arrive."""
+        self.close(Network(f"the connection to {self.name} was not opened"))
+
     def close(self, reason: KafkaError | None = None) -> None:
         """Close; whoever waits gets Network (or `reason`). What is written still leaves, unless something is wrong."""
         if self.is_closed:
@@ -259,10 +311,17 @@ class Connection(asyncio.BufferedProtocol):
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The broker closed it, or the network did."""
+        """The broker closed it, or the network did. Of TLS 1.3 a refusal of what we showed comes here, too."""
+        self._is_lost.set()
+        refusal = refusal_in(exc)
+        if refusal:
+            self.close(AuthenticationFailed(f"TLS with {self.name}: {refusal}"))
+            return
         because = f": {exc}" if exc else ""
         if not self._has_heard and not self.is_closed:
-            because += " before its first answer: is this a Kafka listener, and one without TLS?"
+            because += f" before its first answer: {self._hint}"
+        elif self._answered_count == 1 and not self.is_closed:
+            because += " after its first answer: does the listener want security_protocol=SASL_PLAINTEXT or SASL_SSL?"
         self.close(Network(f"the connection to {self.name} was lost{because}"))
 
     def pause_writing(self) -> None:
@@ -296,6 +355,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(Network(f"{self.name} sent what cannot be read: {error}"))
 
     def _answered(self, frame: memoryview) -> None:
+        self._answered_count += 1
         correlation_id = response_correlation_id(frame)
         found = self._waiting.pop(correlation_id, None)
         if found is None:

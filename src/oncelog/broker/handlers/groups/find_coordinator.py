@@ -32,7 +32,7 @@ async def _handle(node: Node, request: Request) -> FindCoordinatorResponse:
         except StorageError:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     is_found = code is ErrorCode.NONE
-    host, port = node.advertised_address if is_found else ("", -1)
+    host, port = node.address_told(request) if is_found else ("", -1)
     node_id = node.node_id if is_found else -1
     if request.api_version >= BATCHED_SINCE_VERSION:
         found = [

@@ -24,7 +24,7 @@ def handle(node: Node, request: Request) -> DescribeClusterResponse:
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message="The request was sent to an endpoint of the wrong type.",
         )
-    host, port = node.advertised_address
+    host, port = node.address_told(request)
     return DescribeClusterResponse(
         cluster_id=node.cluster_id,
         controller_id=node.node_id,

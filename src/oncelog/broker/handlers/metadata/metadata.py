@@ -105,7 +105,7 @@ def _described(node: Node, topic: Topic, message: MetadataRequest) -> MetadataRe
 
 
 def _response(node: Node, request: Request, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    host, port = node.advertised_address
+    host, port = node.address_told(request)
     asks_operations = request.message.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=node.node_id, host=host, port=port)],

@@ -1,13 +1,13 @@
-"""DescribeDelegationToken: tokens need an authenticated connection, which there is not yet."""
+"""DescribeDelegationToken: tokens are not built."""
 
 from __future__ import annotations
 
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
-from oncelog.errors import ErrorCode
+from oncelog.broker.requests.unsupported import refusal_of_tokens
 from oncelog.wire.messages.describe_delegation_token import DescribeDelegationTokenResponse
 
 
-def handle(_node: Node, _request: Request) -> DescribeDelegationTokenResponse:
-    """What Kafka answers on a plaintext listener."""
-    return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+def handle(_node: Node, request: Request) -> DescribeDelegationTokenResponse:
+    """What Kafka answers on a plaintext listener, and to others where tokens are off."""
+    return DescribeDelegationTokenResponse(error_code=refusal_of_tokens(request))

@@ -1,0 +1,155 @@
+"""Each listener with what holds on it: what it speaks, which mechanisms, whose passwords. Wrong ones are refused at start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from oncelog.broker.config.addresses import advertised_addresses, listen_addresses
+from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, of_listener
+from oncelog.broker.config.secret import Secret
+from oncelog.broker.config.tls_config import TlsConfig, tls_config
+from oncelog.core.access.listeners import (
+    ListenerInvalid,
+    NamedAddress,
+    Protocol,
+    is_loopback,
+    openness,
+    protocol_map,
+    protocol_of,
+)
+from oncelog.core.jaas import PLAIN_MODULE, JaasInvalid, jaas_entry
+from oncelog.core.sasl.plain import digests_of
+from oncelog.core.scram import HASHES
+
+PLAIN = "PLAIN"
+MECHANISMS = (PLAIN, *HASHES)
+USER_PREFIX = "user_"
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismConfig:
+    """A mechanism of a listener: how long its sessions are (0: without an end), and the users of PLAIN."""
+
+    session_ms: int
+    digests: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerConfig:
+    """One listener."""
+
+    name: str
+    host: str
+    port: int
+    protocol: Protocol
+    mechanisms: Mapping[str, MechanismConfig] = field(default_factory=dict)
+    receive_bytes_max: int = 0
+    tls: TlsConfig | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether clients need not do anything before they are served."""
+        return self.protocol is Protocol.PLAINTEXT
+
+
+def listeners_of(config: BrokerConfig, otherwise: Sequence[str]) -> list[ListenerConfig]:
+    """Every listener there is to be. Raises ConfigInvalid, naming the key and no value that is secret."""
+    addresses = listen_addresses(config, otherwise)
+    protocols = _protocols(config)
+    names = [each.name for each in addresses]
+    stranger = next((each.name for each in advertised_addresses(config) if each.name not in names), None)
+    if stranger is not None:
+        raise ConfigInvalid(f"advertised.listeners: there is no listener {stranger}")
+    found = [_listener(config, address, protocols) for address in addresses]
+    for each in found:
+        _check_openness(config, each)
+    return found
+
+
+def warnings_of(listeners: Sequence[ListenerConfig], config: BrokerConfig) -> list[str]:
+    """What an operator should know before others find it out."""
+    found = []
+    for each in listeners:
+        if is_loopback(each.host):
+            continue
+        why = _openness(each)
+        if why:
+            found.append(f"listener {each.name} on {each.host or '*'}:{each.port} {why}")
+        elif each.protocol is Protocol.SASL_PLAINTEXT:
+            found.append(f"listener {each.name} on {each.host or '*'}:{each.port} sends all in clear but the passwords")
+    if not config.authorizer_class_name and any(not each.is_plain for each in listeners):
+        found.append("there is no authorizer (authorizer.class.name): whoever comes in may do everything")
+    return found
+
+
+def _openness(listener: ListenerConfig) -> str:
+    needs_certificate = listener.tls is not None and listener.tls.settings.client_certificate == "required"
+    return openness(listener.protocol, mechanisms=listener.mechanisms, needs_certificate=needs_certificate)
+
+
+def _check_openness(config: BrokerConfig, listener: ListenerConfig) -> None:
+    why = _openness(listener)
+    if why and not is_loopback(listener.host) and not config.oncelog_insecure_listeners:
+        where = f"listener {listener.name} on {listener.host or '*'}:{listener.port}"
+        raise ConfigInvalid(
+            f"{where} {why}; make it SASL_SSL, or SSL with ssl.client.auth=required (docs/security.md), listen on 127.0.0.1, "
+            "or allow it with --insecure"
+        )
+
+
+def _protocols(config: BrokerConfig) -> dict[str, Protocol]:
+    try:
+        return protocol_map(config.listener_security_protocol_map)
+    except ListenerInvalid as error:
+        raise ConfigInvalid(f"listener.security.protocol.map: {error}") from error
+
+
+def _listener(config: BrokerConfig, address: NamedAddress, protocols: Mapping[str, Protocol]) -> ListenerConfig:
+    try:
+        protocol = protocol_of(address.name, protocols)
+    except ListenerInvalid as error:
+        raise ConfigInvalid(str(error)) from error
+    return ListenerConfig(
+        address.name,
+        address.host,
+        address.port,
+        protocol,
+        _mechanisms(config, address.name) if protocol.has_sasl else {},
+        of_listener(config, address.name, "sasl.server.max.receive.size", config.sasl_server_max_receive_size),
+        tls_config(config, address.name, has_sasl=protocol.has_sasl) if protocol.has_tls else None,
+    )
+
+
+def _mechanisms(config: BrokerConfig, listener: str) -> dict[str, MechanismConfig]:
+    key = "sasl.enabled.mechanisms"
+    text = of_listener(config, listener, key, config.sasl_enabled_mechanisms)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ConfigInvalid(f"listener {listener}: {key} does not say how clients authenticate")
+    for name in names:
+        if name not in MECHANISMS:
+            raise ConfigInvalid(f"{key}: {name[:40]!r} is not built: {', '.join(MECHANISMS)} are")
+    return {name: _mechanism(config, listener, name) for name in names}
+
+
+def _mechanism(config: BrokerConfig, listener: str, mechanism: str) -> MechanismConfig:
+    session_ms = of_listener(config, listener, "connections.max.reauth.ms", config.connections_max_reauth_ms, mechanism)
+    if mechanism != PLAIN:
+        return MechanismConfig(session_ms)
+    key = f"listener.name.{listener.lower()}.plain.sasl.jaas.config"
+    line: Secret = of_listener(config, listener, "sasl.jaas.config", config.sasl_jaas_config, mechanism)
+    if not line:
+        raise ConfigInvalid(f"{key} is not set: it has the users of PLAIN")
+    try:
+        entry = jaas_entry(line.text)
+    except JaasInvalid as error:
+        raise ConfigInvalid(f"{key}: {error}") from error
+    if entry.module != PLAIN_MODULE:
+        raise ConfigInvalid(f"{key}: expected {PLAIN_MODULE}")
+    users = {
+        name.removeprefix(USER_PREFIX): word for name, word in entry.options.items() if name.startswith(USER_PREFIX)
+    }
+    if "" in users or "" in users.values():
+        raise ConfigInvalid(f"{key}: a user without a name or password")
+    return MechanismConfig(session_ms, digests_of(users))

@@ -1,0 +1,143 @@
+"""What holds on one listener while it runs: new conversations for new connections, and whose credentials still exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from oncelog.broker.config.config import BrokerConfig, ConfigInvalid
+from oncelog.broker.config.listeners import PLAIN, ListenerConfig, MechanismConfig
+from oncelog.broker.config.tls_config import TlsConfig, tls_config
+from oncelog.broker.network.strangers import Failures, Strangers
+from oncelog.broker.requests.audit import Audit
+from oncelog.broker.requests.request import ANONYMOUS
+from oncelog.core.access.certificate import CertificateInvalid, subject_of, validity_of
+from oncelog.core.access.principal_mapping import principal_name
+from oncelog.core.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512
+from oncelog.core.sasl.connection import Mechanism, SaslConnection
+from oncelog.core.sasl.exchange import Exchange
+from oncelog.core.sasl.plain import PlainExchange
+from oncelog.core.sasl.scram_exchange import USUAL_ITERATION_COUNT, ScramExchange
+from oncelog.core.scram import base64_text
+from oncelog.host.randomness import Random
+from oncelog.host.tls import TlsContext, TlsInvalid, TlsSettings, certificates_of, server_context
+from oncelog.wire.log_records.cluster_metadata import ScramCredentialRecord
+
+NUMBERS = {"SCRAM-SHA-256": SCRAM_SHA_256, "SCRAM-SHA-512": SCRAM_SHA_512}
+NONCE_SIZE_BYTES = 24
+
+Credentials = Mapping[tuple[str, int], ScramCredentialRecord]
+
+
+class SecurityOwner(Protocol):
+    """What connections that authenticate share."""
+
+    strangers: Strangers
+    failures: Failures
+    audit: Audit
+
+
+def check_validity(settings: TlsSettings, now_s: float) -> None:
+    """Raises TlsInvalid for a certificate of our own that does not hold now."""
+    identity = settings.identity
+    assert identity is not None
+    own = certificates_of(f"{identity.chain}\n{identity.key}")
+    if not own:
+        raise TlsInvalid(f"{identity.name}: there is no certificate")
+    try:
+        begins_s, ends_s = validity_of(own[0])
+    except CertificateInvalid as error:
+        raise TlsInvalid(f"{identity.name}: {error}") from error
+    if now_s < begins_s:
+        raise TlsInvalid(f"{identity.name}: the certificate does not hold yet")
+    if now_s > ends_s:
+        raise TlsInvalid(f"{identity.name}: the certificate has expired")
+
+
+class ListenerSecurity:
+    """One listener. `secret` draws the salts of users that there are not."""
+
+    def __init__(
+        self,
+        config: ListenerConfig,
+        broker: Callable[[], BrokerConfig],
+        credentials: Credentials,
+        random: Random,
+        secret: bytes,
+        now_s: Callable[[], float],
+    ) -> None:
+        self._now_s = now_s  # the wall's clock
+        self.config = config
+        self._broker = broker
+        self._credentials = credentials
+        self._random = random
+        self._secret = secret
+        self._mechanisms = {
+            name: Mechanism(partial(self._begin, name, each), each.session_ms)
+            for name, each in config.mechanisms.items()
+        }
+
+    @property
+    def timeout_s(self) -> float:
+        """How long a connection may take to authenticate."""
+        return self._broker().oncelog_authentication_timeout_ms / 1000
+
+    @property
+    def failure_delay_s(self) -> float:
+        """For how long a failed authentication is not answered."""
+        return self._broker().connection_failed_authentication_delay_ms / 1000
+
+    def new_sasl(self) -> SaslConnection:
+        """For a new connection."""
+        return SaslConnection(self._mechanisms)
+
+    def new_tls_context(self) -> TlsContext:
+        """What the listener speaks TLS with. Raises ConfigInvalid."""
+        tls = self.config.tls
+        assert tls is not None
+        try:
+            check_validity(tls.settings, self._now_s())
+            return server_context(tls.settings)
+        except TlsInvalid as error:
+            raise ConfigInvalid(f"listener {self.config.name}: {error}") from None
+
+    def read_tls_again(self) -> None:
+        """See what files and configuration say now; where it is the same, `config.tls` stays the same object.
+
+        Raises ConfigInvalid.
+        """
+        config = self.config
+        now = tls_config(self._broker(), config.name, has_sasl=config.protocol.has_sasl)
+        if now != config.tls:
+            self.keep_tls(now)
+
+    def keep_tls(self, tls: TlsConfig | None) -> None:
+        """This is what holds for connections that come from now on."""
+        self.config = replace(self.config, tls=tls)
+
+    def certified_principal(self, certificate: bytes | None) -> str:
+        """The principal of who showed a certificate, DER. Raises CertificateInvalid, NoRuleFits."""
+        assert self.config.tls is not None
+        if certificate is None:
+            return ANONYMOUS
+        return f"User:{principal_name(subject_of(certificate), self.config.tls.rules)}"
+
+    def has_user(self, mechanism: str, user: str) -> bool:
+        """Whether a user who has logged in could still."""
+        number = NUMBERS.get(mechanism)
+        return number is None or (user, number) in self._credentials
+
+    def _begin(self, name: str, mechanism: MechanismConfig) -> Exchange:
+        if name == PLAIN:
+            return PlainExchange(mechanism.digests)
+        number = NUMBERS[name]
+        usual = next((each.iterations for each in self._credentials.values()), USUAL_ITERATION_COUNT)
+        return ScramExchange(
+            name,
+            lambda user: self._credentials.get((user, number)),
+            nonce=base64_text(self._random.token_bytes(NONCE_SIZE_BYTES)),
+            secret=self._secret,
+            usual_iterations=usual,
+        )

@@ -1,0 +1,41 @@
+"""What a mechanism's conversation is to the connection it takes place on: tokens in, challenges and one outcome out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """The conversation goes on with this token."""
+
+    token: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """The client is `user`; `token` is the mechanism's last word."""
+
+    user: str
+    token: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The client is nobody: `words` for it, `reason` and the name it tried for the log."""
+
+    words: str
+    reason: str
+    user: str = ""
+
+
+Outcome = Challenge | Proven | Refused
+
+
+class Exchange(Protocol):
+    """One conversation of one mechanism."""
+
+    def respond(self, token: bytes) -> Outcome:
+        """What follows from the client's next token. Never raises for what a client sends."""
+        ...

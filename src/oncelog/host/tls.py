@@ -1,0 +1,204 @@
+"""TLS contexts from PEM files and texts, and what the other end of a connection showed: the only place that knows `ssl`.
+
+TLS 1.2 and 1.3, forward secrecy and authenticated ciphers only, no renegotiation, no compression. A private key that
+others can read is refused; so is one that does not fit its certificate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import ssl
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+TlsContext = ssl.SSLContext  # for those who only pass it on
+CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+IANA = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+}
+OF_TLS_13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")  # always there
+VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+OTHERS = stat.S_IRWXO
+FILE_BYTES_MAX = 1 << 20
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+
+
+class TlsInvalid(Exception):
+    """A key, certificate or setting that cannot be used; one line that names the file and nothing of its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsIdentity:
+    """A private key with its certificate chain, as PEM."""
+
+    chain: str
+    key: str = field(repr=False)
+    key_password: str = field(default="", repr=False)
+    name: str = "the key"  # for messages: the file or option it came from
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """What a context is made of. `trusted` is PEM; "" trusts what the system trusts (clients) or nobody (servers)."""
+
+    identity: TlsIdentity | None = None
+    trusted: str = ""
+    trusted_name: str = "the trusted certificates"
+    client_certificate: str = "none"  # a server's: none, requested, required
+    checks_host_name: bool = True  # a client's
+    ciphers: Sequence[str] = ()  # by their names at IANA or in OpenSSL
+    versions: Sequence[str] = ("TLSv1.2", "TLSv1.3")
+
+
+def read_secret_file(path: str) -> str:
+    """A file with a secret in it. Raises TlsInvalid where it cannot be read, or others can."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if mode & OTHERS:
+                raise TlsInvalid(f"{path}: others can read it (mode {stat.S_IMODE(mode):04o}): chmod 600 {path}")
+            return _bounded(file.read(FILE_BYTES_MAX + 1), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise TlsInvalid(f"{path}: {_reason(error)}") from error
+
+
+def read_public_file(path: str) -> str:
+    """A file with certificates. Raises TlsInvalid."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return _bounded(file.read(FILE_BYTES_MAX + 1), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise TlsInvalid(f"{path}: {_reason(error)}") from error
+
+
+def _bounded(text: str, path: str) -> str:
+    if len(text) > FILE_BYTES_MAX:
+        raise TlsInvalid(f"{path}: longer than {FILE_BYTES_MAX} bytes")
+    return text
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return "not a text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or type(error).__name__
+
+
+def server_context(settings: TlsSettings) -> ssl.SSLContext:
+    """What a listener speaks TLS with. Raises TlsInvalid."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER, settings)
+    assert settings.identity is not None, "a server has a key"
+    if settings.client_certificate != "none":
+        if not settings.trusted:
+            raise TlsInvalid("certificates of clients are asked for, and no truststore says whose are believed")
+        _trust(context, settings)
+        is_required = settings.client_certificate == "required"
+        context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
+    return context
+
+
+def client_context(settings: TlsSettings) -> ssl.SSLContext:
+    """What a client speaks TLS with. Raises TlsInvalid."""
+    context = _context(ssl.PROTOCOL_TLS_CLIENT, settings)
+    context.check_hostname = settings.checks_host_name
+    if settings.trusted:
+        _trust(context, settings)
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    return context
+
+
+def _context(protocol: int, settings: TlsSettings) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    versions = [VERSIONS[name] for name in settings.versions]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    try:
+        asked = [IANA.get(name, name) for name in settings.ciphers if name not in OF_TLS_13]
+        context.set_ciphers(":".join(asked) or CIPHERS)
+    except ssl.SSLError:
+        raise TlsInvalid("ssl.cipher.suites: none of them is known here") from None
+    if settings.identity is not None:
+        _identify(context, settings.identity)
+    return context
+
+
+def _identify(context: ssl.SSLContext, identity: TlsIdentity) -> None:
+    try:
+        with _as_file(f"{identity.key}\n{identity.chain}\n") as path:
+            context.load_cert_chain(path, password=lambda: identity.key_password)
+    except ssl.SSLError as error:
+        raise TlsInvalid(f"{identity.name}: {_why(error, f'{identity.key}{identity.chain}')}") from None
+
+
+@contextlib.contextmanager
+def _as_file(text: str) -> Iterator[str]:
+    """OpenSSL wants a file: one in memory where there are such, so that no key is written to a disk."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("oncelog-key", os.MFD_CLOEXEC)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            yield f"/proc/self/fd/{descriptor}"
+    else:
+        import tempfile
+
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:  # which nobody else can read
+            file.write(text)
+            file.flush()
+            yield file.name
+
+
+def certificates_of(pem: str) -> list[bytes]:
+    """Every certificate of a PEM text, in DER. Raises TlsInvalid."""
+    try:
+        return [ssl.PEM_cert_to_DER_cert(each) for each in _CERTIFICATE.findall(pem)]
+    except ValueError:
+        raise TlsInvalid("a certificate cannot be read") from None
+
+
+def _why(error: ssl.SSLError, text: str) -> str:
+    reason = error.reason or ""
+    if "KEY_VALUES_MISMATCH" in reason:
+        return "the key does not fit the certificate"
+    if "TOO_SMALL" in reason or "TOO_WEAK" in reason:
+        return "the key is too short"
+    if "ENCRYPTED" in text:  # OpenSSL gives no reason
+        return "the key's password is wrong, or the key is damaged"
+    return "no key with its certificate in PEM can be read there"
+
+
+def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    try:
+        context.load_verify_locations(cadata=settings.trusted)
+    except (ssl.SSLError, ValueError):
+        raise TlsInvalid(f"{settings.trusted_name}: no certificates in PEM can be read there") from None
+    if not context.cert_store_stats()["x509"]:
+        raise TlsInvalid(f"{settings.trusted_name}: there is no certificate")
+
+
+def peer_certificate(ssl_object: Any) -> bytes | None:
+    """The certificate, DER, that the other end proved to have; None where it showed none, or TLS is not spoken."""
+    certificate: bytes | None = None if ssl_object is None else ssl_object.getpeercert(True)
+    return certificate
+
+
+def refusal_in(error: BaseException | None) -> str:
+    """Why TLS failed in a way that no retry mends: what was shown is not believed, by us or by them; else ""."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not believed: {error.verify_message or error.reason}"
+    if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
+        what = (error.reason or "").lower().replace("_", " ")
+        return f"it refused our certificate, or what we speak ({what})"
+    return ""
+
+
+def tls_version(ssl_object: Any) -> str:
+    """What is spoken: "TLSv1.3"."""
+    return "" if ssl_object is None else str(ssl_object.version() or "")

@@ -1,0 +1,149 @@
+"""What `server.properties` says about listeners: taken as Kafka takes it, or refused by one line without a secret in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog.broker.config.config import ConfigInvalid, config_from, properties_from
+from oncelog.broker.config.config_view import Wanted, broker_results
+from oncelog.broker.config.configuration import Configuration
+from oncelog.broker.config.listeners import listeners_of, warnings_of
+from oncelog.broker.config.secret import Secret
+from oncelog.core.access.listeners import Protocol
+from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.core.sasl.plain import digests_of
+
+WORD = "very-secret-word"
+JAAS = (
+    f'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="{WORD}" user_b="{WORD}";'
+)
+PROPERTIES = f"""
+listeners=INTERNAL://127.0.0.1:9092,CLIENTS://127.0.0.1:9094,CONTROLLER://:9093
+advertised.listeners=CLIENTS://kafka.example.com:9094
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENTS:SASL_PLAINTEXT
+sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.clients.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
+connections.max.reauth.ms=3600000
+listener.name.clients.scram-sha-256.connections.max.reauth.ms=60000
+listener.name.clients.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
+  username="b" \\
+  password="{WORD}" \\
+  user_b="{WORD}";
+"""
+
+
+def given(**values):
+    config = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "PLAIN"}
+    config["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = JAAS
+    return {name: value for name, value in {**config, **values}.items() if value is not None}
+
+
+def test_a_file_of_an_existing_deployment():
+    config, warnings = config_from(properties_from(PROPERTIES))
+    assert warnings == []
+    internal, clients = listeners_of(config, [])
+    assert (internal.name, internal.protocol, internal.is_plain) == ("INTERNAL", Protocol.PLAINTEXT, True)
+    assert (clients.name, clients.host, clients.port, clients.is_plain) == ("CLIENTS", "127.0.0.1", 9094, False)
+    assert {name: each.session_ms for name, each in clients.mechanisms.items()} == {
+        "PLAIN": 3_600_000,
+        "SCRAM-SHA-256": 60_000,
+    }
+    assert clients.mechanisms["PLAIN"].digests == digests_of({"b": WORD})
+    assert WORD not in repr(config) + repr(clients)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"listeners": "X://127.0.0.1:0"}, "listener X: listener.security.protocol.map"),
+        ({"listener.security.protocol.map": "A:B"}, "listener.security.protocol.map"),
+        ({"sasl.enabled.mechanisms": None}, "sasl.enabled.mechanisms does not say"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "'GSSAPI' is not built"),
+        ({"sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"}, "'OAUTHBEARER' is not built"),
+        ({"sasl.enabled.mechanisms": "plain"}, "'plain' is not built"),
+        ({"listener.name.sasl_plaintext.plain.sasl.jaas.config": None}, "plain.sasl.jaas.config is not set"),
+        ({"listener.name.sasl_plaintext.plain.sasl.jaas.config": f"nonsense {WORD}"}, "plain.sasl.jaas.config"),
+        ({"listener.name.sasl_plaintext.plain.sasl.jaas.config": f'a.B required user_x="{WORD}";'}, "PlainLoginModule"),
+        ({"listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS.replace(WORD, "")}, "without a name or password"),
+        ({"advertised.listeners": "OTHER://a:1"}, "there is no listener OTHER"),
+        ({"listeners": "PLAINTEXT://a:1,PLAINTEXT://b:2"}, "stands there twice"),
+    ],
+)
+def test_one_line_says_what_is_wrong(values, says):
+    config, _ = config_from(given(**values))
+    with pytest.raises(ConfigInvalid, match=says) as refused:
+        listeners_of(config, [])
+    assert WORD not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "listener.name.sasl_plaintext.plain.sasl.server.callback.handler.class",
+        "principal.builder.class",
+        "ssl.engine.factory.class",
+    ],
+)
+def test_classes_that_decide_who_may_come_are_refused(key):
+    with pytest.raises(ConfigInvalid, match="loads no classes"):
+        config_from({key: "com.example.LetsEverybodyIn"})
+    config_from(
+        {"principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"}
+    )
+
+
+def test_secrets_are_shown_nowhere():
+    configuration = Configuration(given(**{"sasl.jaas.config": JAAS}))
+    shown = broker_results(
+        configuration.values(ClusterMetadata()), Wanted(None, with_synonyms=True, with_documentation=True)
+    )
+    (jaas,) = [each for each in shown if each.name == "sasl.jaas.config"]
+    assert (jaas.value, jaas.is_sensitive, jaas.synonyms) == (None, True, [])
+    assert WORD not in repr(shown) + repr(configuration.static) + str(configuration.static)
+    assert WORD not in str(configuration.value("sasl.jaas.config"))
+    assert (repr(Secret(WORD)), f"{Secret(WORD)}", bool(Secret())) == ("[hidden]", "[hidden]", False)
+
+
+def test_a_refused_value_of_a_secret_key_is_not_said():
+    with pytest.raises(ConfigInvalid) as refused:
+        config_from({"listener.name.x.sasl.jaas.konfig": WORD, "nonsense.key": WORD})
+    assert WORD not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (
+            {"listeners": "PLAINTEXT://0.0.0.0:0"},
+            "listener PLAINTEXT on 0.0.0.0:0 lets everybody in, and sends all in clear",
+        ),
+        ({"listeners": "PLAINTEXT://:9092"}, r"on \*:9092 lets everybody in"),
+        ({"listeners": "PLAINTEXT://kafka.example.com:1"}, "lets everybody in"),
+        ({"listeners": "SASL_PLAINTEXT://10.0.0.1:0"}, "sends passwords in clear"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://[::]:0"}, "sends passwords in clear"),
+    ],
+)
+def test_addresses_that_others_reach_are_not_left_open(values, says):
+    config, _ = config_from(given(**values))
+    with pytest.raises(ConfigInvalid, match=says) as refused:
+        listeners_of(config, [])
+    assert "--insecure" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    config, _ = config_from(given(**values, **{"oncelog.insecure.listeners": "true"}))
+    (warning, *_) = warnings_of(listeners_of(config, []), config)
+    assert says.split(" ", maxsplit=1)[0].strip("\\*") in warning or "everybody" in warning
+
+
+def test_addresses_that_only_this_machine_reaches_are_as_they_are():
+    for address in ("127.0.0.1", "localhost", "[::1]"):
+        config, _ = config_from({"listeners": f"PLAINTEXT://{address}:0"})
+        assert warnings_of(listeners_of(config, []), config) == []
+
+
+def test_scram_without_tls_is_warned_about():
+    values = given(listeners="SASL_PLAINTEXT://0.0.0.0:0", **{"sasl.enabled.mechanisms": "SCRAM-SHA-256"})
+    config, _ = config_from(values)
+    in_clear, no_authorizer = warnings_of(listeners_of(config, []), config)
+    assert in_clear == "listener SASL_PLAINTEXT on 0.0.0.0:0 sends all in clear but the passwords"
+    assert "may do everything" in no_authorizer
