@@ -154,7 +154,7 @@ class JournalFlusher:
 
     @staticmethod
     def _files_of(partition: Committable) -> Sequence[Syncable]:
-        """Its files; one that goes offline over them (a full disk) still has what the journal has committed. Raises StorageError."""
+        """Its files; one that goes offline over them (a full disk) still has what the journal committed. Raises StorageError."""
         try:
             return partition.files_to_sync()
         except StorageError as error:
