@@ -151,6 +151,24 @@ def test_pieces_are_split_over_segments_in_their_order():
     assert world.found() == list(range(1, 10))
 
 
+@pytest.mark.parametrize("left", range(0, 60, 7))
+def test_an_entry_fits_into_its_segment_or_goes_into_the_next(left):
+    world = World()
+    world.write(SEGMENT_SIZE_BYTES - 512 - 2 * OVERHEAD - 400 - left, 400, 30)
+    sizes = {name: world.files.size_of(f"{DATA}/{name}") for name in world.names()}
+    assert max(sizes.values()) <= SEGMENT_SIZE_BYTES
+    assert world.found() == [1, 2, 3]
+
+
+def test_two_pieces_that_fill_a_segment_but_for_their_header_are_two_entries():
+    world = World()
+    for size_bytes in (700, SEGMENT_SIZE_BYTES - 512 - 700 - 2 * PIECE_HEADER_BYTES - 1):
+        world.add(size_bytes)
+    world.sync()
+    assert world.journal.written_sequence == 2
+    assert max(world.files.size_of(f"{DATA}/{name}") for name in world.names()) <= SEGMENT_SIZE_BYTES
+
+
 def test_much_that_waits_is_filled_ahead_in_steps():
     """A disk that hangs while everything goes on being appended: each segment gets its zeros, in whole steps."""
     world = World()
@@ -290,6 +308,32 @@ def test_free_segments_beyond_the_bound_are_removed_and_one_is_kept_for_what_wai
     assert found[-1] == world.end_offset
 
 
+def test_what_is_reserved_is_not_removed(monkeypatch):
+    monkeypatch.setattr(module, "SEGMENTS_KEPT", 1)
+    world = World()
+    filled(world, 2)
+    world.write(600)
+    world.add(900)
+    assert len(world.journal._free) == 1
+    world.journal.checkpointed(1)
+    world.files.trace = trace = []
+    world.sync()
+    assert "create" not in [what for what, _ in trace], "a full disk would end the journal"
+    assert world.found()[-1] == world.end_offset
+
+
+def test_the_file_of_a_segment_that_goes_is_closed(monkeypatch):
+    monkeypatch.setattr(module, "SEGMENTS_KEPT", 1)
+    world = World()
+    filled(world, 5)
+    world.journal.checkpointed(world.journal.written_sequence)
+    world.write(10)
+    free = list(world.journal._free)
+    world.journal.checkpointed(world.journal.written_sequence)
+    assert [each.file._is_closed for each in free] == [False] + [True] * (len(free) - 1)
+    assert len(free) > 2
+
+
 def test_more_segments_than_the_bound_are_refused_before_anything_is_added(monkeypatch):
     monkeypatch.setattr(module, "SEGMENTS_MAX", 4)
     world = World()
@@ -331,8 +375,12 @@ def test_a_disk_that_is_full_in_the_middle_of_a_new_segment_gets_its_bytes_back(
     before = world.names()
     handles = world.files.trace = []
     world.files.fail_at(3, Fault.DISK_FULL)
+    opened, original = [], world.files.open
+    world.files.open = lambda path, create=True: opened.append(original(path, create)) or opened[-1]
     with pytest.raises(StorageError):
         world.journal.reserve(900)
+    world.files.open = original
+    assert [each._is_closed for each in opened] == [True]
     assert [what for what, _ in handles] == ["create", "write", "write", "remove"]
     assert world.names() == before
     world.write(900)
@@ -437,6 +485,13 @@ def test_the_power_goes_at_every_step_of_a_removal():
             assert found in (None, everything), operation
             assert is_cut or found is None
             counts.add(found is None)
+            world.files.cut_power_at(operation)
+            try:
+                remove_journal(world.files, DATA)
+            except Exception:  # noqa: BLE001 - PowerCut
+                world.files.crash(Keep.RANDOM)
+            assert world.found() in (None, found), "also of a second one, after the first was cut short"
+            world.files.heal()
             remove_journal(world.files, DATA)
             Journal(world.files, DATA).begin(DIRECTORY, BOOT, GENERATION + 1)
             assert world.found() == []

@@ -97,6 +97,47 @@ def test_the_task_commits_what_somebody_waits_for():
     run(work())
 
 
+def test_one_commit_at_a_time():
+    """The second one's sync could end first, and say of the first one's entry that it is durable."""
+
+    async def work():
+        world = await started()
+        world.append("a")
+        await world.flusher.commit()
+        world.syncer.is_open = False
+        world.append("a")
+        first = asyncio.ensure_future(world.flusher.commit())
+        await world.syncer.next(1)
+        world.append("a")
+        second = asyncio.ensure_future(world.flusher.commit())
+        await turns()
+        assert (len(world.syncer.calls), world.journal.written_sequence) == (1, 2)
+        world.syncer.open()
+        await asyncio.gather(first, second)
+        assert world.acknowledged == {A: 3}
+
+    run(work())
+
+
+def test_one_data_sync_at_a_time():
+    """A log hands out its files once; and a second one would say that what the first has not synced yet is."""
+
+    async def work():
+        world = await started()
+        world.append("a")
+        await world.flusher.commit()
+        world.syncer.is_open = False
+        first = asyncio.ensure_future(world.flusher.sync_data())
+        await world.syncer.next(1)
+        second = asyncio.ensure_future(world.flusher.sync_data())
+        await turns()
+        assert not second.done()
+        world.syncer.open()
+        assert await asyncio.gather(first, second) == [1, 1]
+
+    run(work())
+
+
 def test_a_new_partition_s_names_are_synced_before_its_first_entry():
     async def work():
         world = await started()
