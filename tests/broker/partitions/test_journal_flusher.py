@@ -138,6 +138,19 @@ def test_one_data_sync_at_a_time():
     run(work())
 
 
+def test_what_is_synced_is_not_synced_again():
+    async def work():
+        world = await started()
+        world.append("a")
+        await world.flusher.sync_data()
+        world.syncer.is_open = False
+        await world.flusher.sync_data()
+        await world.flusher.commit()
+        assert (world.syncer.calls, world.flusher._unsynced) == ([], {})
+
+    run(work())
+
+
 def test_a_new_partition_s_names_are_synced_before_its_first_entry():
     async def work():
         world = await started()
@@ -305,6 +318,8 @@ def test_a_failed_data_sync_takes_its_partitions_offline_and_the_journal_keeps_w
         assert segments > 1
         await world.free()
         assert len(world.journal._segments) == segments
+        world.append("c")
+        await world.flusher.commit()  # an entry says from where on the journal is needed
         assert world.acknowledged[A] == 2
         await world.crash(Keep.NONE)
         assert world.ends()[A] == 2
@@ -398,6 +413,8 @@ def test_a_partition_whose_sync_failed_keeps_its_journal(small):
         await world.free()
         assert world.journal._is_pinned
         assert not world.journal.has_segment_to_free(world.journal.synced_sequence)
+        world.append("c")
+        await world.flusher.commit()  # an entry says from where on the journal is needed
         await world.crash(Keep.NONE)
         assert world.ends()[A] == 8
 
@@ -448,6 +465,46 @@ def test_a_commit_that_the_stop_cuts_short_is_made_good_at_its_end(at):
         assert world.journal.pending_size_bytes == 0
         await world.crash(Keep.NONE)
         assert world.ends() == {A: len([e for e in world.history if e.name == A]), TopicPartition("b", 0): 1}
+
+    run(work())
+
+
+def test_what_the_system_wrote_on_its_own_is_cut_where_the_journal_ends():
+    async def work():
+        world = await started()
+        world.append("a")
+        await world.flusher.commit()
+        world.append("a", waits=False)
+        world.append("b", waits=False)
+        await world.crash(Keep.ALL)
+        assert world.ends() == {A: 1, TopicPartition("b", 0): 0}
+
+    run(work())
+
+
+def test_no_recovery_point_passes_what_a_cut_short_stop_kept_from_the_journal():
+    """`b` is closed with all it has, `a` is not: what was appended to `a` before must not be lost alone."""
+
+    async def work():
+        world = await started()
+        world.append("a")
+        world.append("b")
+        await world.flusher.commit()
+        world.syncer.is_open = False
+        sync = asyncio.ensure_future(world.flusher.sync_data())
+        await world.syncer.next(1)
+        world.append("a", waits=False)
+        sync.cancel()
+        await turns()
+        world.syncer.open()
+        await world.flusher.commit()
+        world.append("a", waits=False)
+        world.append("c", waits=False)
+        await world.stop_now()
+        world.files.crash(Keep.NONE)
+        await world.start()
+        world.check(is_cut=True)
+        assert world.ends() == {A: 3, TopicPartition("b", 0): 1, TopicPartition("c", 0): 1}
 
     run(work())
 
