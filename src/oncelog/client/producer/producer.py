@@ -143,7 +143,7 @@ class Producer:
         self._appender.begin(self._home)
         try:
             await self._cluster.start()
-            self._cluster.tasks.start(self._sender.run(), name="oncelog-sender")
+            self._cluster.tasks.start(self._sender.run(), name="oncelog-sender", on_end=self._sender_ended)
             if self._config.statistics_interval_ms and self._config.stats_cb is not None:
                 reports = report(self._config.statistics_interval_ms, self.metrics, self._config.stats_cb)
                 self._cluster.tasks.start(reports, name="oncelog-statistics")
@@ -209,6 +209,14 @@ class Producer:
             return  # whoever asked was told
         log.error("the producer met an error of its own", exc_info=error)
         self._sender.end_all(UnknownServer(f"the producer met an error of its own: {error!r}"))
+
+    def _sender_ended(self, _: object) -> None:
+        """`asyncio.run` cancels all tasks where a handler of the application's own raised KeyboardInterrupt: a `stop` that
+        waited for records then would wait for nobody."""
+        if not self._is_stopped:
+            self._sender.end_all(
+                UnknownServer("the producer's tasks were ended from outside, with the event loop's perhaps")
+            )
 
     # -- sending
 
