@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.config import ProducerConfig, snake_case
 from oncelog.client.delivery import Delivery
@@ -21,7 +22,6 @@ from oncelog.client.producer.appending import Appender
 from oncelog.client.producer.arguments import Headers as Headers
 from oncelog.client.producer.arguments import (
     checked_group,
-    checked_offsets,
     checked_state,
     key_and_value,
 )
@@ -447,7 +447,7 @@ class Producer:
     ) -> None:
         """Commit positions of a consumer group with the transaction; `group` is `consumer.group_metadata()`."""
         self._check_transactional()
-        await self._wait(self._manager.send_offsets(checked_offsets(offsets), checked_group(group)))
+        await self._wait(self._manager.send_offsets(arguments.offsets("offsets", offsets), checked_group(group)))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
