@@ -53,6 +53,7 @@ def test_what_is_right_is_taken(taken, result):
         (lambda: arguments.texts("topics", b"t"), "topics must be a list (of several), not b't'"),
         (lambda: arguments.texts("topics", ["a", 1]), "topics[1] must be text, not 1 (int)"),
         (lambda: arguments.integer("n", True), "n must be a whole number, not True (bool)"),
+        (lambda: arguments.integer("n", int), "n must be a whole number, not <class 'int'> (type)"),
         (lambda: arguments.integer("n", 2**31), "n must be from 0 to 2147483647"),
         (lambda: arguments.duration_ms("timeout_ms", 0.5), "not 0.5 (float): it is in whole milliseconds"),
         (lambda: arguments.duration_ms("timeout_ms", -1), "timeout_ms must be from 0"),

@@ -99,9 +99,13 @@ def whole(name: str, value: Any, *, hint: str = "") -> int:
     """A whole number: an int, or what knows how to be one without loss (numpy's). A bool is none."""
     if value.__class__ is int:
         return int(value)
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
         raise refuse(name, value, "a whole number", hint)
-    return operator.index(value)
+    return number
 
 
 def integer_or_none(name: str, value: Any, *, low: int = 0, high: int = INT32_MAX) -> int | None:
