@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,7 +13,7 @@ from typing import Any
 
 from bench.clients import poll_each, send_each, their_consume, their_produce
 from bench.costs import Measured, cpu, figures, rate, spending
-from bench.pairs import ROUNDS, both, in_turn, median
+from bench.pairs import both, in_turn, median
 from bench.parts import ROWS
 from bench.selection import Wanted
 from bench.servers import Server
@@ -25,6 +26,8 @@ READ = 500_000
 SIZE_BYTES = 100
 YIELD_EVERY = 1_000  # records: nothing leaves while the loop does not run
 NOT_BUILT = "not built"
+OURS = "ours"
+ROUNDS = 5
 
 WouldBlock: type[Exception] = getattr(errors, "WouldBlock", BufferError)
 Work = Callable[[Server, str, int], None]
@@ -191,26 +194,34 @@ def records(with_kafka: bool, wanted: Wanted) -> list[Row]:
 def _rows_of(servers: list[Server], key: str) -> list[Row]:
     topic, count = ("read", READ) if is_reading(key) else ("sent", SENT)
     compared = pairs(key)
-    mine = measured_in_turn(servers, compared[0].work, topic, count, key) if compared[0].work else {}
-    rows = []
-    for pair in compared:
-        others = measured_in_turn(servers, pair.other, topic, count, f"{key}, {pair.other_name}")
-        rows += [row(server.name, pair, mine, others, has_aim=server is servers[0]) for server in servers]
-    return rows
+    works = {pair.other_name: pair.other for pair in compared}
+    if compared[0].work is not None:
+        works = {OURS: compared[0].work, **works}
+    found = measured_in_turn(servers, works, topic, count, key)
+    return [
+        row(server.name, pair, found.get(OURS, {}), found[pair.other_name], has_aim=server is servers[0])
+        for pair in compared
+        for server in servers
+    ]
 
 
 def measured_in_turn(
-    servers: Sequence[Server], work: Work, topic: str, count: int, what: str
-) -> dict[str, list[Measured]]:
-    """Records a second of one client on every broker."""
+    servers: Sequence[Server], works: Mapping[str, Work], topic: str, count: int, what: str
+) -> dict[str, dict[str, list[Measured]]]:
+    """Records a second, by client and broker: in each round one client after another, so that a busy while hurts all of them."""
 
-    def measure(server: Server, _: int) -> Measured:
-        os.sync()  # the disk is not to work on what an earlier round left in the page cache
-        with spending(server) as spent:
-            work(server, topic, count)
-        return rate(spent, count)
+    def measure(server: Server, i: int) -> dict[str, Measured]:
+        found = {}
+        for name in list(works) if i % 2 == 0 else reversed(list(works)):
+            os.sync()  # the disk is not to work on what an earlier round left in the page cache
+            with spending(server) as spent:
+                works[name](server, topic, count)
+            found[name] = rate(spent, count)
+            print(f"bench: {what}, round {i + 1}, {server.name}: {name} {found[name]}", file=sys.stderr, flush=True)
+        return found
 
-    return in_turn(list(servers), measure, what=what)
+    rounds = in_turn(list(servers), measure, ROUNDS)
+    return {name: {server: [each[name] for each in rounds[server]] for server in rounds} for name in works}
 
 
 def row(

@@ -39,15 +39,17 @@ BEFORE_A_FORK = "this client was made before a fork: make a new one in this proc
 
 
 class _Call(Generic[T]):
-    """A coroutine for another thread's loop. Its `outcome` is there when it has really ended.
+    """A coroutine for another thread's loop. `wait` waits until it has really ended, then `result` is there.
 
-    (What `asyncio.run_coroutine_threadsafe` gives is cancelled at once, its coroutine some time later, or before it began.)
+    (What `asyncio.run_coroutine_threadsafe` gives is cancelled at once, its coroutine some time later, or before it began. And an
+    interrupt of a thread that waits with a Condition may become a RuntimeError, "cannot release un-acquired lock".)
     """
 
     def __init__(
         self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, before: Callable[[], None] | None = None
     ) -> None:
-        self.outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._has_ended, self._ended_lock = False, threading.Lock()
+        self._ended_lock.acquire()
         self._work, self._loop, self._before = work, loop, before
         self._task: asyncio.Task[T] | None = None
 
@@ -58,6 +60,18 @@ class _Call(Generic[T]):
     def cancel(self) -> None:
         """Cancel it where it waits. What it does before its first wait is done in any case: that may be what ends something."""
         self._loop.call_soon_threadsafe(self._cancel)
+
+    def wait(self, timeout_s: float = -1) -> None:
+        """Until it has ended; for one thread."""
+        if not self._has_ended:
+            self._ended_lock.acquire(timeout=timeout_s)
+
+    def result(self) -> T:
+        """What it gave, once it has ended. Raises what it raised."""
+        assert self._task is not None
+        if self._task.cancelled():
+            raise concurrent.futures.CancelledError
+        return self._task.result()
 
     def _begin(self) -> asyncio.Task[T]:
         if self._task is None:
@@ -70,12 +84,10 @@ class _Call(Generic[T]):
         self._loop.call_soon(self._begin().cancel)  # behind its first step
 
     def _ended(self, task: asyncio.Task[T]) -> None:
-        if task.cancelled():
-            self.outcome.cancel()
-        elif (error := task.exception()) is not None:
-            self.outcome.set_exception(error)
-        else:
-            self.outcome.set_result(task.result())
+        if not task.cancelled():
+            task.exception()  # it is asked for, perhaps by nobody else: who waited was interrupted
+        self._has_ended = True
+        self._ended_lock.release()
 
 
 async def _after(before: Callable[[], None], work: Coroutine[Any, Any, T]) -> T:
@@ -110,12 +122,12 @@ class _LoopThread:
         call = _Call(work, self.loop, before)
         try:
             call.begin()
-            return call.outcome.result()
+            call.wait()
         except (KeyboardInterrupt, SystemExit):
             call.cancel()
-            with contextlib.suppress(concurrent.futures.CancelledError, concurrent.futures.TimeoutError):
-                call.outcome.exception(INTERRUPTED_TIMEOUT_S)
+            call.wait(INTERRUPTED_TIMEOUT_S)
             raise
+        return call.result()
 
     def begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Run `work` there; nobody waits but the interpreter's exit, and that not for long."""

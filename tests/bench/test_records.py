@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
-from bench.costs import Measured
+from bench.costs import Measured, Spent
 from bench.records import Pair, pairs, row
 
 from bench import records
@@ -31,7 +34,25 @@ def test_a_row_has_both_clients_costs():
     found = row("oncelog", pair, mine, others, has_aim=True)
     assert (found.ratio, found.aim, found.other_name) == (2.0, ">= 2x", "another send()")
     assert (found.cpu.client_us, found.cpu.other_client_us, found.cpu.broker_us) == (3.0, 9.0, 5.0)
-    assert found.note == "median of 3"
+    assert found.note == "median of 5"
+
+
+def test_clients_take_turns_in_each_round(monkeypatch):
+    ran = []
+    works = {
+        name: lambda server, topic, count, name=name: ran.append((name, server.name)) for name in ("ours", "another")
+    }
+    monkeypatch.setattr(records, "spending", lambda _: nullcontext(Spent(1.0, 0.5, 0.25)))
+    monkeypatch.setattr(records.os, "sync", lambda: None)
+    servers = [SimpleNamespace(name="a"), SimpleNamespace(name="b")]
+    found = records.measured_in_turn(servers, works, "t", 10, "send")
+    assert ran[:4] == [("ours", "a"), ("another", "a"), ("ours", "b"), ("another", "b")]
+    assert ran[4:8] == [("another", "b"), ("ours", "b"), ("another", "a"), ("ours", "a")]
+    assert {name: {server: len(each) for server, each in of.items()} for name, of in found.items()} == {
+        "ours": {"a": 5, "b": 5},
+        "another": {"a": 5, "b": 5},
+    }
+    assert found["another"]["b"][0].figure == 10
 
 
 def test_a_row_of_what_is_not_built_says_so():

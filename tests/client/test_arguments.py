@@ -11,6 +11,13 @@ from oncelog.types import OffsetAndMetadata, TopicPartition
 HERE = TopicPartition("t", 0)
 
 
+class Seven:
+    """As numpy's numbers: none of Python's, but one without loss."""
+
+    def __index__(self):
+        return 7
+
+
 @pytest.mark.parametrize(
     ("taken", "result"),
     [
@@ -20,11 +27,14 @@ HERE = TopicPartition("t", 0)
         (arguments.texts("x", {"b": 1}), ["b"]),
         (arguments.texts("x", (name for name in "ab")), ["a", "b"]),
         (arguments.integer("x", 2**31 - 1), 2**31 - 1),
+        (arguments.integer("x", Seven()), 7),
         (arguments.integer_or_none("x", None), None),
         (arguments.topic_partition("x", ("t", 0)), HERE),
+        (arguments.topic_partition("x", TopicPartition("t", Seven())), TopicPartition("t", 7)),
         (arguments.topic_partitions("x", {HERE: 7}), [HERE]),
         (arguments.offsets("x", {("t", 0): 5}), {HERE: OffsetAndMetadata(5)}),
         (arguments.offsets("x", {HERE: OffsetAndMetadata(5, "m", 2)}), {HERE: OffsetAndMetadata(5, "m", 2)}),
+        (arguments.offsets("x", {HERE: OffsetAndMetadata(Seven(), "m")}), {HERE: OffsetAndMetadata(7, "m")}),
         (arguments.numbers_by_partition("x", {HERE: -1}, low=-1), {HERE: -1}),
         (arguments.text_mapping("x", {"a": None}), {"a": None}),
     ],
@@ -43,6 +53,7 @@ def test_what_is_right_is_taken(taken, result):
         (lambda: arguments.texts("topics", b"t"), "topics must be a list (of several), not b't'"),
         (lambda: arguments.texts("topics", ["a", 1]), "topics[1] must be text, not 1 (int)"),
         (lambda: arguments.integer("n", True), "n must be a whole number, not True (bool)"),
+        (lambda: arguments.integer("n", int), "n must be a whole number, not <class 'int'> (type)"),
         (lambda: arguments.integer("n", 2**31), "n must be from 0 to 2147483647"),
         (lambda: arguments.duration_ms("timeout_ms", 0.5), "not 0.5 (float): it is in whole milliseconds"),
         (lambda: arguments.duration_ms("timeout_ms", -1), "timeout_ms must be from 0"),

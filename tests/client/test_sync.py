@@ -244,7 +244,7 @@ def test_what_was_taken_beside_a_commit_is_committed(bootstrap):
         assert producer.metrics().buffered_bytes == 0
     read = [record.value for record in read_all(bootstrap, "beside-commit") if record.partition == 0]
     assert read == [b"%d" % n for n in range(len(taken))]
-    assert len(taken) > 100
+    assert len(taken) > (100 if compiled()["appending"] else 10)
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # interrupted before it began

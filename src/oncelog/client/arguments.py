@@ -6,6 +6,7 @@ must be. A wrong one that got further would fail in the encoder, perhaps in a re
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -21,11 +22,15 @@ T = TypeVar("T")
 
 def refuse(name: str, value: object, must_be: str, hint: str = "") -> InvalidArgument:
     """The error of an argument."""
-    shown = repr(value)
-    if len(shown) > REPR_LENGTH_MAX:
-        shown = f"{shown[:REPR_LENGTH_MAX]}..."
-    kind = "" if value is None else f" ({type(value).__name__})"
-    return InvalidArgument(f"{name} must be {must_be}, not {shown}{kind}" + (f": {hint}" if hint else ""))
+    return InvalidArgument(f"{name} must be {must_be}, not {shown(value)}" + (f": {hint}" if hint else ""))
+
+
+def shown(value: object) -> str:
+    """A value and its type, for a text; a long one is cut."""
+    text = repr(value)
+    if len(text) > REPR_LENGTH_MAX:
+        text = f"{text[:REPR_LENGTH_MAX]}..."
+    return text if value is None else f"{text} ({type(value).__name__})"
 
 
 def is_wire_text(value: str) -> bool:
@@ -41,13 +46,18 @@ def text(name: str, value: Any) -> str:
     """Text that can be sent. (No more is asked here: which names a topic or a group may have is the broker's to say.)"""
     if not isinstance(value, str):
         raise refuse(name, value, "text", "decode it first" if isinstance(value, bytes | bytearray) else "")
-    try:
-        size_bytes = len(value.encode())
-    except UnicodeEncodeError as error:
-        raise refuse(name, value, "text that can be encoded", str(error)) from None
+    size_bytes = encoded_bytes(name, value)
     if size_bytes > TEXT_BYTES_MAX:
         raise refuse(name, value, f"text of at most {TEXT_BYTES_MAX} bytes", f"these are {size_bytes}")
     return value
+
+
+def encoded_bytes(name: str, value: str) -> int:
+    """How many bytes a text takes; one with half of a surrogate pair is refused."""
+    try:
+        return len(value.encode())
+    except UnicodeEncodeError as error:
+        raise refuse(name, value, "text that can be encoded", str(error)) from None
 
 
 def text_or_none(name: str, value: Any) -> str | None:
@@ -79,13 +89,23 @@ def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
 
 def integer(name: str, value: Any, *, low: int = 0, high: int = INT32_MAX, hint: str = "") -> int:
     """A whole number within bounds, both included. A bool is none."""
-    if value.__class__ is int and low <= value <= high:
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise refuse(name, value, "a whole number", hint)
-    if not low <= value <= high:
+    number = whole(name, value, hint=hint)
+    if not low <= number <= high:
         raise refuse(name, value, f"from {low} to {high}", hint)
-    return int(value)
+    return number
+
+
+def whole(name: str, value: Any, *, hint: str = "") -> int:
+    """A whole number: an int, or what knows how to be one without loss (numpy's). A bool is none."""
+    if value.__class__ is int:
+        return int(value)
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise refuse(name, value, "a whole number", hint)
+    return number
 
 
 def integer_or_none(name: str, value: Any, *, low: int = 0, high: int = INT32_MAX) -> int | None:
@@ -110,10 +130,10 @@ def boolean(name: str, value: Any) -> bool:
     return value
 
 
-def instance(name: str, value: Any, kind: type[T]) -> T:
+def instance(name: str, value: Any, kind: type[T], *, hint: str = "") -> T:
     """A value of this class."""
     if not isinstance(value, kind):
-        raise refuse(name, value, f"a {kind.__name__}")
+        raise refuse(name, value, f"a {kind.__name__}", hint)
     return value
 
 
@@ -136,8 +156,10 @@ def topic_partition(name: str, value: Any) -> TopicPartition:
         raise refuse(name, value, "a TopicPartition")
     topic, partition = value
     text(f"the topic of {name}", topic)
-    integer(f"the partition of {name}", partition)
-    return value if isinstance(value, TopicPartition) else TopicPartition(topic, partition)
+    number = integer(f"the partition of {name}", partition)
+    if isinstance(value, TopicPartition) and number is partition:
+        return value
+    return TopicPartition(topic, number)
 
 
 def topic_partitions(name: str, values: Any) -> list[TopicPartition]:
@@ -159,10 +181,9 @@ def offset(name: str, value: Any) -> OffsetAndMetadata:
     """A place in a partition: a number, or one with metadata."""
     if not isinstance(value, OffsetAndMetadata):
         return OffsetAndMetadata(integer(name, value, high=INT64_MAX))
-    integer(f"the offset of {name}", value.offset, high=INT64_MAX)
-    integer(f"the leader epoch of {name}", value.leader_epoch, low=-1)
-    text(f"the metadata of {name}", value.metadata)
-    return value
+    at = integer(f"the offset of {name}", value.offset, high=INT64_MAX)
+    leader_epoch = integer(f"the leader epoch of {name}", value.leader_epoch, low=-1)
+    return OffsetAndMetadata(at, text(f"the metadata of {name}", value.metadata), leader_epoch)
 
 
 def numbers_by_partition(name: str, values: Any, *, low: int) -> dict[TopicPartition, int]:

@@ -4,29 +4,32 @@ import pytest
 from evidence.world.client import ScriptedBroker, producer, run
 
 from oncelog import OffsetAndMetadata, PreparedTxnState, TopicPartition, errors
-from oncelog.client.producer.arguments import checked_timestamp, header_pairs, whole_number
+from oncelog.client.producer.arguments import checked_timestamp, header_pairs
 from oncelog.wire.api import ApiKey
 
 SURROGATE = "a\ud800"
 WRONG = [
-    ({"topic": None}, "topic must be a str, not None"),
-    ({"topic": b"t"}, "topic must be a str, not b't' .bytes.: decode it"),
-    ({"topic": ["t"]}, "topic must be a str"),
-    ({"topic": SURROGATE}, "topic 'a.ud800' is no text: a surrogate at 1"),
+    ({"topic": None}, "topic must be text, not None"),
+    ({"topic": b"t"}, "topic must be text, not b't' .bytes.: decode it first"),
+    ({"topic": ["t"]}, "topic must be text"),
+    ({"topic": SURROGATE}, "topic must be text that can be encoded, not 'a.ud800' .str.: .* position 1"),
     ({"partition": "0"}, "partition must be a whole number"),
     ({"partition": 0.0}, "partition must be a whole number"),
     ({"partition": True}, "partition must be a whole number"),
-    ({"timestamp_ms": "5"}, "timestamp_ms must be a whole number .int., not '5' .str."),
+    ({"timestamp_ms": "5"}, "timestamp_ms must be a whole number, not '5' .str.: milliseconds since 1970"),
     ({"timestamp_ms": 1.5}, "timestamp_ms must be a whole number"),
     ({"timestamp_ms": True}, "timestamp_ms must be a whole number"),
-    ({"timestamp_ms": -5}, "timestamp_ms=-5 must be milliseconds since 1970"),
-    ({"timestamp_ms": 2**63}, "must be milliseconds since 1970"),
+    (
+        {"timestamp_ms": -5},
+        "timestamp_ms must be from -1 to 9223372036854775807, not -5 .int.: milliseconds since 1970",
+    ),
+    ({"timestamp_ms": 2**63}, "timestamp_ms must be from -1 to"),
     ({"value": "text"}, "value must be bytes or None, not str: encode it, or set value_serializer"),
     ({"key": 5}, "key must be bytes or None, not int"),
     ({"headers": {"h": "x"}}, "header 'h' must be bytes or None, not 'x' .str.: encode it"),
-    ({"headers": [(b"a", b"1")]}, "the name of a header must be a str, not b'a' .bytes.: decode it"),
-    ({"headers": [(None, b"1")]}, "the name of a header must be a str, not None"),
-    ({"headers": [(SURROGATE, b"1")]}, "the name of a header 'a.ud800' is no text"),
+    ({"headers": [(b"a", b"1")]}, "the name of a header must be text, not b'a' .bytes.: decode it first"),
+    ({"headers": [(None, b"1")]}, "the name of a header must be text, not None"),
+    ({"headers": [(SURROGATE, b"1")]}, "the name of a header must be text that can be encoded, not 'a.ud800'"),
     ({"headers": [("a", b"1", 2)]}, "a header must be a pair"),
     ({"headers": ["ab"]}, "a header must be a pair"),
     ({"headers": "ab"}, "headers must be a mapping or pairs"),
@@ -57,7 +60,6 @@ class Seven:
 
 
 def test_what_is_right_is_taken_as_it_is():
-    assert [whole_number("n", each) for each in (5, Seven())] == [5, 7]
     assert [checked_timestamp(each) for each in (-1, 0, Seven(), 2**63 - 1)] == [-1, 0, 7, 2**63 - 1]
     assert header_pairs({"ä": memoryview(b"x"), "n": None}) == (("ä", b"x"), ("n", None))
     assert header_pairs([["a", bytearray(b"1")], ("a", b"2")]) == (("a", b"1"), ("a", b"2"))
@@ -71,7 +73,7 @@ def test_pairs_and_partitioners_are_looked_at_too():
                 await p.send("t", b"v", b"text")
             with pytest.raises(errors.InvalidArgument, match="send_many takes pairs of key and value, not b'value'"):
                 await p.send_many("t", [(b"k", b"1"), b"value"])
-            with pytest.raises(errors.InvalidArgument, match="topic must be a str"):
+            with pytest.raises(errors.InvalidArgument, match="topic must be text"):
                 await p.partitions_for(b"t")
             await p.flush()
         assert [(partition, values) for partition, _, _, values in broker.produced()] == [(1, [b"1"])]
@@ -86,15 +88,15 @@ HERE = TopicPartition("t", 0)
     ("offsets", "group", "says"),
     [
         ([(HERE, 1)], "g", "offsets must be a mapping"),
-        ({"t": 1}, "g", "an offset is of a TopicPartition"),
-        ({TopicPartition(None, 0): 1}, "g", "topic must be a str"),
-        ({TopicPartition("t", "0"): 1}, "g", "partition must be a whole number"),
-        ({HERE: -1}, "g", "offset=-1 must be 0 to"),
-        ({HERE: 1.5}, "g", "offset must be a whole number"),
-        ({HERE: OffsetAndMetadata(1, None)}, "g", "metadata must be a str"),
-        ({HERE: OffsetAndMetadata(1, SURROGATE)}, "g", "metadata .* is no text"),
+        ({"t": 1}, "g", "a key of offsets must be a TopicPartition, not 't'"),
+        ({TopicPartition(None, 0): 1}, "g", "the topic of a key of offsets must be text"),
+        ({TopicPartition("t", "0"): 1}, "g", "the partition of a key of offsets must be a whole number"),
+        ({HERE: -1}, "g", "must be from 0 to 9223372036854775807, not -1"),
+        ({HERE: 1.5}, "g", r"offsets\[t-0\] must be a whole number"),
+        ({HERE: OffsetAndMetadata(1, None)}, "g", "metadata of offsets.* must be text"),
+        ({HERE: OffsetAndMetadata(1, SURROGATE)}, "g", "metadata of offsets.* must be text that can be encoded"),
         ({HERE: 1}, None, "group must be consumer.group_metadata"),
-        ({HERE: 1}, SURROGATE, "group .* is no text"),
+        ({HERE: 1}, SURROGATE, "the id of group must be text that can be encoded"),
     ],
 )
 def test_offsets_of_a_transaction(offsets, group, says):
@@ -120,7 +122,10 @@ def test_a_state_is_not_its_text():
             p.begin_transaction()
             await p.send("t", b"v", partition=0)
             state = await p.prepare_transaction()
-            with pytest.raises(errors.InvalidArgument, match="state must be a PreparedTxnState, not '7:0'"):
+            with pytest.raises(
+                errors.InvalidArgument,
+                match=r"state must be a PreparedTxnState, not '7:0' .str.: PreparedTxnState.text. reads it",
+            ):
                 await p.complete_transaction(str(state))
             await p.complete_transaction(PreparedTxnState(str(state)))
         assert [each.committed for each in broker.requests(ApiKey.END_TXN)] == [True]
@@ -153,9 +158,9 @@ def test_a_batch_that_cannot_be_written_fails_alone(monkeypatch):
 @pytest.mark.parametrize(
     ("topic", "columns", "says"),
     [
-        (b"t", {"value": [b"v"]}, "topic must be a str"),
+        (b"t", {"value": [b"v"]}, "topic must be text"),
         (None, {"value": [b"v"]}, "say the topic"),
-        (None, {"value": [b"v"], "topic": [5]}, "topic must be a str, not 5"),
+        (None, {"value": [b"v"], "topic": [5]}, "topic must be text, not 5"),
         ("t", {"key": [b"v"]}, "send_arrow needs one column `value`; there are key"),
         ("t", {"value": [5]}, "send_arrow: "),
         ("t", {"value": [b"v"], "partition": [9]}, "send_arrow: a row names a partition outside"),

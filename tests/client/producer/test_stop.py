@@ -118,3 +118,24 @@ def test_a_stop_that_is_cancelled_has_closed():
         await asyncio.wait_for(p.stop(), 1)
 
     run(work)
+
+
+@pytest.mark.parametrize("config", [{}, {"transactional_id": "x"}])
+def test_an_end_of_all_tasks_does_not_hold_the_stop(config):
+    """`asyncio.run` does that where a handler of the application's own raised KeyboardInterrupt: nobody is left who sends."""
+
+    async def work(loop):
+        async with producer(ScriptedBroker(), linger_ms=60_000, **config) as p:
+            if config:
+                p.begin_transaction()
+            sent = await p.send("t", b"0", partition=0)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            if not config:
+                with pytest.raises(errors.UnknownServer, match="ended from outside"):
+                    await p.flush()
+            began = loop.time()
+        assert loop.time() - began < 1
+        assert isinstance(sent.error, errors.UnknownServer)
+
+    run(work)

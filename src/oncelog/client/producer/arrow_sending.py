@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from oncelog.client import arguments
 from oncelog.client.config import ProducerConfig
-from oncelog.client.producer.arguments import shown, too_large
+from oncelog.client.producer.arguments import too_large
 from oncelog.core.producer.batch import RECORD_OVERHEAD_BYTES, ProducedRecord
 from oncelog.core.producer.partitioner import Partitioner
 from oncelog.errors import InvalidArgument
@@ -60,7 +61,7 @@ def checked_batch(batch: Any) -> None:
     if isinstance(batch, pa.Table):
         raise InvalidArgument("send_arrow takes a pyarrow.RecordBatch: send each of table.to_batches()")
     if not isinstance(batch, pa.RecordBatch):
-        raise InvalidArgument(f"send_arrow takes a pyarrow.RecordBatch, not {shown(batch)}")
+        raise InvalidArgument(f"send_arrow takes a pyarrow.RecordBatch, not {arguments.shown(batch)}")
     if batch.schema.names.count("value") != 1:
         raise InvalidArgument(
             f"send_arrow needs one column `value`; there are {', '.join(batch.schema.names) or 'none'}"

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.config import ProducerConfig, snake_case
 from oncelog.client.delivery import Delivery
@@ -21,7 +22,6 @@ from oncelog.client.producer.appending import Appender
 from oncelog.client.producer.arguments import Headers as Headers
 from oncelog.client.producer.arguments import (
     checked_group,
-    checked_offsets,
     checked_state,
     key_and_value,
 )
@@ -143,7 +143,7 @@ class Producer:
         self._appender.begin(self._home)
         try:
             await self._cluster.start()
-            self._cluster.tasks.start(self._sender.run(), name="oncelog-sender")
+            self._cluster.tasks.start(self._sender.run(), name="oncelog-sender", on_end=self._sender_ended)
             if self._config.statistics_interval_ms and self._config.stats_cb is not None:
                 reports = report(self._config.statistics_interval_ms, self.metrics, self._config.stats_cb)
                 self._cluster.tasks.start(reports, name="oncelog-statistics")
@@ -209,6 +209,14 @@ class Producer:
             return  # whoever asked was told
         log.error("the producer met an error of its own", exc_info=error)
         self._sender.end_all(UnknownServer(f"the producer met an error of its own: {error!r}"))
+
+    def _sender_ended(self, _: object) -> None:
+        """`asyncio.run` cancels all tasks where a handler of the application's own raised KeyboardInterrupt: a `stop` that
+        waited for records then would wait for nobody."""
+        if not self._is_stopped:
+            self._sender.end_all(
+                UnknownServer("the producer's tasks were ended from outside, with the event loop's perhaps")
+            )
 
     # -- sending
 
@@ -439,7 +447,7 @@ class Producer:
     ) -> None:
         """Commit positions of a consumer group with the transaction; `group` is `consumer.group_metadata()`."""
         self._check_transactional()
-        await self._wait(self._manager.send_offsets(checked_offsets(offsets), checked_group(group)))
+        await self._wait(self._manager.send_offsets(arguments.offsets("offsets", offsets), checked_group(group)))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.view import TopicView
 from oncelog.client.config import ProducerConfig
@@ -17,10 +18,8 @@ from oncelog.client.producer.appending import Appender
 from oncelog.client.producer.arguments import (
     as_bytes,
     checked_timestamp,
-    checked_topic,
     header_pairs,
     too_large,
-    whole_number,
 )
 from oncelog.client.producer.sender import Sender
 from oncelog.core.producer.accumulator import RecordAccumulator
@@ -94,7 +93,9 @@ class Sending:
         if topic == "":
             raise InvalidTopic("the name of a topic is not empty")
         if view is None:
-            raise WouldBlock(f"topic {checked_topic(topic)!r} is not known yet: `await producer.partitions_for(topic)`")
+            raise WouldBlock(
+                f"topic {arguments.text('topic', topic)!r} is not known yet: `await producer.partitions_for(topic)`"
+            )
         topic_partition = TopicPartition(topic, self._choose_partition(view, record[1], partition, size_bytes))
         if not self._accumulator.has_room(size_bytes):
             raise WouldBlock(f"no room for {size_bytes} bytes in buffer_memory={self._config.buffer_memory} now")
@@ -131,7 +132,7 @@ class Sending:
 
     async def topic(self, topic: str, *, may_create: bool = True) -> TopicView:
         """What is known of a topic, waited for at most `max_block_ms`."""
-        checked_topic(topic)
+        arguments.text("topic", topic)
         try:
             return await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms, may_create=may_create)
         except (KafkaError, IllegalState) as error:
@@ -147,13 +148,13 @@ class Sending:
 
     def _choose_partition(self, view: TopicView, key: bytes | None, partition: int | None, size_bytes: int) -> int:
         if partition is not None:
-            number: int = partition if partition.__class__ is int else whole_number("partition", partition)
+            number: int = partition if partition.__class__ is int else arguments.whole("partition", partition)
             if number not in view.partitions:
                 raise InvalidPartitions(f"topic {view.name!r} has no partition {number}")
             return number
         chosen = self._config.choose_partition(key, len(view.partitions))
         if chosen is not None:
-            chosen = whole_number("what the partitioner chose", chosen)
+            chosen = arguments.whole("what the partitioner chose", chosen)
             if chosen not in view.partitions:
                 raise InvalidPartitions(f"the partitioner chose {chosen} of topic {view.name!r}, which it has not")
             return chosen
@@ -183,7 +184,7 @@ class Sending:
         checked_batch(batch)
         check_sizes(batch, self._config.max_request_size)
         if partition is not None:
-            partition = whole_number("partition", partition)
+            partition = arguments.whole("partition", partition)
         now_ms = self._now_ms()
         for name, part in by_topic(batch, topic):
             view = await self.topic(name)

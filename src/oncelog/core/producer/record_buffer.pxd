@@ -1,5 +1,6 @@
 # C types for record_buffer.py, used only when Cython compiles it.
 import cython
+from cpython.bytearray cimport PyByteArray_Resize
 from libc.string cimport memcpy
 
 from oncelog.wire.record_codec cimport encode_headers
@@ -33,6 +34,7 @@ cdef class RecordBuffer:
     @cython.locals(left=Py_ssize_t)
     cpdef Py_ssize_t give_back(self) except? -1
 
+    @cython.locals(size_bytes=Py_ssize_t)
     cpdef make_room(self, Py_ssize_t needed_bytes)
 
 @cython.locals(source="const unsigned char*")

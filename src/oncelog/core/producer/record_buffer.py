@@ -93,7 +93,11 @@ class RecordBuffer:
         return left
 
     def make_room(self, needed_bytes: int) -> None:
-        self.content.extend(bytes(max(needed_bytes, 2 * len(self.content), FIRST_BYTES) - len(self.content)))
+        size_bytes = max(needed_bytes, 2 * len(self.content), FIRST_BYTES)
+        if cython.compiled:  # without zeros, which nobody reads
+            PyByteArray_Resize(self.content, size_bytes)  # type: ignore[name-defined] # noqa: F821
+        else:
+            self.content.extend(bytes(size_bytes - len(self.content)))
 
     def section(self) -> memoryview:
         """The records as they stand, without a copy; none may be added while it is in use."""
