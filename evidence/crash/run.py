@@ -72,10 +72,11 @@ class Run:
         module: tuple[str, ...] = ("oncelog",),
         kinds: tuple[str, ...] = KINDS,
         between: Callable[[pathlib.Path], None] | None = None,
+        journals: tuple[str, ...] = ("on", "off"),
     ) -> None:
         self.folder, self.kills, self.kinds, self.between = folder, kills, kinds, between
         self.random = random.Random(f"crash {seed}")
-        self._journals = random.Random(f"journals {seed}")
+        self._journals, self._journal_random = journals, random.Random(f"journals {seed}")
         self.broker = BrokerProcess(folder, module)
         self.probe = Journal(folder / "probe.jsonl", PROBE_WORKER)
         self.probes = PROBE_WORKER * VALUES_PER_WORKER
@@ -84,7 +85,7 @@ class Run:
 
     def _launch(self) -> None:
         """Each life of the broker has a journal or none, whatever the one before had."""
-        self.broker.config["journal"] = self._journals.choice(("on", "off"))
+        self.broker.config["journal"] = self._journal_random.choice(self._journals)
         self.broker.launch()
 
     def everything(self) -> Outcome:
