@@ -54,7 +54,7 @@ def test_power_cut_at_every_operation(seed):
     assert stages.count(Stage.ENDED) >= 12
     assert stages.count(Stage.OPEN) >= 3
     assert len(recording.cuts) > 250
-    for cut in recording.cuts:
+    for cut in recording.cuts if LONG else recording.cuts[seed % 2 :: 2]:
         for name, survive in survivals_to_try(cut, seed):
             try:
                 check_survivor(cut, survive, f"{seed} {cut.number}", twice=bool(LONG) or cut.number % 5 == 0)

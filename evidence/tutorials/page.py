@@ -86,16 +86,3 @@ def matches(shown: list[str], printed: list[str]) -> bool:
     )
     text = "".join(comparable(line) + "\n" for line in printed)
     return re.fullmatch(pattern, text) is not None
-
-
-TESTS_TOOK = re.compile(r"\b\d+ passed in (\d+\.\d+)s")
-OVERSTATED = 4  # times: a page is read on other machines, and followed on busy ones
-
-
-def overstated(shown: list[str], printed: list[str]) -> list[str]:
-    """How long runs of tests take on the page, where that is far more than they took: figures of a machine in distress."""
-    took = [max(float(found[1]), 0.1) for line in printed if (found := TESTS_TOOK.search(line))]
-    said = [(line, float(found[1])) for line in shown if (found := TESTS_TOOK.search(line))]
-    if len(said) != len(took):  # some are left out on the page
-        return []
-    return [line for (line, said_s), took_s in zip(said, took, strict=True) if said_s > OVERSTATED * took_s]

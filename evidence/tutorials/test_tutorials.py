@@ -10,7 +10,7 @@ import pathlib
 
 import pytest
 
-from evidence.tutorials.page import Step, comparable, matches, overstated, steps
+from evidence.tutorials.page import Step, comparable, matches, steps
 from evidence.tutorials.surroundings import surroundings
 from evidence.tutorials.terminal import follow, terminal
 
@@ -69,20 +69,6 @@ def test_a_page_is_read_as_a_reader_reads_it(tmp_path: pathlib.Path) -> None:
 )
 def test_what_may_differ(shown: list[str], printed: list[str], expected: bool) -> None:
     assert matches(shown, printed) is expected
-
-
-@pytest.mark.parametrize(
-    ("shown", "printed", "expected"),
-    [
-        (["..", "2 passed in 9.47s"], ["..", "2 passed in 1.52s"], ["2 passed in 9.47s"]),
-        (["2 passed in 5.00s"], ["2 passed in 1.52s"], []),
-        (["2 passed in 1.52s"], ["2 passed in 9.47s"], []),
-        (["2 passed in 0.30s"], ["2 passed in 0.01s"], []),
-        (["took 9.47s"], ["took 1.52s"], []),
-    ],
-)
-def test_what_a_run_of_tests_took_is_not_overstated(shown: list[str], printed: list[str], expected: list[str]) -> None:
-    assert overstated(shown, printed) == expected
 
 
 def test_times_and_states_differ_from_run_to_run() -> None:
