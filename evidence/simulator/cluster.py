@@ -23,6 +23,7 @@ from evidence.world.files import Keep, PowerCut
 from evidence.world.loop import PROCESS, Process, SimLoop
 from evidence.world.network import SimNetwork
 from oncelog.broker.broker import Broker
+from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.core.metadata.features import TRANSACTION_VERSION
 from oncelog.errors import KafkaError, StorageError
@@ -291,11 +292,10 @@ class Cluster:
         return self._syncer.under_way_count > 0 or process.messages_to_itself > 0 or self._makes_room()
 
     def _makes_room(self) -> bool:
-        """Whether a journal that is nearly full waits for the worker, which stores the recovery points: nobody is answered
-        before there is room again."""
+        """Whether commits wait until the worker has stored recovery points, since the journal is nearly full."""
         assert self.broker is not None
-        journal, worker = self.broker.flusher.journal, self.broker.host.worker
-        is_waiting = journal is not None and journal.is_nearly_full
+        flusher, worker = self.broker.flusher, self.broker.host.worker
+        is_waiting = isinstance(flusher, JournalFlusher) and flusher.is_making_room
         return is_waiting and isinstance(worker, SlowWorker) and worker.under_way_count > 0
 
     def _bounds(self) -> Bounds:

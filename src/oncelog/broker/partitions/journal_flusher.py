@@ -43,6 +43,7 @@ class JournalFlusher:
         self._data_wake = asyncio.Event()
         self._committing = asyncio.Lock()
         self._syncing_data = asyncio.Lock()
+        self.is_making_room = False  # commits wait for data files, and for recovery points to be stored
         self.sync_count = 0
         self.commits = Histogram(COUNTS)  # appends that waited for each sync
 
@@ -63,9 +64,11 @@ class JournalFlusher:
             self._wake.clear()
             if len(self._unsynced) > UNSYNCED_PARTITIONS_MAX or self._journal.is_nearly_full:
                 # Back pressure: whoever waits for its commit sends no more.
+                self.is_making_room = True
                 synced = await self.sync_data()
                 if self._journal.is_nearly_full:
                     await self._free(synced)
+                self.is_making_room = False
             await self.commit()
             if (
                 self._journal.bytes_since_data_sync > DATA_SYNC_BYTES
