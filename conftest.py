@@ -35,6 +35,7 @@ LONGEST = (
     "evidence/chaos/test_chaos.py",
     "evidence/crash/test_life.py",
     "evidence/dual_writes/test_crash.py",
+    "tests/broker/network/test_secured_connection.py",
     "evidence/compat/test_confluent_kafka.py",
     "evidence/simulator/test_defects.py",
     "tests/client/consumer/test_rebalances_with_broker.py",
@@ -47,6 +48,8 @@ LONGEST = (
     "evidence/mutants/test_drawn.py",
     "evidence/syscalls/test_syscalls.py",
     "evidence/upgrade/test_drill.py",
+    "evidence/compat/test_security.py",
+    "tests/broker/partitions/test_journal_crashes.py",
 )
 RANK = {ROOT / file: rank for rank, file in enumerate(LONGEST)}
 
