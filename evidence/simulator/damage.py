@@ -23,20 +23,27 @@ CHECKSUM_BYTES = 4
 
 @dataclass
 class Damage:
-    """Bytes of one file, and what they were."""
+    """Bytes of one file, and what they were. `header` (offset and length, which nobody breaks) at `batch_position` tells their
+    batch from another that came to the same place: a cleaned file may have by right what was wrong here."""
 
     path: str
     position: int
     right: bytes
     wrong: bytes
+    batch_position: int
+    header: bytes
 
     def do(self, disk: SimFiles) -> None:
         """Break it."""
-        disk.overwrite(self.path, self.position, self.right, self.wrong)
+        self._change(disk, self.right, self.wrong)
 
     def undo(self, disk: SimFiles) -> None:
         """Repair it, wherever the file is still as it was broken."""
-        disk.overwrite(self.path, self.position, self.wrong, self.right)
+        self._change(disk, self.wrong, self.right)
+
+    def _change(self, disk: SimFiles, present: bytes, wanted: bytes) -> None:
+        if disk.holds(self.path, self.batch_position, self.header):
+            disk.overwrite(self.path, self.position, present, wanted)
 
 
 def flipped_bit(disk: SimFiles, directory: str, rng: random.Random) -> Damage | None:
@@ -47,7 +54,8 @@ def flipped_bit(disk: SimFiles, directory: str, rng: random.Random) -> Damage | 
     path, content, first, end = found
     position = rng.randrange(first, end)
     right = content[position : position + 1]
-    return Damage(path, position, right, bytes([right[0] ^ 1 << rng.randrange(8)]))
+    wrong = bytes([right[0] ^ 1 << rng.randrange(8)])
+    return Damage(path, position, right, wrong, first - UNCOVERED_BYTES, content[first - UNCOVERED_BYTES : first])
 
 
 def misdirected_sector(disk: SimFiles, directory: str, rng: random.Random) -> Damage | None:
@@ -56,11 +64,13 @@ def misdirected_sector(disk: SimFiles, directory: str, rng: random.Random) -> Da
     if found is None or other is None:
         return None
     path, content, first, end = found
+    batch = first - UNCOVERED_BYTES
     first += CHECKSUM_BYTES  # with its checksum a whole batch of as many bytes would be right, in the wrong place
     start = max(first, rng.randrange(first, end) // SECTOR_BYTES * SECTOR_BYTES)
     right = content[start : min(end, start // SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES)]
     wrong = other[1][other[2] + CHECKSUM_BYTES :][: len(right)].ljust(len(right), b"\0")
-    return Damage(path, start, right, wrong) if wrong != right else None
+    header = content[batch : batch + UNCOVERED_BYTES]
+    return Damage(path, start, right, wrong, batch, header) if wrong != right else None
 
 
 def _some_batch(disk: SimFiles, directory: str, rng: random.Random) -> tuple[str, bytes, int, int] | None:

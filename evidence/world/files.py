@@ -188,6 +188,11 @@ class SimFiles:
             if bit // 8 < len(content):
                 content[bit // 8] ^= 1 << (bit % 8)
 
+    def holds(self, path: str, position: int, data: bytes) -> bool:
+        """Whether a process would read `data` there."""
+        inode = self._names.get(path)
+        return inode is not None and inode.content[position : position + len(data)] == data
+
     def overwrite(self, path: str, position: int, expected: bytes, data: bytes) -> None:
         """Damage, or its repair: change bytes of a file, on the disk and in memory, where they are as expected."""
         inode = self._names.get(path)
