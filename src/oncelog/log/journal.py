@@ -62,7 +62,7 @@ class Taken:
 
 
 class Journal:
-    """The journal of one data directory; `begin` before anything is appended, `end` after a clean stop."""
+    """The journal of one data directory; `begin` before anything is appended, `close` at the end."""
 
     def __init__(self, files: Files, data_directory: str) -> None:
         self._files = files

@@ -213,9 +213,7 @@ class Coordinator(Generic[M]):
         self.partition.when_committed(end_offset, lambda code: self._answer(decision, ended, code))
         for record in decision.records:
             self.machine.apply(record)
-        for markers in decision.markers:
-            self._markers(markers)
-        self._performed(decision)
+        self._follow(decision)
 
     def _after_those_before(self, decision: Decision, ended: Ended) -> None:
         """An answer without records may tell what is applied and not committed: a power cut must not take that back."""
@@ -227,9 +225,7 @@ class Coordinator(Generic[M]):
             self._conclude(decision, ended)
             return
         self.partition.when_committed(end_offset, lambda code: self._answer(decision, ended, code))
-        for markers in decision.markers:
-            self._markers(markers)
-        self._performed(decision)
+        self._follow(decision)
 
     async def committed(self) -> None:
         """Wait until what the machine shows now cannot be taken back by a power cut. Raises CoordinatorFailed."""
@@ -237,22 +233,21 @@ class Coordinator(Generic[M]):
             raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
 
     def _answer(self, decision: Decision, ended: Ended, code: ErrorCode) -> None:
+        # To its clients a storage error of the coordinator's partition is NOT_COORDINATOR, as in Kafka's TransactionStateManager.
         ended(ErrorCode.NOT_COORDINATOR if code is ErrorCode.KAFKA_STORAGE_ERROR else code)
         for token, reply in decision.replies:
             self._replied(token, reply if code is ErrorCode.NONE else None)
 
-    def _conclude(self, decision: Decision, ended: Ended) -> None:
-        ended(ErrorCode.NONE)
-        for token, reply in decision.replies:
-            self._replied(token, reply)
+    def _follow(self, decision: Decision) -> None:
         for markers in decision.markers:
             self._markers(markers)
         self._performed(decision)
 
+    def _conclude(self, decision: Decision, ended: Ended) -> None:
+        self._answer(decision, ended, ErrorCode.NONE)
+        self._follow(decision)
+
     def _fail(self, decision: Decision, ended: Ended, code: ErrorCode) -> None:
         self.machine.failed(decision.records)
-        # To its clients a storage error of the coordinator's partition is NOT_COORDINATOR, as in Kafka's TransactionStateManager.
-        ended(ErrorCode.NOT_COORDINATOR if code is ErrorCode.KAFKA_STORAGE_ERROR else code)
-        for token, _ in decision.replies:
-            self._replied(token, None)
+        self._answer(decision, ended, code)
         self._performed(decision)
