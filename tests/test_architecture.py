@@ -56,6 +56,7 @@ ROOMS = {
     "core/producer": set(),
     "core/consumer": set(),
     "core/two_phase": set(),
+    "core/processing": set(),
     "core/sasl": set(),
     "core/login": set(),
     "broker/config": {"core/access", "core/metadata", "core/sasl"},
@@ -87,6 +88,7 @@ ROOMS = {
     "client/producer": {"client", "client/cluster", "core/producer"},
     "client/consumer": {"client", "client/cluster", "core/consumer"},
     "client/admin": {"client", "client/cluster"},
+    "client/processing": {"client", "client/consumer", "client/producer", "core/processing"},
 }
 ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
     "core/access",
@@ -94,7 +96,7 @@ ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
     "core/metadata",
 }
 # The wall: a client and a broker speak as peers, and neither knows the other's machines.
-CLIENTS_OWN = {"core/login", "core/producer", "core/consumer", "core/two_phase"}
+CLIENTS_OWN = {"core/login", "core/producer", "core/consumer", "core/two_phase", "core/processing"}
 OUTSIDE = {
     "asyncio",
     "datetime",

@@ -36,6 +36,7 @@ LIMIT = "a limit that is promised (docs/limits.md): its refusal is seen"
 ELSEWHERE = "nothing of it runs in a simulated cluster"
 REPORT = "how a metric is shown"
 SAID = "how much of a line or a log is said"
+PARAMETER = "the interface: a parameter's default"
 NOBODY = "nobody authenticates in a simulated cluster yet"
 NAMED: dict[str, str] = {
     "oncelog.broker.admission.deeds.NAMED_MAX": SAID,
@@ -94,9 +95,26 @@ NAMED: dict[str, str] = {
     "oncelog.client.admin.transactions.DESCRIBED_AT_ONCE": ELSEWHERE,
     "oncelog.client.producer.arrow_sending.BATCH_BYTES_MAX": ELSEWHERE,
     "oncelog.client.cluster.cluster.UNKNOWN_TOPIC_PATIENCE_MS": "how long a missing topic is believed to come: a promise",
-    "oncelog.client.consumer.consumer.ARROW_RECORDS_MAX": "the interface: a parameter's default",
+    "oncelog.client.consumer.consumer.ARROW_RECORDS_MAX": PARAMETER,
     "oncelog.client.consumer.iteration.LENT_RECORDS_MAX": "only what oncelog.sync lends its callers' threads",
-    "oncelog.client.consumer.consumer.POLL_TIMEOUT_MS": "the interface: a parameter's default",
+    "oncelog.client.consumer.consumer.POLL_TIMEOUT_MS": PARAMETER,
+    "oncelog.client.processing.blocking.INTERRUPTED_TIMEOUT_S": ELSEWHERE,
+    "oncelog.client.processing.options.STOP_TIMEOUT_MS": PARAMETER,
+    "oncelog.client.processing.options.TRANSACTION_TIMEOUT_MS": PARAMETER,
+    "oncelog.client.processing.options.TRANSFORM_TIMEOUT_MS": PARAMETER,
+    "oncelog.client.processing.processor.NO_PARTITIONS_MS": ELSEWHERE,
+    "oncelog.client.processing.sinks.OLD_PRODUCER_STOP_MS": ELSEWHERE,
+    "oncelog.client.processing.transforming.BREATH_S": ELSEWHERE,
+    "oncelog.core.processing.dead_letter.MESSAGE_BYTES_MAX": SAID,
+    "oncelog.core.processing.steps.END_POLL_TIMEOUT_MS": ELSEWHERE,
+    "oncelog.core.processing.steps.OUTAGE_TIMEOUT_MS": PARAMETER,
+    "oncelog.core.processing.steps.POLL_TIMEOUT_MS": ELSEWHERE,
+    "oncelog.core.processing.steps.TRANSACTION_BYTES_MAX": PARAMETER,
+    "oncelog.core.processing.steps.TRANSACTION_INTERVAL_MS": PARAMETER,
+    "oncelog.core.processing.steps.TRANSACTION_RECORDS_MAX": PARAMETER,
+    "oncelog.core.processing.steps.TRANSFORM_BACKOFF_MAX_MS": PARAMETER,
+    "oncelog.core.processing.steps.TRANSFORM_BACKOFF_MS": PARAMETER,
+    "oncelog.core.processing.steps.TRANSFORM_RETRIES": PARAMETER,
     "oncelog.core.metadata.acls.DEFAULT_COUNT_MAX": "the default of a key that is a limit",
     "oncelog.core.metadata.quotas.DEFAULT_COUNT_MAX": "the default of a key that is a limit",
     "oncelog.core.metadata.credentials.DEFAULT_COUNT_MAX": "the default of a key that is a limit",

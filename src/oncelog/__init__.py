@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from oncelog.client.interceptors import ProducerInterceptor as ProducerInterceptor
     from oncelog.client.interceptors import ProducerRecord as ProducerRecord
     from oncelog.client.metrics import ConsumerMetrics as ConsumerMetrics
+    from oncelog.client.metrics import ProcessMetrics as ProcessMetrics
     from oncelog.client.metrics import ProducerMetrics as ProducerMetrics
+    from oncelog.client.processing.processor import Processor as Processor
+    from oncelog.client.processing.processor import process as process
     from oncelog.client.producer.producer import Producer as Producer
     from oncelog.client.records import ConsumerRecord as ConsumerRecord
     from oncelog.client.records import RecordMetadata as RecordMetadata
@@ -40,6 +43,8 @@ _HOME = {
     "Delivery": "oncelog.client.delivery",
     "OffsetAndMetadata": "oncelog.types",
     "PreparedTxnState": "oncelog.types",
+    "ProcessMetrics": "oncelog.client.metrics",
+    "Processor": "oncelog.client.processing.processor",
     "Producer": "oncelog.client.producer.producer",
     "ProducerInterceptor": "oncelog.client.interceptors",
     "ProducerMetrics": "oncelog.client.metrics",
@@ -47,6 +52,7 @@ _HOME = {
     "RebalanceListener": "oncelog.client.consumer.group",
     "RecordMetadata": "oncelog.client.records",
     "TopicPartition": "oncelog.types",
+    "process": "oncelog.client.processing.processor",
 }
 _MODULES = ("errors", "sync")
 

@@ -83,6 +83,15 @@ class OutcomeUnknown(OncelogError):
     """A database was asked to commit a dual write and cannot be asked what became of it; recovery will tell."""
 
 
+class ProcessingFailed(OncelogError):
+    """`oncelog.process` ended at a record: `offset` of `topic_partition` failed `attempt_count` times, and nothing of it was
+    written; `__cause__` is the last failure."""
+
+    def __init__(self, message: str, topic_partition: tuple[str, int], offset: int, attempt_count: int) -> None:
+        super().__init__(message)
+        self.topic_partition, self.offset, self.attempt_count = topic_partition, offset, attempt_count
+
+
 class KafkaError(OncelogError):
     """An error with a code of Kafka's protocol; `retriable`, `abortable` and `fatal` say what can be done about it."""
 

@@ -21,6 +21,8 @@ from oncelog.client.consumer.consumer import Consumer as AsyncConsumer
 from oncelog.client.consumer.group import RebalanceListener
 from oncelog.client.consumer.iteration import Lent
 from oncelog.client.delivery import Delivery
+from oncelog.client.metrics import ProcessMetrics
+from oncelog.client.processing.blocking import ThreadProcessor
 from oncelog.client.producer.producer import Headers
 from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.client.records import ConsumerRecord, RecordMetadata
@@ -31,7 +33,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C", AsyncProducer, AsyncConsumer, AsyncAdmin)
 
-__all__ = ["Admin", "Consumer", "Producer"]
+__all__ = ["Admin", "Consumer", "Processor", "Producer", "process"]
 
 EXIT_TIMEOUT_S = 5.0
 INTERRUPTED_TIMEOUT_S = 5.0
@@ -522,6 +524,18 @@ class Consumer(_Blocking[AsyncConsumer]):
     partitions_for_topic = _blocking(AsyncConsumer.partitions_for_topic)
     topics = _blocking(AsyncConsumer.topics)
     metrics = _in_loop(AsyncConsumer.metrics)
+
+
+class Processor(ThreadProcessor):
+    """`oncelog.Processor` without async; the transform is called by the thread that calls `run`."""
+
+    def __init__(self, topics: str | Iterable[str], **options: Any) -> None:
+        super().__init__(_loop_thread(), _Call, topics, options)
+
+
+def process(topics: str | Iterable[str], **options: Any) -> ProcessMetrics:
+    """`oncelog.process` without async: reads `topics`, calls `transform` in this thread, writes exactly once."""
+    return Processor(topics, **options).run()
 
 
 class Admin(_Blocking[AsyncAdmin]):

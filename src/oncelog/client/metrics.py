@@ -72,6 +72,35 @@ class ConsumerMetrics(_Snapshot):
     brokers: tuple[BrokerMetrics, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessMetrics(_Snapshot):
+    """What `oncelog.process` counted. Records count when their transaction is committed; a dead letter is consumed as well.
+
+    `retry_count`: calls of the transform that failed and are made again. `given_up_record_count`: read, and left to the
+    next owner of their partition. `readable_lag`: offsets to the last stable offset, of the assigned partitions whose lag
+    is known. `last_error`: of brokers or group, the last one that was overcome, or that it ended of.
+    """
+
+    group_id: str
+    transactional_id: str
+    phase: str
+    consumed_record_count: int
+    produced_record_count: int
+    dead_letter_count: int
+    committed_transaction_count: int
+    aborted_transaction_count: int
+    retry_count: int
+    rewind_count: int
+    producer_renewal_count: int
+    given_up_record_count: int
+    rebalance_count: int
+    assigned_partition_count: int
+    in_hand_record_count: int
+    in_hand_bytes: int
+    readable_lag: int | None
+    last_error: str | None
+
+
 class SendCounts:
     """What became of a producer's batches and transactions."""
 

@@ -1,0 +1,1 @@
+"""Consume, transform, produce, exactly once, in one call."""

@@ -1,0 +1,1 @@
+"""Consume, transform, produce, exactly once: what is done next, and after which failure."""
