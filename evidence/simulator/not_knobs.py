@@ -106,6 +106,8 @@ NAMED: dict[str, str] = {
     "oncelog.client.processing.sinks.OLD_PRODUCER_STOP_MS": ELSEWHERE,
     "oncelog.client.processing.transforming.BREATH_S": ELSEWHERE,
     "oncelog.core.processing.dead_letter.MESSAGE_BYTES_MAX": SAID,
+    "oncelog.core.processing.machine.SLOW_ATTEMPTS_MAX": ELSEWHERE,
+    "oncelog.core.processing.machine.SLOW_COUNT_MAX": ELSEWHERE,
     "oncelog.core.processing.steps.END_POLL_TIMEOUT_MS": ELSEWHERE,
     "oncelog.core.processing.steps.OUTAGE_TIMEOUT_MS": PARAMETER,
     "oncelog.core.processing.steps.POLL_TIMEOUT_MS": ELSEWHERE,

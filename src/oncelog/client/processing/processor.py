@@ -60,7 +60,7 @@ from oncelog.core.processing.steps import (
     Transform,
     Write,
 )
-from oncelog.errors import IllegalState, KafkaError, ProducerFenced
+from oncelog.errors import IllegalState, KafkaError, ProducerFenced, UnreleasedInstanceId
 from oncelog.host.host import Host, real_host
 from oncelog.host.signals import terminating_in_loop
 from oncelog.host.tasks import Tasks
@@ -152,7 +152,8 @@ class Processor(RebalanceListener):
         reading, results = how_to_read(options, permanent_errors), how_to_write(options, into, transaction_bytes_max)
         self._transformer = self._new_transformer(call, reading, results, transform_timeout_ms, concurrency)
         self._sink = ProducerSink(options.producer, host) if writer is None else self._new_dual_writer_sink(writer)
-        self._consumer = Consumer(host=host, **options.consumer)
+        self._new_consumer: Callable[[], Consumer] = lambda: Consumer(host=host, **options.consumer)
+        self._consumer = self._new_consumer()
         self._stats_cb = stats_cb
         self._statistics_interval_ms = arguments.integer("statistics_interval_ms", statistics_interval_ms, low=1)
 
@@ -310,11 +311,23 @@ class Processor(RebalanceListener):
         except KafkaError as error:
             log.warning("group %r: reading: %s", self._group_id, error)
             self._machine.poll_failed(error, self._now_ms())
+            if isinstance(error, UnreleasedInstanceId):
+                await self._replace_consumer()
             return
         finally:
             self._consumer.resume(*(paused & self._consumer.assignment()))
         items = [Item(record.topic_partition, record.offset, _size_bytes(record), record) for record in records]
         self._machine.polled(items, self._now_ms(), pauses=step.pauses)
+
+    async def _replace_consumer(self) -> None:
+        """A static member of KIP-848 whose former life was killed is refused until the group has forgotten that one."""
+        await self._consumer.stop(self._stop_timeout_ms)
+        self._consumer = self._new_consumer()
+        self._consumer.subscribe(self._topics, listener=self)
+        try:
+            await self._consumer.start()
+        except KafkaError as error:
+            self._machine.poll_failed(error, self._now_ms())
 
     async def _check_end(self) -> None:
         consumer, now_ms = self._consumer, self._now_ms()
@@ -407,7 +420,7 @@ class Processor(RebalanceListener):
     async def _rewind(self, step: Rewind) -> None:
         assigned = self._consumer.assignment()
         wanted = [each for each in step.first_offsets if each in assigned]
-        stored = await self._consumer.committed(wanted)
+        stored = await self._consumer.committed(wanted) if wanted else {}
         for topic_partition in wanted:
             if topic_partition in self._consumer.assignment():
                 self._consumer.seek(topic_partition, stored.get(topic_partition, step.first_offsets[topic_partition]))

@@ -35,6 +35,9 @@ from oncelog.core.processing.verdicts import Verdict, verdict_of
 from oncelog.errors import ProcessingFailed
 from oncelog.types import TopicPartition
 
+SLOW_ATTEMPTS_MAX = 2  # of a record that takes longer than the group waits: each costs a rebalance
+SLOW_COUNT_MAX = 100
+
 
 class Phase(Enum):
     """Where it stands."""
@@ -45,6 +48,20 @@ class Phase(Enum):
     RENEWING = "the producer is over"
     REWINDING = "positions must go back to the committed ones"
     ENDED = "over"
+
+
+class _Trouble:
+    """Failures of brokers, one behind the other, until something succeeds."""
+
+    def __init__(self) -> None:
+        self.count, self.since_ms, self.last_ms = 0, 0.0, 0.0
+
+    def again(self, now_ms: float, quiet_ms: int) -> float:
+        """One more; for how long it goes on. After a quiet time it is a new one."""
+        if not self.count or now_ms - self.last_ms > quiet_ms:
+            self.count, self.since_ms = 0, now_ms
+        self.count, self.last_ms = self.count + 1, now_ms
+        return now_ms - self.since_ms
 
 
 class Processing:
@@ -64,10 +81,10 @@ class Processing:
         self._retry_at_ms: dict[Place, float] = {}  # when each of them is tried again
         self._suspects: dict[TopicPartition, int] = {}  # before these offsets stands a record that cannot be stored
         self._suspect_count_max = 1  # how many of those one transaction takes: half as many each time it fails
-        self._limit: int | None = None  # how many the next transaction takes at most
+        self._slow: dict[Place, int] = {}  # how often they alone took longer than the group waits
         self._is_stopping = False
         self._must_check_end = False
-        self._trouble_count, self._trouble_since_ms, self._trouble_last_ms = 0, 0.0, 0.0
+        self._reading_trouble, self._writing_trouble = _Trouble(), _Trouble()
 
     # -- what is next
 
@@ -114,7 +131,7 @@ class Processing:
             return self._pause(now_ms, retry_at_ms)
         waits_ms = self._opened_ms + self.limits.transaction_interval_ms - now_ms
         if portion and (waits_ms <= 0 or self._is_full(portion)):
-            return self._transform(portion)
+            return self._transform(portion, now_ms)
         room = self.limits.transaction_records_max - len(self._hand)
         longest_ms = END_POLL_TIMEOUT_MS if self.limits.until_end else POLL_TIMEOUT_MS
         timeout_ms = max(min(waits_ms, longest_ms), 1) if portion else longest_ms
@@ -152,8 +169,6 @@ class Processing:
         count_max = min(self.limits.transaction_records_max, self._left(len(self._hand)))
         if self._hand and self._is_suspect(self._hand[0]):
             count_max = self._suspect_count_max
-        if self._limit is not None:
-            count_max = min(count_max, self._limit)
         portion: list[Item] = []
         size_bytes = 0
         for item in self._hand[:count_max]:
@@ -166,7 +181,14 @@ class Processing:
                 break
         return portion
 
-    def _transform(self, portion: list[Item]) -> Step:
+    def _transform(self, portion: list[Item], now_ms: float) -> Step:
+        if self._slow.get(portion[0].place, 0) >= SLOW_ATTEMPTS_MAX:
+            text = f"the transform takes longer than max_poll_interval_ms={self.limits.max_poll_interval_ms}"
+            self._record_failed(portion[0], Failure(TimeoutError(text), SLOW_ATTEMPTS_MAX, is_final=True), now_ms)
+            if self.error is not None:
+                self.phase = Phase.ENDED
+                return End(self.error)
+            del portion[1:]
         failure = self._failures.get(portion[0].place)
         if (failure is not None and failure.is_final) or self.limits.transforms_inside:
             self._in_writing = len(portion)
@@ -196,6 +218,7 @@ class Processing:
     def polled(self, items: Iterable[Item], now_ms: float, *, pauses: bool = False) -> None:
         """What a Poll brought."""
         came = list(items)
+        self._reading_trouble.count = 0
         if came and not self._hand:
             self._opened_ms = now_ms
         self._hand += came
@@ -212,7 +235,6 @@ class Processing:
             self._forget(place)
         for topic_partition in lost:
             self._suspects.pop(topic_partition, None)
-        self._limit = None
 
     def checked_end(self, is_at_end: bool) -> None:
         """What CheckEnd brought."""
@@ -225,7 +247,7 @@ class Processing:
         if verdict_of(error) in (Verdict.FATAL, Verdict.FENCED):
             self.error, self.phase = self.error or error, Phase.ENDED
         else:
-            self._trouble(error, now_ms)
+            self._in_trouble(self._reading_trouble, error, now_ms)
 
     # -- transforming
 
@@ -287,14 +309,16 @@ class Processing:
         if failure is not None and failure.is_final:
             self.counts.dead_letter_count += 1
             produced_count = 0
-        for item in self._hand[:count] if self._failures or self._suspects else ():
+        for item in self._hand[:count] if self._failures or self._suspects or self._slow else ():
+            self._slow.pop(item.place, None)
             if item.place in self._failures:
                 self._forget(item.place)
             if item.offset + 1 >= self._suspects.get(item.topic_partition, item.offset + 2):
                 del self._suspects[item.topic_partition]
         del self._hand[:count]
-        self._in_writing, self._limit = 0, None
-        self._trouble_count = 0
+        self._in_writing = 0
+        self._suspect_count_max = min(2 * self._suspect_count_max, self.limits.transaction_records_max)
+        self._writing_trouble.count = 0
         self.counts.consumed_record_count += count
         self.counts.produced_record_count += produced_count
         self.counts.committed_transaction_count += 1
@@ -304,7 +328,6 @@ class Processing:
         """Transforming inside: that of the `index`-th record failed, and all of the transaction was rolled back, surely."""
         self.counts.aborted_transaction_count += 1
         self._record_failed(self._hand[index], failure, now_ms)
-        self._limit = index or None  # those before it first
         self._in_writing = 0
         self.phase = Phase.READING
 
@@ -339,7 +362,7 @@ class Processing:
         elif verdict is Verdict.GROUP:
             self._look_at_the_clock(transform_ms, now_ms)
         else:
-            self._trouble(error, now_ms)
+            self._in_trouble(self._writing_trouble, error, now_ms)
         self._in_writing = 0
 
     def _find_the_one(self, error: BaseException, now_ms: float) -> None:
@@ -362,17 +385,16 @@ class Processing:
         if self._in_writing > 1:
             self._suspect_them(self._in_writing)
             return
-        text = f"the transform took {transform_ms:.0f} ms, longer than max_poll_interval_ms={self.limits.max_poll_interval_ms}"
-        self._record_failed(self._hand[0], Failure(TimeoutError(text)), now_ms)
+        # Kept also where the partition is lost, as it will be: it comes back to whoever is left, and so it goes on.
+        place = self._hand[0].place
+        while len(self._slow) >= SLOW_COUNT_MAX:
+            del self._slow[next(iter(self._slow))]
+        self._slow[place] = self._slow.get(place, 0) + 1
 
-    def _trouble(self, error: BaseException, now_ms: float) -> None:
-        is_new = not self._trouble_count or now_ms - self._trouble_last_ms > self.limits.outage_timeout_ms
-        if is_new:
-            self._trouble_count, self._trouble_since_ms = 0, now_ms
-        self._trouble_count += 1
-        self._trouble_last_ms = now_ms
-        self._not_before_ms = now_ms + self._backoff_ms(self._trouble_count)
-        if now_ms - self._trouble_since_ms > self.limits.outage_timeout_ms:
+    def _in_trouble(self, trouble: _Trouble, error: BaseException, now_ms: float) -> None:
+        lasted_ms = trouble.again(now_ms, self.limits.outage_timeout_ms)
+        self._not_before_ms = now_ms + self._backoff_ms(trouble.count)
+        if lasted_ms > self.limits.outage_timeout_ms:
             self.error = self.error or error
             self.phase = Phase.ENDED
 
