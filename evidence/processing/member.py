@@ -15,7 +15,7 @@ from typing import Any
 
 import oncelog
 from evidence.processing.rule import is_poison, key_of, number_of, outputs_of
-from oncelog import sync
+from oncelog import Producer, sync
 from oncelog.client.metrics import ProcessMetrics
 from oncelog.client.records import ConsumerRecord
 from oncelog.errors import FencedInstanceId, ProducerFenced
@@ -100,8 +100,21 @@ class Teller:
         print(json.dumps({"generation": generation_id, **metrics.as_dict()}), flush=True)
 
 
+def linger_in_transactions() -> None:
+    """Before and behind the positions, so that many a kill, and many a pause, comes while a transaction is open."""
+    send_offsets = Producer.send_offsets_to_transaction
+
+    async def send_slowly(self: Producer, offsets: Any, group: Any) -> None:
+        await asyncio.sleep(chance.random() * 0.05)
+        await send_offsets(self, offsets, group)
+        await asyncio.sleep(chance.random() * 0.05)
+
+    Producer.send_offsets_to_transaction = send_slowly  # type: ignore[method-assign]
+
+
 def main(bootstrap: str, name: str, index: str, protocol: str) -> int:
     """The exit status."""
+    linger_in_transactions()
     teller, given = Teller(), options(bootstrap, name, int(index), protocol)
     try:
         if int(index) % 4 == 1:

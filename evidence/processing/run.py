@@ -51,6 +51,10 @@ class Member(Worker):
         """In its present life."""
         return any(report.get("committed_transaction_count") for report in self.reports()[-1:])
 
+    def transactional_id(self) -> str:
+        """Of its present life."""
+        return str(self.reports()[-1]["transactional_id"])
+
     def signal(self, number: signal.Signals) -> None:
         """To its present life."""
         self.process.send_signal(number)
@@ -65,6 +69,7 @@ class Figures:
     outputs: int = 0
     dead_letters: int = 0
     kills: int = 0
+    kills_inside: int = 0  # that left a transaction open
     pauses: int = 0
     farewells: int = 0
     fenced: int = 0
@@ -77,8 +82,9 @@ class Figures:
         verdict = "; ".join(self.problems[:5]) if self.problems else "exact"
         return (
             f"{self.protocol}: {self.records:,} records, {self.outputs:,} outputs, {self.dead_letters} dead letters, "
-            f"{self.kills} kills, {self.pauses} pauses, {self.farewells} farewells, {self.rebalances} rebalances, "
-            f"{self.fenced} fenced lives, {self.seconds:.0f} s: {verdict}"
+            f"{self.kills} kills ({self.kills_inside} in an open transaction), {self.pauses} pauses, "
+            f"{self.farewells} farewells, {self.rebalances} rebalances, {self.fenced} fenced lives, "
+            f"{self.seconds:.0f} s: {verdict}"
         )
 
 
@@ -154,6 +160,7 @@ class Round:
         self._note(victim)
         victim.kill()
         self.figures.kills += 1
+        self.figures.kills_inside += asyncio.run(is_open(self._bootstrap, victim.transactional_id()))
         victim.start()
 
     def _pause(self) -> None:
@@ -253,6 +260,13 @@ def read_letters(bootstrap: str, topic: str) -> list[Letter]:
             letters.append((message.value() or b"", headers))
     finally:
         consumer.close()
+
+
+async def is_open(bootstrap: str, transactional_id: str) -> bool:
+    """Whether it has a transaction open now."""
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        listed = await admin.list_transactions()
+    return any(each.transactional_id == transactional_id and each.state == "Ongoing" for each in listed)
 
 
 async def left_over(bootstrap: str, name: str) -> list[str]:

@@ -17,7 +17,7 @@ from oncelog.client.interceptors import ProducerRecord
 from oncelog.client.metrics import ProcessMetrics
 from oncelog.client.processing.processor import Processor
 from oncelog.client.processing.results import Collector, Results
-from oncelog.client.processing.sinks import NotWritten, Portion, Refused, RolledBack, Sink
+from oncelog.client.processing.sinks import NotWritten, Portion, Refused, RolledBack, Sink, database_failure
 from oncelog.client.processing.transforming import Reading, Transformed, Transformer
 from oncelog.core.processing.steps import Failure, Item
 from oncelog.core.processing.verdicts import Verdict, verdict_of
@@ -176,9 +176,7 @@ class CallerDualWriterSink:
         found = self._transformer.call(item, database)
         if not isinstance(found, Failure):
             return found.records
-        if verdict_of(found.error) is Verdict.OUTAGE and not isinstance(found.error, OSError):
-            raise found.error  # the database's, not the record's
-        raise RolledBack(index, found)
+        raise RolledBack(index, database_failure(found))
 
     def _send_all(self, transaction: Any, index: int, outputs: Sequence[ProducerRecord]) -> int:
         for record in outputs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from oncelog.client.interceptors import ProducerRecord
@@ -85,6 +85,12 @@ class Sink(Protocol):
     async def stop(self, timeout_ms: int) -> None:
         """Leave nothing open."""
         ...
+
+
+def database_failure(failure: Failure) -> Failure:
+    """A transform that met a database which is away: the record is not to be blamed."""
+    is_outage = verdict_of(failure.error) is Verdict.OUTAGE and not isinstance(failure.error, OSError | KafkaError)
+    return replace(failure, is_outage=True) if is_outage and not failure.is_final else failure
 
 
 async def _send_all(target: Any, index: int, outputs: Sequence[ProducerRecord]) -> int:
@@ -204,9 +210,7 @@ class DualWriterSink:
             return portion.outputs[index]
         found = await self._transformer.inside(item, database)
         if isinstance(found, Failure):
-            if verdict_of(found.error) is Verdict.OUTAGE and not isinstance(found.error, OSError):
-                raise found.error  # the database's, not the record's
-            raise RolledBack(index, found)
+            raise RolledBack(index, database_failure(found))
         return found.records
 
     async def abort(self) -> None:

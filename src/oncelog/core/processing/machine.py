@@ -271,7 +271,12 @@ class Processing:
     def _record_failed(self, item: Item, failure: Failure, now_ms: float) -> None:
         before = self._failures.get(item.place)
         attempt_count = failure.attempt_count + (before.attempt_count if before is not None else 0)
-        is_final = failure.is_final or attempt_count > self.limits.transform_retries
+        if failure.is_outage:
+            self.last_trouble = failure.error
+            lasted_ms = self._writing_trouble.again(now_ms, self.limits.outage_timeout_ms)
+            if lasted_ms > self.limits.outage_timeout_ms:
+                self._end_of(item, Failure(failure.error, attempt_count))
+        is_final = failure.is_final or (attempt_count > self.limits.transform_retries and not failure.is_outage)
         self._failures[item.place] = Failure(failure.error, attempt_count, is_final)
         if not is_final:
             self.counts.retry_count += 1
@@ -286,9 +291,12 @@ class Processing:
         self._retry_at_ms.pop(place, None)
 
     def _end_of(self, item: Item, failure: Failure) -> None:
+        cure = "mend the transform, or give a dead_letter_topic"
+        if self.limits.has_dead_letter_topic:
+            cure = "see what it needs, or make room for it as a dead letter"
         self.error = ProcessingFailed(
             f"record {item.place} failed {failure.attempt_count} times: {type(failure.error).__name__}: {failure.error}; "
-            "nothing of it was written, and the next start begins with it: mend the transform, or give a dead_letter_topic",
+            f"nothing of it was written, and the next start begins with it: {cure}",
             item.topic_partition,
             item.offset,
             failure.attempt_count,
@@ -309,6 +317,7 @@ class Processing:
         if failure is not None and failure.is_final:
             self.counts.dead_letter_count += 1
             produced_count = 0
+            self._suspects.clear()  # it was the one; where there is another, it will be noticed
         for item in self._hand[:count] if self._failures or self._suspects or self._slow else ():
             self._slow.pop(item.place, None)
             if item.place in self._failures:
@@ -317,7 +326,6 @@ class Processing:
                 del self._suspects[item.topic_partition]
         del self._hand[:count]
         self._in_writing = 0
-        self._suspect_count_max = min(2 * self._suspect_count_max, self.limits.transaction_records_max)
         self._writing_trouble.count = 0
         self.counts.consumed_record_count += count
         self.counts.produced_record_count += produced_count

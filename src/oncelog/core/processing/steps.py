@@ -65,11 +65,13 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong with one record; `is_final`: another attempt would end the same."""
+    """What went wrong with one record; `is_final`: another attempt would end the same; `is_outage`: what the transform needs
+    (a database) may be away, so the record is tried for as long as an outage is borne, and is never a dead letter of it."""
 
     error: BaseException
     attempt_count: int = 1
     is_final: bool = False
+    is_outage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
