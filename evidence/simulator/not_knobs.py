@@ -120,7 +120,7 @@ NAMED: dict[str, str] = {
     "oncelog.core.producer.transaction_manager.TIMEOUT_WITHOUT_TRANSACTIONS_MS": PROTOCOL,
     "oncelog.core.producer.requests.BUMP_PRIORITY": "an order among requests",
     "oncelog.core.leader.guards.VERIFICATION_MS_MAX": "how long a slow Produce of the old protocol may take: a promise",
-    "oncelog.log.journal.SEGMENTS_MAX": LIMIT,
+    "oncelog.log.journal.SEGMENTS_LEAST": "fewer cannot be used in turn",
     "oncelog.log.journal_entries.SEGMENT_HEADER_BYTES": "the layout of a file",
     "oncelog.log.producer_windows.PRODUCER_COUNT_MAX": "after a restart retries are known for so many producers: a promise",
     "oncelog.log.torn_tail._SEARCH_BYTES_MAX": "acknowledged batches behind damage are found so far: a promise",

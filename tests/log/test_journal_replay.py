@@ -26,7 +26,7 @@ class World:
         for directory in DIRECTORIES.values():
             self.files.make_directory(directory)
         self.files.sync_directory(DATA)
-        self.journal = Journal(self.files, DATA)
+        self.journal = Journal(self.files, DATA, size_bytes_max=1 << 30)
         self.journal.begin(b"d" * 16, b"b" * 16, 7)
         self.points: dict[tuple[bytes, int], int] = {}
         self.deleted: set[tuple[bytes, int]] = set()

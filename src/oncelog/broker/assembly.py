@@ -181,8 +181,9 @@ def _flusher(
 ) -> Flusher | JournalFlusher:
     syncer = MeasuredSyncer(host.syncer, metrics)
     flusher: Flusher | JournalFlusher
-    if config.journal == "on":
-        flusher = JournalFlusher(syncer, Journal(host.files, data_directory), store_recovery_points)
+    if config.has_journal:
+        journal = Journal(host.files, data_directory, size_bytes_max=config.oncelog_journal_max_bytes)
+        flusher = JournalFlusher(syncer, journal, store_recovery_points, metrics)
     else:
         flusher = Flusher(syncer, policy=config.flush_policy, interval_ms=config.flush_interval_ms)
     metrics.show_histogram("sync_commits", flusher.commits)

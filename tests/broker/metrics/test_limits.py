@@ -445,6 +445,26 @@ def test_a_fetch_without_a_session_is_answered_all_the_same(tmp_path):
     run(work())
 
 
+@shows("oncelog.journal.max.bytes")
+def test_commits_wait_for_a_data_sync_where_the_journal_is_nearly_full(tmp_path, monkeypatch):
+    monkeypatch.setattr("oncelog.log.journal.SEGMENT_SIZE_BYTES", 4096)
+    monkeypatch.setattr("oncelog.log.journal.FILL_SIZE_BYTES", 4096)
+
+    async def work():
+        async with broker_and_client(tmp_path, oncelog_journal_max_bytes=1) as (broker, client):
+            await client.create("t")
+            number = 0
+            while not broker.metrics.limit_hits("oncelog.journal.max.bytes"):
+                assert (await client.produce("t", "x" * 3000)).error_code == E.NONE
+                number += 1
+                assert number < 1000
+            assert (await client.produce("t", "y")).error_code == E.NONE
+            assert broker.flusher.journal.segment_count <= 5
+            assert await is_served(broker)
+
+    run(work())
+
+
 @shows("group.max.size", "group.max.session.timeout.ms", "offset.metadata.max.bytes", "transaction.max.timeout.ms")
 def test_limits_that_are_told_by_an_error_are_counted_by_it(tmp_path):
     async def work():

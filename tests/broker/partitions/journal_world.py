@@ -17,6 +17,7 @@ from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.errors import ErrorCode, StorageError
+from oncelog.broker.metrics.metrics import Metrics
 from oncelog.host.worker import InlineWorker
 from oncelog.log.checkpoint_files import take_clean_shutdown
 from oncelog.log.journal import Journal
@@ -71,8 +72,18 @@ class TurnSyncer:
 class JournalWorld:
     """`history`: what was appended and is not known to be lost, in order over all partitions; `acknowledged` end offsets."""
 
-    def __init__(self, seed: int | str = 0, *, topics: int = 3, has_journal: bool = True, syncer: Any = None) -> None:
+    def __init__(
+        self,
+        seed: int | str = 0,
+        *,
+        topics: int = 3,
+        has_journal: bool = True,
+        syncer: Any = None,
+        journal_bytes_max: int = 48_000,
+    ) -> None:
         self.files = SimFiles(seed)
+        self.journal_bytes_max = journal_bytes_max
+        self.metrics = Metrics()
         self.seed = seed
         self.has_journal = has_journal
         self.syncer = syncer or TurnSyncer()
@@ -94,8 +105,10 @@ class JournalWorld:
         """As a broker does, from the clean shutdown marker to the new journal."""
         self.has_journal = self.has_journal if has_journal is None else has_journal
         self.start_count += 1
-        self.journal = Journal(self.files, DATA)
-        self.flusher: Any = JournalFlusher(self.syncer, self.journal, lambda: self.partitions.checkpoint_aside())
+        self.journal = Journal(self.files, DATA, size_bytes_max=self.journal_bytes_max)
+        self.flusher: Any = JournalFlusher(
+            self.syncer, self.journal, lambda: self.partitions.checkpoint_aside(), self.metrics
+        )
         if not self.has_journal:
             self.flusher = Flusher(self.syncer, policy="fsync", interval_ms=1)
         self.partitions = Partitions(

@@ -134,7 +134,7 @@ class BrokerConfig:
     # the log on disk
     flush_policy: str = _text("fsync", "fsync", "interval", "os")
     flush_interval_ms: int = _long(1_000, least=1)
-    journal: str = _text("off", "on", "off")
+    journal: str = _text("on", "on", "off")
     log_segment_bytes: int = _int(1_073_741_824, least=1_048_576, dynamic=True)
     log_roll_ms: int = _long(-1, least=-1, dynamic=True)
     log_roll_hours: int = _int(168)
@@ -208,6 +208,7 @@ class BrokerConfig:
     oncelog_connection_max_unsent_bytes: int = _int(1_048_576)
     oncelog_replies_max_unsent_bytes: int = _int(268_435_456, dynamic=True)
     oncelog_message_max_decompressed_bytes: int = _int(67_108_864, dynamic=True)
+    oncelog_journal_max_bytes: int = _long(1_073_741_824, least=1)
     oncelog_max_topics: int = _int(20_000, dynamic=True)
     oncelog_max_partitions: int = _int(100_000, dynamic=True)
     oncelog_max_transactional_ids: int = _int(100_000, dynamic=True)
@@ -228,6 +229,11 @@ class BrokerConfig:
     oncelog_max_unauthenticated_connections_per_ip: int = _int(50)
     oncelog_max_unauthenticated_bytes: int = _int(33_554_432)
     metrics_listen: str = _text("")
+
+    @property
+    def has_journal(self) -> bool:
+        """Whether one sync of a journal commits for all partitions; where nobody waits for a sync there is none to save."""
+        return self.journal == "on" and self.flush_policy == "fsync"
 
     def topic_default(self, key: str) -> str | None:
         """The broker's default for a topic configuration that is a synonym of `key`, or None where it has none."""
@@ -294,7 +300,7 @@ def config_from(values: Mapping[str, object], *, base: BrokerConfig | None = Non
     config = replace(base or BrokerConfig(), **changes)
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
         raise ConfigInvalid("group.min.session.timeout.ms is larger than group.max.session.timeout.ms")
-    if config.journal == "on" and config.flush_policy != "fsync":
+    if changes.get("journal") == "on" and config.flush_policy != "fsync":
         raise ConfigInvalid(f"journal=on is for flush.policy=fsync: with {config.flush_policy} nobody waits for a sync")
     return config, warnings
 
