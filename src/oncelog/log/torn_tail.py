@@ -14,6 +14,7 @@ from oncelog.wire.record_batch import HEADER_BYTES, RecordBatch
 
 SUFFIX = ".torn"
 _SEARCH_BYTES_MAX = 64 << 20
+BATCHES_NAMED_MAX = 5  # in a line of the log
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,15 @@ class Cut:
     problem: str
     side_files: tuple[str, ...]
     valid_batches_behind: tuple[tuple[int, int], ...]
+
+    def __str__(self) -> str:
+        """One line for the log."""
+        kept = f", kept in {', '.join(self.side_files)}" if self.side_files else ""
+        whole = ", ".join(f"{first} to {last}" for first, last in self.valid_batches_behind[:BATCHES_NAMED_MAX])
+        more = len(self.valid_batches_behind) - BATCHES_NAMED_MAX
+        behind = f"; whole batches among them: offsets {whole}{f' and {more} more' if more > 0 else ''}" if whole else ""
+        place = f"byte {self.position} of segment {self.base_offset}"
+        return f"cut at offset {self.offset}, {place}: {self.problem}; {self.size_bytes} bytes{kept}{behind}"
 
 
 def valid_batches(data: bytes, least_offset: int) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from oncelog.broker.config.secret import Secret
 from oncelog.broker.config.unhonoured_keys import is_known_to_kafka
-from oncelog.core.access.authorizer import STANDARD_AUTHORIZER, super_users_of
+from oncelog.core.access.authorizer import FORMER_AUTHORIZER, STANDARD_AUTHORIZER, super_users_of
 from oncelog.core.access.listeners import DEFAULT_MAP
 from oncelog.core.metadata.topic_configs import GZIP_LEVELS
 
@@ -394,7 +394,9 @@ def parse_value(key: str, value: object) -> Any:
     if key == "super.users":
         _check_super_users(text)
     if rule.choices and text not in rule.choices:
-        raise ConfigInvalid(f"{key}={text!r}: expected one of {', '.join(rule.choices)}")
+        choices = ", ".join(choice or "nothing" for choice in rule.choices)
+        gone = "; Kafka 4 took that class away as well" if text == FORMER_AUTHORIZER else ""
+        raise ConfigInvalid(f"{key}={text!r}: expected one of {choices}{gone}")
     return text
 
 
