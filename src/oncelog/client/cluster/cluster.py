@@ -20,6 +20,7 @@ from oncelog.client.config import ClientConfig
 from oncelog.client.security import tls_context
 from oncelog.client.traffic import TrafficByBroker
 from oncelog.errors import (
+    AuthenticationFailed,
     CoordinatorNotAvailable,
     ErrorCode,
     IllegalState,
@@ -225,6 +226,17 @@ class Cluster:
             self._awaited[key] = task
             task.add_done_callback(lambda _: when_open())
         return None
+
+    def take_refusal(self, node: Node, lane: str = "") -> AuthenticationFailed | None:
+        """Why the last attempt to log in there was refused, told once; who wants to can try again with `open_connection`."""
+        task = self._connections.get((node, lane))
+        if task is None or not task.done() or task.cancelled():
+            return None
+        error = task.exception()
+        if not isinstance(error, AuthenticationFailed):
+            return None
+        del self._connections[node, lane]
+        return error
 
     def ready_connection(self, node: Node, lane: str) -> Connection | None:
         """The connection, if a request can leave on it at once."""
