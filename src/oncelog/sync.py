@@ -267,8 +267,11 @@ class SentRecord:
         """Wait for the outcome. Raises TimeoutError after `timeout_ms`."""
 
         async def wait() -> RecordMetadata:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                return await self._delivery
+            try:
+                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                    return await self._delivery
+            except TimeoutError:
+                raise TimeoutError(f"no outcome within {timeout_ms} ms; the record is still on its way") from None
 
         return self._delivery.result() if self._delivery.done() else self._owner.call(wait())
 

@@ -38,7 +38,9 @@ class Cut:
         kept = f", kept in {', '.join(self.side_files)}" if self.side_files else ""
         whole = ", ".join(f"{first} to {last}" for first, last in self.valid_batches_behind[:BATCHES_NAMED_MAX])
         more = len(self.valid_batches_behind) - BATCHES_NAMED_MAX
-        behind = f"; whole batches among them: offsets {whole}{f' and {more} more' if more > 0 else ''}" if whole else ""
+        behind = (
+            f"; whole batches among them: offsets {whole}{f' and {more} more' if more > 0 else ''}" if whole else ""
+        )
         place = f"byte {self.position} of segment {self.base_offset}"
         return f"cut at offset {self.offset}, {place}: {self.problem}; {self.size_bytes} bytes{kept}{behind}"
 

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 from evidence.world.broker import run
-from evidence.world.security import SCRAM_PASSWORD, SCRAM_USER, add_scram_user, plain_servers, sasl_servers, secured_broker
+from evidence.world.security import (
+    SCRAM_PASSWORD,
+    SCRAM_USER,
+    add_scram_user,
+    plain_servers,
+    sasl_servers,
+    secured_broker,
+)
 
 from oncelog import Admin, Producer, errors
 from oncelog.broker.broker import Broker

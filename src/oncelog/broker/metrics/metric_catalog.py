@@ -171,7 +171,8 @@ FAMILIES: dict[str, Family] = {
         "oncelog_journal_segments", "Segments of the journal, free ones included; 0 without one."
     ),
     "journal_segments_in_use": _gauge(
-        "oncelog_journal_segments_in_use", "Segments that wait for the data files' sync, up to oncelog.journal.max.bytes."
+        "oncelog_journal_segments_in_use",
+        "Segments that wait for the data files' sync, up to oncelog.journal.max.bytes.",
     ),
     "journal_pending_bytes": _gauge(
         "oncelog_journal_pending_bytes", "What was appended and is in no entry of the journal yet."

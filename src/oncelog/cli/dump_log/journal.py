@@ -63,7 +63,9 @@ def journal_items(path: str, wanted: Wanted) -> Iterator[Item]:
     behind = list(_behind(path, data, position, header.generation, sequence - 1, topics, wanted))
     synced_sequence = max((item.row.get("synced_sequence", 0) for item in behind), default=0)
     if synced_sequence >= sequence:
-        text = f"entry {sequence} cannot be read, and was synced before entry {behind[0].row['sequence']}, which follows"
+        text = (
+            f"entry {sequence} cannot be read, and was synced before entry {behind[0].row['sequence']}, which follows"
+        )
         yield problem(path, text, position)
     elif begins_entry(data, position, header.generation, sequence):
         torn = f"entry {sequence} at byte {position} is torn: it was being written, a start leaves it out"
@@ -89,9 +91,7 @@ def _behind(
         yield from _entry_items(path, place, entry, topics, wanted)
 
 
-def _entry_items(
-    path: str, position: int, entry: Entry, topics: dict[bytes, str], wanted: Wanted
-) -> Iterator[Item]:
+def _entry_items(path: str, position: int, entry: Entry, topics: dict[bytes, str], wanted: Wanted) -> Iterator[Item]:
     row = {
         "kind": "journal_entry",
         "file": path,

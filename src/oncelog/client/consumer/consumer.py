@@ -407,9 +407,9 @@ class Consumer(GroupPart, Iteration, LogBounds):
             )
         except RequestTimedOut as error:
             log.debug("%s", error)  # the next poll goes on with it
-        for error in unreadable.values():
-            if not error.retriable:
-                raise error
+        for reason in unreadable.values():
+            if not reason.retriable:
+                raise reason
         if self._positions.without_offset():
             self._next_lookup_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms
             self._tell_missing({each.topic for each in self._positions.without_offset()})
