@@ -40,6 +40,34 @@ def test_a_partition_that_does_not_exist_holds_up_no_other(order, caplog):
     assert told == ["topic 't' has 2 partitions; t-7 is read when it is added"]
 
 
+def test_a_partition_without_a_leader_holds_up_no_other(caplog):
+    async def work():
+        broker = ScriptedBroker()
+        fill(broker, 0)
+        fill(broker, 1)
+
+        def without_a_leader(message):
+            reply = broker._list_offsets(message, 0)
+            for each in reply.topics[0].partitions:
+                each.error_code = E.LEADER_NOT_AVAILABLE if each.partition_index == 1 else 0
+            return reply
+
+        broker.script(ApiKey.LIST_OFFSETS, *[without_a_leader] * 6)
+        async with consumer(broker, "t") as c:
+            found = []
+            while len(found) < 10:
+                found += values(await c.poll(5_000))
+            assert found == list(range(10)), "of the other"
+            while len(found) < 20:
+                found += values(await c.poll(5_000))
+
+    with caplog.at_level(logging.WARNING, "oncelog.client"):
+        run(work)
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("oncelog.client")]
+    assert len(told) == 1, told
+    assert told[0].startswith("t-1 cannot be read now, and is asked for again: LEADER_NOT_AVAILABLE")
+
+
 def test_a_lookup_that_fails_for_one_partition_is_repeated_for_that_one():
     async def work():
         broker = ScriptedBroker()

@@ -413,15 +413,19 @@ class Consumer(GroupPart, Iteration, LogBounds):
         if self._positions.without_offset():
             self._next_lookup_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms
             self._tell_missing({each.topic for each in self._positions.without_offset()})
-            self._tell_beyond(self._positions.without_offset())
+            self._tell_unreadable(unreadable)
 
-    def _tell_beyond(self, partitions: Sequence[TopicPartition]) -> None:
-        """As `_tell_missing`, of partitions that their topic does not have."""
-        for each in partitions:
+    def _tell_unreadable(self, unreadable: Mapping[TopicPartition, KafkaError]) -> None:
+        """As `_tell_missing`, of partitions of topics that are there."""
+        for each, reason in unreadable.items():
             count = self._count_of(each.topic)
-            if count is not None and each.partition >= count and str(each) not in self._missing:
-                self._missing.add(str(each))
+            if count is None or str(each) in self._missing:
+                continue
+            self._missing.add(str(each))
+            if each.partition >= count:
                 log.warning("topic %r has %d partitions; %s is read when it is added", each.topic, count, each)
+            else:
+                log.warning("%s cannot be read now, and is asked for again: %s", each, reason)
 
     async def _find_positions(
         self,
