@@ -123,6 +123,7 @@ NAMED: dict[str, str] = {
     "oncelog.log.journal.SEGMENTS_LEAST": "fewer cannot be used in turn",
     "oncelog.log.journal_entries.SEGMENT_HEADER_BYTES": "the layout of a file",
     "oncelog.log.producer_windows.PRODUCER_COUNT_MAX": "after a restart retries are known for so many producers: a promise",
+    "oncelog.log.torn_tail.BATCHES_NAMED_MAX": "words in a line",
     "oncelog.log.torn_tail._SEARCH_BYTES_MAX": "acknowledged batches behind damage are found so far: a promise",
     "oncelog.host.memory.KEPT_SIZE_BYTES": ELSEWHERE,
     "oncelog.host.memory.OWN_MAPPING_SIZE_BYTES": ELSEWHERE,

@@ -95,10 +95,10 @@ async def recover_partitions(parts: Assembly) -> None:
         is_cut = found.boot == UNKNOWN_BOOT or found.boot != sixteen_bytes_of(parts.host.boot_id())
         if found.torn:
             _log.warning("%s", found.torn)
+        entries = f"entries {found.needed_from} to {found.last_sequence} are put back"
         _log.warning(
-            "the journal's entries %d to %d are put back%s",
-            found.needed_from,
-            found.last_sequence,
+            "the journal's %s%s",
+            entries if found.last_sequence >= found.needed_from else "entries are all in the logs",
             "; the power went, every log is cut where they end" if is_cut else "",
         )
     await parts.node.partitions.open_all(is_clean=parts.is_clean_start, journal=found, is_cut=is_cut)
@@ -158,6 +158,7 @@ async def start_timers(parts: Assembly) -> None:
     for interval_ms, act in timers:
         parts.tasks.start(_every(interval_ms, act))
     parts.tasks.start(parts.node.partitions.deleted.run(), name="deleted-files")
+    parts.tasks.start(parts.node.partitions.open_rest(), name="open-partitions")
     parts.tasks.start(parts.log_cleaner.run(), name="log-cleaner")
     parts.tasks.start(parts.server.sweep(), name="sweep")
     if config.metrics_listen:

@@ -34,15 +34,13 @@ class Cut:
     valid_batches_behind: tuple[tuple[int, int], ...]
 
     def __str__(self) -> str:
-        """One line for the log."""
-        kept = f", kept in {', '.join(self.side_files)}" if self.side_files else ""
+        """What was done, for the log."""
         whole = ", ".join(f"{first} to {last}" for first, last in self.valid_batches_behind[:BATCHES_NAMED_MAX])
         more = len(self.valid_batches_behind) - BATCHES_NAMED_MAX
         behind = (
             f"; whole batches among them: offsets {whole}{f' and {more} more' if more > 0 else ''}" if whole else ""
         )
-        place = f"byte {self.position} of segment {self.base_offset}"
-        return f"cut at offset {self.offset}, {place}: {self.problem}; {self.size_bytes} bytes{kept}{behind}"
+        return f"{self.size_bytes} bytes cut and kept in {', '.join(self.side_files) or 'no file'}{behind}"
 
 
 def valid_batches(data: bytes, least_offset: int) -> list[tuple[int, int]]:

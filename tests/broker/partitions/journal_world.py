@@ -136,6 +136,7 @@ class JournalWorld:
             is_clean_start=take_clean_shutdown(self.files, DATA),
         )
         await startup.recover_partitions(self.parts)
+        await self.partitions.open_rest()
         await startup.begin_journal(self.parts)
 
     def partition(self, topic: str) -> LocalPartition:
