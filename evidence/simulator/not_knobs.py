@@ -125,6 +125,7 @@ NAMED: dict[str, str] = {
     "oncelog.log.producer_windows.PRODUCER_COUNT_MAX": "after a restart retries are known for so many producers: a promise",
     "oncelog.log.torn_tail.BATCHES_NAMED_MAX": "words in a line",
     "oncelog.log.torn_tail._SEARCH_BYTES_MAX": "acknowledged batches behind damage are found so far: a promise",
+    "oncelog.host.files.READ_BYTES": ELSEWHERE,
     "oncelog.host.memory.KEPT_SIZE_BYTES": ELSEWHERE,
     "oncelog.host.memory.OWN_MAPPING_SIZE_BYTES": ELSEWHERE,
     "oncelog.host.memory._M_TRIM_THRESHOLD": ELSEWHERE,
