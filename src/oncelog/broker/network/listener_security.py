@@ -7,9 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+from oncelog.broker.config.bearer_config import OAUTHBEARER
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid
 from oncelog.broker.config.listeners import PLAIN, ListenerConfig, MechanismConfig
 from oncelog.broker.config.tls_config import TlsConfig, tls_config
+from oncelog.broker.network.bearer_tokens import BearerTokens
 from oncelog.broker.network.strangers import Failures, Strangers
 from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.request import ANONYMOUS
@@ -18,6 +20,7 @@ from oncelog.core.access.principal_mapping import principal_name
 from oncelog.core.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512
 from oncelog.core.sasl.connection import Mechanism, SaslConnection
 from oncelog.core.sasl.exchange import Exchange
+from oncelog.core.sasl.oauthbearer import BearerExchange
 from oncelog.core.sasl.plain import PlainExchange
 from oncelog.core.sasl.scram_exchange import USUAL_ITERATION_COUNT, ScramExchange
 from oncelog.core.scram import base64_text
@@ -67,6 +70,7 @@ class ListenerSecurity:
         random: Random,
         secret: bytes,
         now_s: Callable[[], float],
+        tokens: BearerTokens | None = None,
     ) -> None:
         self._now_s = now_s  # the wall's clock
         self.config = config
@@ -74,6 +78,7 @@ class ListenerSecurity:
         self._credentials = credentials
         self._random = random
         self._secret = secret
+        self._tokens = tokens  # of OAUTHBEARER
         self._mechanisms = {
             name: Mechanism(partial(self._begin, name, each), each.session_ms)
             for name, each in config.mechanisms.items()
@@ -132,6 +137,9 @@ class ListenerSecurity:
     def _begin(self, name: str, mechanism: MechanismConfig) -> Exchange:
         if name == PLAIN:
             return PlainExchange(mechanism.digests)
+        if name == OAUTHBEARER:
+            assert self._tokens is not None
+            return BearerExchange(self._tokens.verify)
         number = NUMBERS[name]
         usual = next((each.iterations for each in self._credentials.values()), USUAL_ITERATION_COUNT)
         return ScramExchange(

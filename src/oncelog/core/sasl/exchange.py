@@ -15,10 +15,11 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """The client is `user`; `token` is the mechanism's last word."""
+    """The client is `user`; `token` is the mechanism's last word. What it showed holds for `lifetime_ms`; None: for ever."""
 
     user: str
     token: bytes = field(default=b"", repr=False)
+    lifetime_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
