@@ -81,6 +81,8 @@ NAMED: dict[str, str] = {
     "oncelog.broker.requests.audit.WINDOW_S": SAID,
     "oncelog.client.cluster.authentication.AGAIN_FROM": NOBODY,
     "oncelog.client.cluster.authentication.AGAIN_UNTIL": NOBODY,
+    "oncelog.client.token_source.RENEW_FROM": NOBODY,
+    "oncelog.client.token_source.ENDPOINT_TIMEOUT_S": NOBODY,
     "oncelog.core.login.mechanisms.NONCE_SIZE_BYTES": NOBODY,
     "oncelog.core.sasl.connection.AGAIN_AFTER_MS": PROTOCOL,
     "oncelog.core.sasl.connection.TOKENS_MAX": NOBODY,

@@ -120,7 +120,8 @@ class Provider:
         self.asked.append((path, headers, form))
         found = self.answers.get(path, b"")
         answer = found if isinstance(found, bytes) else found()
-        whole = b"HTTP/1.1 %d x\r\nContent-Length: %d\r\n\r\n%s" % (self.status, len(answer), answer)
+        fields = b"Content-Type: application/json\r\nContent-Length: %d" % len(answer)
+        whole = b"HTTP/1.1 %d x\r\n%s\r\n\r\n%s" % (self.status, fields, answer)
         writer.write(whole if self.raw is None else self.raw)
 
 

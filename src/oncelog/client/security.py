@@ -9,6 +9,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from oncelog.client.token_options import TokenConfig, TokenOptions, token_config
 from oncelog.core.jaas import PLAIN_MODULE, SCRAM_MODULE, JaasInvalid, jaas_entry
 from oncelog.core.login.mechanisms import MECHANISMS
 from oncelog.errors import ConfigurationError
@@ -26,10 +27,12 @@ from oncelog.host.tls import (
 
 log = logging.getLogger("oncelog.client")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-NOT_BUILT = ("GSSAPI", "OAUTHBEARER")
+OAUTHBEARER = "OAUTHBEARER"
+KNOWN = (*MECHANISMS, OAUTHBEARER)
+NOT_BUILT = ("GSSAPI",)
 
 
-class SecurityOptions(Protocol):
+class SecurityOptions(TokenOptions, Protocol):
     """The options of a client that say how it logs in."""
 
     @property
@@ -40,8 +43,6 @@ class SecurityOptions(Protocol):
     def sasl_username(self) -> str: ...
     @property
     def sasl_password(self) -> str: ...
-    @property
-    def sasl_jaas_config(self) -> str: ...
     @property
     def ssl_endpoint_identification_algorithm(self) -> str: ...
     @property
@@ -79,6 +80,7 @@ class SaslLogin:
     mechanism: str
     user: str
     password: str = field(repr=False)
+    tokens: TokenConfig | None = None  # of OAUTHBEARER
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +173,15 @@ def _identity(options: SecurityOptions) -> TlsIdentity | None:
 def _sasl_login(options: SecurityOptions) -> SaslLogin:
     mechanism = options.sasl_mechanism
     if not mechanism:
-        raise ConfigurationError(f"sasl_mechanism is not set: expected one of {', '.join(MECHANISMS)}")
-    if mechanism not in MECHANISMS:
+        raise ConfigurationError(f"sasl_mechanism is not set: expected one of {', '.join(KNOWN)}")
+    if mechanism not in KNOWN:
         what = "is not built" if mechanism in NOT_BUILT else "is unknown"
-        raise ConfigurationError(f"sasl_mechanism={mechanism} {what}: expected one of {', '.join(MECHANISMS)}")
+        raise ConfigurationError(f"sasl_mechanism={mechanism} {what}: expected one of {', '.join(KNOWN)}")
     user, password = options.sasl_username, options.sasl_password
+    if mechanism == OAUTHBEARER:
+        if user or password:
+            raise ConfigurationError("sasl_mechanism=OAUTHBEARER has no sasl_username and sasl_password, but tokens")
+        return SaslLogin(mechanism, "", "", token_config(options))
     if options.sasl_jaas_config:
         if user or password:
             raise ConfigurationError("sasl_jaas_config and sasl_username exclude each other")

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 import logging
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from random import Random
@@ -24,8 +26,9 @@ from evidence.world.identity_provider import (
     public,
     signed,
 )
-from evidence.world.security import authenticate, handshake, secured_broker, stranger
+from evidence.world.security import authenticate, handshake, sasl_servers, secured_broker, stranger
 
+from oncelog import Admin, Consumer, Producer, sync
 from oncelog.broker.config.bearer_config import BearerConfig, KeysConfig
 from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.metrics.metrics import Metrics
@@ -33,10 +36,11 @@ from oncelog.broker.network import bearer_tokens
 from oncelog.broker.network.bearer_tokens import BearerTokens
 from oncelog.core.json_web_token import TokenRules, unsigned_token
 from oncelog.core.sasl.oauthbearer import DOCUMENT, NotVerified, Verified
-from oncelog.errors import ErrorCode
+from oncelog.errors import AuthenticationFailed, ErrorCode
 from oncelog.host.json_web_keys import ALGORITHMS
 from oncelog.host.network import RealNetwork
 from oncelog.host.web import web_address
+from oncelog.testing.broker import TestBroker
 from oncelog.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from oncelog.wire.messages.metadata import MetadataRequest
 
@@ -398,3 +402,136 @@ def test_a_broker_starts_without_its_provider():
                 assert (await show(client, signed())).error_code == E.NONE
 
     run(work())
+
+
+# our clients
+
+
+def test_our_clients_through_several_tokens(keys_file):
+    """Transactions written and read while tokens end: nobody notices. A provider that fails meanwhile is asked again."""
+    asked = []
+
+    async def ask():
+        asked.append(None)
+        if len(asked) % 4 == 3:
+            raise RuntimeError("the vault is shut")
+        return signed(claims(exp=time.time() + 2.5))
+
+    async def work():
+        async with bearer_broker(keys_file, num_partitions=1) as broker:
+            security = {
+                "bootstrap_servers": sasl_servers(broker),
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_mechanism": "OAUTHBEARER",
+                "sasl_oauth_token_provider": ask,
+            }
+            reading = {"group_id": "g", "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+            read = []
+            async with (
+                Producer(**security, transactional_id="t") as producer,
+                Consumer("t", **security, **reading) as consumer,
+            ):
+                for number in range(30):
+                    async with producer.transaction():
+                        await producer.send("t", b"%d" % number)
+                    while len(read) <= number:
+                        read += [record.value for record in await consumer.poll(1_000)]
+                    await asyncio.sleep(0.15)
+            assert read == [b"%d" % number for number in range(30)]
+            assert broker.metrics.count("reauthentications") >= 2
+            assert broker.metrics.count("authentications_failed") == 0
+            assert len(asked) >= 3
+
+    run(work())
+
+
+def test_our_clients_and_a_refused_token(keys_file):
+    """Raised at once, with the broker's words and no token; the next one is a new one."""
+    given = [signed(claims(aud="other")), signed()]
+
+    async def work():
+        async with bearer_broker(keys_file) as broker:
+            security = {
+                "bootstrap_servers": sasl_servers(broker),
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_mechanism": "OAUTHBEARER",
+                "sasl_oauth_token_provider": lambda: given.pop(0),
+            }
+            with pytest.raises(AuthenticationFailed, match=r"OAUTHBEARER at .*invalid_token") as refused:
+                async with Admin(**security):
+                    pass
+            assert "eyJ" not in str(refused.value)
+            async with Admin(**security) as admin:
+                assert (await admin.describe_cluster()).cluster_id == broker.cluster_id
+            not_a_token = security | {"sasl_oauth_token_provider": lambda: "a b"}
+            with pytest.raises(AuthenticationFailed, match="letters that no bearer token has"):
+                async with Admin(**not_a_token):
+                    pass
+
+    run(work())
+
+
+def test_client_credentials_from_end_to_end():
+    """One provider: its keys to the broker, its tokens to clients; its keys are rotated in between."""
+
+    async def work():
+        async with provider() as found:
+            found.answers["/keys"] = key_set(public("first"))
+            found.answers["/token"] = lambda: b'{"access_token": "%s"}' % signed(claims(sub="batch")).encode()
+            config = {"sasl_oauthbearer_jwks_endpoint_url": found.url("/keys")}
+            async with bearer_broker(None, **config) as broker:
+                await until(lambda: broker.metrics.count("oauthbearer_key_sets") == 1)
+                security = {
+                    "bootstrap.servers": sasl_servers(broker),
+                    "security.protocol": "SASL_PLAINTEXT",
+                    "sasl.mechanism": "OAUTHBEARER",
+                    "sasl.oauthbearer.token.endpoint.url": found.url("/token"),
+                    "sasl.oauthbearer.client.credentials.client.id": "batch",
+                    "sasl.oauthbearer.client.credentials.client.secret": "word",
+                }
+                async with Producer.from_config(security) as producer:
+                    await producer.send("t", b"x")
+                second = signed(claims(sub="batch"), name="second").encode()
+                found.answers["/keys"] = key_set(public("second"))
+                found.answers["/token"] = b'{"access_token": "%s"}' % second
+                with pytest.raises(AuthenticationFailed):  # it has the keys asked for
+                    async with Admin.from_config(security):
+                        pass
+                await until(lambda: broker.metrics.count("oauthbearer_key_sets") == 2)
+                async with Admin.from_config(security) as admin:
+                    assert "t" in await admin.list_topics()
+
+    run(work())
+
+
+def test_blocking_clients_and_the_command_line(keys_file, tmp_path):
+    held = tmp_path / "token"
+    held.write_text(signed())
+    held.chmod(0o600)
+    properties = tmp_path / "client.properties"
+    properties.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+        f"sasl.oauthbearer.token.endpoint.url=file:{held}\n"
+    )
+    config = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        URL: f"file:{keys_file}",
+    }
+    with TestBroker(config) as broker:
+        security = {
+            "bootstrap_servers": broker.bootstrap_servers,
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_oauth_token_provider": signed,
+        }
+        with sync.Admin(**security) as admin:
+            admin.create_topics(["t"])
+        command = [sys.executable, "-m", "oncelog", "-b", broker.bootstrap_servers, "--command-config", str(properties)]
+        shown = subprocess.run([*command, "topics", "list", "-o", "json"], capture_output=True, check=True)
+        assert [each["topic"] for each in json.loads(shown.stdout)] == ["t"]
+        held.write_text(signed(claims(exp=1)))
+        refused = subprocess.run([*command, "topics", "list"], capture_output=True, check=False, text=True)
+        assert refused.returncode != 0
+        assert "has expired" in refused.stderr
+        assert "eyJ" not in refused.stderr
