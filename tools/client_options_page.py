@@ -21,6 +21,7 @@ OURS = {
     "stats_cb",
     "sasl_oauth_token_provider",
     "oauth_cb",
+    "sasl_tokenauth",
     "sasl_oauthbearer_config",
     "sasl_oauthbearer_extensions",
     "https_ca_location",
@@ -42,6 +43,7 @@ MEANINGS = {
     "sasl_username": "who logs in (also `sasl_plain_username`)",
     "sasl_password": "the password (also `sasl_plain_password`); shown nowhere",
     "sasl_jaas_config": "both as Java clients have them, in one JAAS line; shown nowhere",
+    "sasl_tokenauth": "with SCRAM: `sasl_username` is a delegation token's id, `sasl_password` its MAC in base64",
     "sasl_oauth_token_provider": "of OAUTHBEARER: a function, or an object with `token()` (aiokafka's, kafka-python's), async "
     "or not, that gives a token, or a token and when it ends (seconds since 1970)",
     "oauth_cb": "the same as librdkafka has it: called with `sasl_oauthbearer_config`",

@@ -131,6 +131,7 @@ class ClientConfig:
     sasl_username: str = ""
     sasl_password: str = dataclasses.field(default="", repr=False)
     sasl_jaas_config: str = dataclasses.field(default="", repr=False)
+    sasl_tokenauth: bool = False
     sasl_oauth_token_provider: Any = dataclasses.field(default=None, repr=False)
     oauth_cb: Any = dataclasses.field(default=None, repr=False)
     sasl_oauthbearer_config: str = dataclasses.field(default="", repr=False)

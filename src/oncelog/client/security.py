@@ -12,6 +12,7 @@ from typing import Protocol
 from oncelog.client.token_options import TokenConfig, TokenOptions, token_config
 from oncelog.core.jaas import PLAIN_MODULE, SCRAM_MODULE, JaasInvalid, jaas_entry
 from oncelog.core.login.mechanisms import MECHANISMS
+from oncelog.core.scram import HASHES
 from oncelog.errors import ConfigurationError
 from oncelog.host.key_stores import identity_from, trusted_from
 from oncelog.host.tls import (
@@ -43,6 +44,8 @@ class SecurityOptions(TokenOptions, Protocol):
     def sasl_username(self) -> str: ...
     @property
     def sasl_password(self) -> str: ...
+    @property
+    def sasl_tokenauth(self) -> bool: ...
     @property
     def ssl_endpoint_identification_algorithm(self) -> str: ...
     @property
@@ -81,6 +84,7 @@ class SaslLogin:
     user: str
     password: str = field(repr=False)
     tokens: TokenConfig | None = None  # of OAUTHBEARER
+    is_token: bool = False  # a delegation token's id and MAC, with SCRAM
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,9 @@ def _sasl_login(options: SecurityOptions) -> SaslLogin:
     if mechanism not in KNOWN:
         what = "is not built" if mechanism in NOT_BUILT else "is unknown"
         raise ConfigurationError(f"sasl_mechanism={mechanism} {what}: expected one of {', '.join(KNOWN)}")
-    user, password = options.sasl_username, options.sasl_password
+    user, password, is_token = options.sasl_username, options.sasl_password, options.sasl_tokenauth
+    if is_token and mechanism not in HASHES:
+        raise ConfigurationError(f"sasl_tokenauth: delegation tokens are for {', '.join(HASHES)}")
     if mechanism == OAUTHBEARER:
         if user or password:
             raise ConfigurationError("sasl_mechanism=OAUTHBEARER has no sasl_username and sasl_password, but tokens")
@@ -185,17 +191,17 @@ def _sasl_login(options: SecurityOptions) -> SaslLogin:
     if options.sasl_jaas_config:
         if user or password:
             raise ConfigurationError("sasl_jaas_config and sasl_username exclude each other")
-        user, password = _of_jaas(options.sasl_jaas_config, mechanism)
+        user, password, is_token = _of_jaas(options.sasl_jaas_config, mechanism)
     if not user or not password:
         raise ConfigurationError(
             f"sasl_mechanism={mechanism} needs sasl_username and sasl_password, or sasl_jaas_config"
         )
     if "\0" in user + password:
         raise ConfigurationError("sasl_username and sasl_password cannot have a NUL character")
-    return SaslLogin(mechanism, user, password)
+    return SaslLogin(mechanism, user, password, is_token=is_token)
 
 
-def _of_jaas(text: str, mechanism: str) -> tuple[str, str]:
+def _of_jaas(text: str, mechanism: str) -> tuple[str, str, bool]:
     try:
         entry = jaas_entry(text)
     except JaasInvalid as error:
@@ -203,6 +209,7 @@ def _of_jaas(text: str, mechanism: str) -> tuple[str, str]:
     expected = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
     if entry.module != expected:
         raise ConfigurationError(f"sasl_jaas_config: {mechanism} needs {expected}")
-    if entry.options.get("tokenauth", "").lower() == "true":
-        raise ConfigurationError("sasl_jaas_config: delegation tokens (tokenauth) are not built")
-    return entry.options.get("username", ""), entry.options.get("password", "")
+    is_token = entry.options.get("tokenauth", "").lower() == "true"
+    if is_token and mechanism not in HASHES:
+        raise ConfigurationError(f"sasl_jaas_config: delegation tokens (tokenauth) are for {', '.join(HASHES)}")
+    return entry.options.get("username", ""), entry.options.get("password", ""), is_token

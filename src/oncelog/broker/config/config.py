@@ -112,6 +112,10 @@ class BrokerConfig:
     ssl_truststore_location: str = _text("", dynamic=True)
     ssl_truststore_password: Secret = field(default=_UNSET, metadata=_SECRET)
     ssl_truststore_certificates: Secret = field(default=_UNSET, metadata=_SECRET)
+    delegation_token_secret_key: Secret = field(default=_UNSET, metadata=_SECRET)
+    delegation_token_max_lifetime_ms: int = _long(604_800_000, least=1)
+    delegation_token_expiry_time_ms: int = _long(DAY_MS, least=1)
+    delegation_token_expiry_check_interval_ms: int = _long(3_600_000, least=1)
     connection_failed_authentication_delay_ms: int = _int(100, least=0)
     # connections
     max_connections: int = _int(_INT_MAX, least=0, dynamic=True)
@@ -228,6 +232,7 @@ class BrokerConfig:
     oncelog_max_fetch_session_partitions: int = _int(1_000_000, dynamic=True)
     oncelog_max_acls: int = _int(10_000, dynamic=True)
     oncelog_max_scram_credentials: int = _int(10_000, dynamic=True)
+    oncelog_max_delegation_tokens: int = _int(10_000, dynamic=True)
     oncelog_max_client_quotas: int = _int(10_000, dynamic=True)
     oncelog_max_config_resources: int = _int(10_000, dynamic=True)
     oncelog_max_clients_under_quota: int = _int(10_000, dynamic=True)

@@ -37,6 +37,8 @@ _FAMILIES = (
 )
 _HONOURED = frozenset(
     """
+    delegation.token.secret.key delegation.token.max.lifetime.ms delegation.token.expiry.time.ms
+    delegation.token.expiry.check.interval.ms
     sasl.enabled.mechanisms sasl.jaas.config sasl.server.max.receive.size
     sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
     sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms

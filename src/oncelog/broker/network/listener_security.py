@@ -13,6 +13,7 @@ from oncelog.broker.config.listeners import PLAIN, ListenerConfig, MechanismConf
 from oncelog.broker.config.tls_config import TlsConfig, tls_config
 from oncelog.broker.network.bearer_tokens import BearerTokens
 from oncelog.broker.network.strangers import Failures, Strangers
+from oncelog.broker.network.token_keyring import TokenKeyring
 from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.request import ANONYMOUS
 from oncelog.core.access.certificate import CertificateInvalid, subject_of, validity_of
@@ -70,6 +71,7 @@ class ListenerSecurity:
         random: Random,
         secret: bytes,
         now_s: Callable[[], float],
+        token_keys: TokenKeyring,
         tokens: BearerTokens | None = None,
     ) -> None:
         self._now_s = now_s  # the wall's clock
@@ -78,6 +80,7 @@ class ListenerSecurity:
         self._credentials = credentials
         self._random = random
         self._secret = secret
+        self._token_keys = token_keys
         self._tokens = tokens  # of OAUTHBEARER
         self._mechanisms = {
             name: Mechanism(partial(self._begin, name, each), each.session_ms)
@@ -129,8 +132,10 @@ class ListenerSecurity:
             return ANONYMOUS
         return f"User:{principal_name(subject_of(certificate), self.config.tls.rules)}"
 
-    def has_user(self, mechanism: str, user: str) -> bool:
-        """Whether a user who has logged in could still."""
+    def has_user(self, mechanism: str, user: str, token_id: str = "") -> bool:
+        """Whether a user who has logged in, by a delegation token or not, could still."""
+        if token_id:
+            return self._token_keys.holds(token_id)
         number = NUMBERS.get(mechanism)
         return number is None or (user, number) in self._credentials
 
@@ -145,6 +150,7 @@ class ListenerSecurity:
         return ScramExchange(
             name,
             lambda user: self._credentials.get((user, number)),
+            lambda token_id, salt: self._token_keys.keys(name, token_id, salt),
             nonce=base64_text(self._random.token_bytes(NONCE_SIZE_BYTES)),
             secret=self._secret,
             usual_iterations=usual,

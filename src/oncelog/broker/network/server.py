@@ -20,6 +20,7 @@ from oncelog.broker.network.peer import Peer, socket_address
 from oncelog.broker.network.secured_connection import SecuredConnection
 from oncelog.broker.network.strangers import Failures, Strangers
 from oncelog.broker.network.tls_handshakes import TlsHandshakes
+from oncelog.broker.network.token_keyring import TokenKeyring
 from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import Outcome, Request
@@ -51,11 +52,13 @@ class Server:
         wait_ms_of: Callable[[str], int] = lambda _host: 0,
         own_peers: tuple[Peer | LocalPeer, ...] = (),
         credentials: Credentials,
+        token_keys: TokenKeyring,
         random: Random,
         audit: Audit,
         now_ms: Callable[[], int],
     ) -> None:
         self._now_ms = now_ms
+        self._token_keys = token_keys
         self._network = network
         self._credentials = credentials
         self._random = random
@@ -116,7 +119,9 @@ class Server:
             tokens.check()
             self._bearer_tokens.append(tokens)
             self.tasks.start(tokens.run(), name=f"keys-{config.name}")
-        return ListenerSecurity(config, self._config, self._credentials, self._random, self._salt_secret, now_s, tokens)
+        return ListenerSecurity(
+            config, self._config, self._credentials, self._random, self._salt_secret, now_s, self._token_keys, tokens
+        )
 
     def _new_connection(self, listener_name: str = "") -> Connection:
         self._next_connection_id += 1

@@ -51,7 +51,8 @@ class Authentication:
     async def _new_login(self) -> Login:
         if self._tokens is None:
             nonce = self._host.random.token_bytes(NONCE_SIZE_BYTES)
-            return login_of(self._sasl.mechanism, self._sasl.user, self._sasl.password, nonce)
+            sasl = self._sasl
+            return login_of(sasl.mechanism, sasl.user, sasl.password, nonce, is_token=sasl.is_token)
         self._token = await self._tokens.token()
         try:
             return BearerLogin(self._token.text, self._token.extensions)
