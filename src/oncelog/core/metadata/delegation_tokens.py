@@ -125,9 +125,11 @@ def renew_token(
     tokens: Tokens, terms: TokenTerms, request: RenewDelegationTokenRequest, *, principal: str, now_ms: int
 ) -> tuple[list[TokenRecord], RenewDelegationTokenResponse]:
     """A token that holds longer, never beyond its end."""
-    code, token = _own_token(tokens, terms, bytes(request.hmac), principal)
+    code, token = _found_token(tokens, terms, bytes(request.hmac))
     if token is not None and is_expired(token, now_ms):
         code = ErrorCode.DELEGATION_TOKEN_EXPIRED
+    elif token is not None and not _is_own(token, principal):
+        code = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
     if code or token is None:
         return [], RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=0)
     period_ms = terms.expiry_time_ms
@@ -141,9 +143,11 @@ def expire_token(
     tokens: Tokens, terms: TokenTerms, request: ExpireDelegationTokenRequest, *, principal: str, now_ms: int
 ) -> tuple[list[TokenRecord], ExpireDelegationTokenResponse]:
     """A token that ends when it is asked to, or (a negative time) is gone at once, expired or not."""
-    code, token = _own_token(tokens, terms, bytes(request.hmac), principal)
+    code, token = _found_token(tokens, terms, bytes(request.hmac))
     period_ms = request.expiry_time_period_ms
-    if token is not None and period_ms >= 0 and is_expired(token, now_ms):
+    if token is not None and not _is_own(token, principal):
+        code = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+    elif token is not None and period_ms >= 0 and is_expired(token, now_ms):
         code = ErrorCode.DELEGATION_TOKEN_EXPIRED
     if code or token is None:
         return [], ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=0)
@@ -155,17 +159,17 @@ def expire_token(
     return [token.replace(expiry_timestamp_ms=expiry_ms)], ExpireDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)
 
 
-def _own_token(
-    tokens: Tokens, terms: TokenTerms, mac: bytes, principal: str
-) -> tuple[ErrorCode, DelegationTokenRecord | None]:
-    """Of its owner or one of its renewers; nobody else's, super users included."""
+def _is_own(token: DelegationTokenRecord, principal: str) -> bool:
+    """Whether it may be changed: by its owner and its renewers; nobody else, super users included."""
+    return principal == token.owner or principal in token.renewers
+
+
+def _found_token(tokens: Tokens, terms: TokenTerms, mac: bytes) -> tuple[ErrorCode, DelegationTokenRecord | None]:
     if not terms.secret:
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, None
     token = token_of_mac(tokens, terms.secret, mac)
     if token is None:
         return ErrorCode.DELEGATION_TOKEN_NOT_FOUND, None
-    if principal != token.owner and principal not in token.renewers:
-        return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, None
     return ErrorCode.NONE, token
 
 
