@@ -16,6 +16,7 @@ from oncelog.broker.assembly import Assembly
 from oncelog.broker.config.addresses import address_from
 from oncelog.broker.config.config import ConfigInvalid, properties_from
 from oncelog.broker.gauges import watch_event_loop
+from oncelog.core.metadata.delegation_tokens import expired_tokens
 from oncelog.core.metadata.features import INITIAL
 from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageError
 from oncelog.host.randomness import random_uuid
@@ -152,6 +153,7 @@ async def start_timers(parts: Assembly) -> None:
             config.producer_id_expiration_check_interval_ms,
             lambda: parts.node.partitions.expire_producers(clock.now_ms()),
         ),
+        (config.delegation_token_expiry_check_interval_ms, lambda: sweep_tokens(parts)),
         (config.log_retention_check_interval_ms, lambda: apply_retention(parts)),
         (config.log_flush_offset_checkpoint_interval_ms, parts.node.partitions.checkpoint_aside),
     )
@@ -163,6 +165,17 @@ async def start_timers(parts: Assembly) -> None:
     parts.tasks.start(parts.server.sweep(), name="sweep")
     if config.metrics_listen:
         parts.tasks.start(watch_event_loop(parts.node.metrics), name="event-loop-lag")
+
+
+async def sweep_tokens(parts: Assembly) -> None:
+    """Forget delegation tokens that have expired, some at a time: others may change the metadata in between."""
+    while True:
+        async with parts.node.store.changing() as metadata:
+            records = expired_tokens(metadata.delegation_tokens, parts.host.clock.now_ms())
+            if not records:
+                return
+            await parts.node.store.append(records)
+        parts.node.metrics.add("delegation_tokens_expired", len(records))
 
 
 async def apply_retention(parts: Assembly) -> None:

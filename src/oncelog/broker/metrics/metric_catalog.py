@@ -127,6 +127,15 @@ FAMILIES: dict[str, Family] = {
         "Connections closed because their session had ended.",
         kafka=f"{_SOCKET}expired-connections-killed-count",
     ),
+    "oauthbearer_key_sets": _counter(
+        "oncelog_oauthbearer_key_sets", "Times that a listener took over other keys for tokens."
+    ),
+    "oauthbearer_key_set_failures": _counter(
+        "oncelog_oauthbearer_key_set_failures", "Times that keys for tokens could not be had."
+    ),
+    "delegation_tokens_expired": _counter(
+        "oncelog_delegation_tokens_expired", "Delegation tokens that were forgotten after their end."
+    ),
     "tls_reloads": _counter("oncelog_tls_reloads", "Times that a listener took over other keys or certificates."),
     "connections_closed_idle": _counter("oncelog_connections_closed_idle", "Connections closed after silence."),
     "unsent_reply_bytes": _gauge("oncelog_unsent_reply_bytes", "Bytes of replies that slow clients have not read yet."),
