@@ -27,6 +27,7 @@ from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.core.metadata.features import TRANSACTION_VERSION
 from oncelog.errors import KafkaError, StorageError
+from oncelog.log import journal
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
 
@@ -71,6 +72,7 @@ def broker_config(options: FaultOptions) -> dict[str, Any]:
         "offsets.topic.num.partitions": 2,
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": SWEEP_MS,
         "journal": "on" if options.has_journal else "off",
+        "oncelog.journal.max.bytes": 16 * journal.SEGMENT_SIZE_BYTES,
         "log.flush.offset.checkpoint.interval.ms": 1500,
         "log.index.interval.bytes": 200,
         "log.roll.ms": options.log_roll_ms,

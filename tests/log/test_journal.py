@@ -31,11 +31,11 @@ def small(monkeypatch):
 
 
 class World:
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, segments: int = 16) -> None:
         self.files = SimFiles(seed)
         self.files.make_directory(DATA)
         self.files.sync_directory("")
-        self.journal = Journal(self.files, DATA)
+        self.journal = Journal(self.files, DATA, size_bytes_max=segments * SEGMENT_SIZE_BYTES)
         self.journal.begin(DIRECTORY, BOOT, GENERATION)
         self.end_offset = 0
 
@@ -334,9 +334,8 @@ def test_the_file_of_a_segment_that_goes_is_closed(monkeypatch):
     assert len(free) > 2
 
 
-def test_more_segments_than_the_bound_are_refused_before_anything_is_added(monkeypatch):
-    monkeypatch.setattr(module, "SEGMENTS_MAX", 4)
-    world = World()
+def test_more_segments_than_the_bound_are_refused_before_anything_is_added():
+    world = World(segments=4)
     assert not world.journal.is_nearly_full
     with pytest.raises(StorageError, match="4 segments that wait for the data files' sync"):
         for _ in range(100):
@@ -493,6 +492,6 @@ def test_the_power_goes_at_every_step_of_a_removal():
             assert world.found() in (None, found), "also of a second one, after the first was cut short"
             world.files.heal()
             remove_journal(world.files, DATA)
-            Journal(world.files, DATA).begin(DIRECTORY, BOOT, GENERATION + 1)
+            Journal(world.files, DATA, size_bytes_max=16 * SEGMENT_SIZE_BYTES).begin(DIRECTORY, BOOT, GENERATION + 1)
             assert world.found() == []
     assert counts == {True, False}

@@ -29,7 +29,7 @@ def written(entries: int, *, synced: int | None = None, seed: int = 0, files: Si
         files = SimFiles(seed)
         files.make_directory(DATA)
         files.sync_directory("")
-    journal = Journal(files, DATA)
+    journal = Journal(files, DATA, size_bytes_max=32_000)
     journal.begin(DIRECTORY, BOOT, 7)
     for number in range(1, entries + 1):
         add(journal, number)
@@ -164,7 +164,7 @@ def test_older_entries_of_a_segment_that_is_used_again_are_nothing(seed):
     files = SimFiles(seed)
     files.make_directory(DATA)
     files.sync_directory("")
-    journal = Journal(files, DATA)
+    journal = Journal(files, DATA, size_bytes_max=32_000)
     journal.begin(DIRECTORY, BOOT, 7)
     synced = 0
     for number in range(1, 31):
@@ -193,7 +193,7 @@ def test_older_entries_of_a_segment_that_is_used_again_are_nothing(seed):
 def test_what_is_not_needed_is_not_given():
     files = SimFiles()
     files.make_directory(DATA)
-    journal = Journal(files, DATA)
+    journal = Journal(files, DATA, size_bytes_max=32_000)
     journal.begin(DIRECTORY, BOOT, 7)
     for number in (1, 2, 3):
         add(journal, number)
@@ -231,7 +231,7 @@ def test_a_segment_of_another_start_is_damage():
     files = written(12)
     old = files.read_whole(places(files)[12][0])
     remove_journal(files, DATA)
-    journal = Journal(files, DATA)
+    journal = Journal(files, DATA, size_bytes_max=32_000)
     journal.begin(DIRECTORY, BOOT, 8)
     journal.close()
     files.open(f"{DATA}/{FILE_PREFIX}99").write_at(0, old)
@@ -244,7 +244,7 @@ def test_entries_of_an_older_start_in_the_same_file_are_nothing():
     path = places(files)[1][0]
     entries = files.read_whole(path)[SEGMENT_HEADER_BYTES:]
     remove_journal(files, DATA)
-    journal = Journal(files, DATA)
+    journal = Journal(files, DATA, size_bytes_max=32_000)
     journal.begin(DIRECTORY, BOOT, 8)
     journal.close()
     files.open(path).write_at(SEGMENT_HEADER_BYTES, entries)

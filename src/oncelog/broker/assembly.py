@@ -26,6 +26,7 @@ from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer
 from oncelog.broker.network.server import Server
+from oncelog.broker.network.token_keyring import TokenKeyring
 from oncelog.broker.node import Node
 from oncelog.broker.partitions.flusher import Flusher
 from oncelog.broker.partitions.journal_flusher import JournalFlusher
@@ -181,8 +182,9 @@ def _flusher(
 ) -> Flusher | JournalFlusher:
     syncer = MeasuredSyncer(host.syncer, metrics)
     flusher: Flusher | JournalFlusher
-    if config.journal == "on":
-        flusher = JournalFlusher(syncer, Journal(host.files, data_directory), store_recovery_points)
+    if config.has_journal:
+        journal = Journal(host.files, data_directory, size_bytes_max=config.oncelog_journal_max_bytes)
+        flusher = JournalFlusher(syncer, journal, store_recovery_points, metrics)
     else:
         flusher = Flusher(syncer, policy=config.flush_policy, interval_ms=config.flush_interval_ms)
     metrics.show_histogram("sync_commits", flusher.commits)
@@ -222,6 +224,7 @@ def _server(
         wait_ms_of=admission.connection_wait_ms,
         own_peers=own_peers,
         credentials=metadata.scram_credentials,
+        token_keys=TokenKeyring(metadata.delegation_tokens, in_force, host.clock.now_ms),
         random=host.random,
         audit=audit,
         now_ms=host.clock.now_ms,

@@ -33,7 +33,7 @@ FILE_PREFIX = "oncelog.journal."
 CLOSED_FILE = f"{FILE_PREFIX}closed"
 SEGMENT_SIZE_BYTES = 64 << 20
 SEGMENTS_KEPT = 4  # free ones beyond are removed
-SEGMENTS_MAX = 16  # then appends are refused: the disk takes the journal and not the data files
+SEGMENTS_LEAST = 4  # whatever `size_bytes_max`: one is written, one waits, one is being freed, one is ready
 FILL_SIZE_BYTES = 1 << 20  # zeros written ahead in one step
 COPIED_BYTES_MAX = 65_536  # of a batch; a larger one is named by its place
 
@@ -64,7 +64,10 @@ class Taken:
 class Journal:
     """The journal of one data directory; `begin` before anything is appended, `close` at the end."""
 
-    def __init__(self, files: Files, data_directory: str) -> None:
+    def __init__(self, files: Files, data_directory: str, *, size_bytes_max: int) -> None:
+        """`size_bytes_max`: of the segments that wait for the data files' sync; then appends are refused, since the disk takes
+        the journal and not the data files."""
+        self._segments_max = max(size_bytes_max // SEGMENT_SIZE_BYTES, SEGMENTS_LEAST)
         self._files = files
         self._data_directory = data_directory
         self._header = SegmentHeader(b"", b"", 0, 1, 1)
@@ -115,7 +118,7 @@ class Journal:
     @property
     def is_nearly_full(self) -> bool:
         """Whether appends will soon be refused, unless the data files are synced."""
-        return len(self._segments) > SEGMENTS_MAX * 3 // 4
+        return len(self._segments) > self._segments_max // 2
 
     def reserve(self, size_bytes: int) -> None:
         """Make sure that a batch of `size_bytes` can be journaled; before it is appended. Raises StorageError."""
@@ -131,7 +134,7 @@ class Journal:
             return
         # More than one segment may be on its way while the disk takes long: each gets its zeros.
         # One above the bound takes the entry that lets others be used again: without it they never were.
-        segments_max = SEGMENTS_MAX + (self._segments[0].last_sequence < self._header.needed_from)
+        segments_max = self._segments_max + (self._segments[0].last_sequence < self._header.needed_from)
         largest = max(SEGMENT_SIZE_BYTES, SEGMENT_HEADER_BYTES + COPIED_BYTES_MAX + overhead)
         for index in range(-(-needed // (largest - SEGMENT_HEADER_BYTES))):
             least = min(SEGMENT_HEADER_BYTES + needed, largest)
@@ -141,7 +144,8 @@ class Journal:
                 self._make_free_segment(least)
             else:
                 raise StorageError(
-                    f"the journal has {SEGMENTS_MAX} segments that wait for the data files' sync: no more is taken"
+                    f"the journal has {self._segments_max} segments that wait for the data files' sync, and"
+                    " oncelog.journal.max.bytes allows no more"
                 )
             needed -= least - SEGMENT_HEADER_BYTES
 

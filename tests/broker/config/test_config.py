@@ -29,6 +29,7 @@ def test_values_are_typed_and_bounded():
         {"transaction.state.log.segment.bytes": 4096},
         {"group.min.session.timeout.ms": 10, "group.max.session.timeout.ms": 5},
         {"journal": "on", "flush.policy": "os"},
+        {"oncelog.journal.max.bytes": 0},
         {"journal": "yes"},
     ):
         with pytest.raises(ConfigInvalid, match=next(iter(values)).replace(".", r"\.")):
@@ -96,3 +97,11 @@ def test_addresses():
     assert advertised_address(config, both) == Address("localhost", 9)
     with pytest.raises(ConfigInvalid, match=r"advertised\.listeners"):
         advertised_address(config_from({"advertised.listeners": "IN"})[0], both)
+
+
+@pytest.mark.parametrize(
+    ("values", "has_journal"),
+    [({}, True), ({"journal": "off"}, False), ({"flush.policy": "os"}, False), ({"flush.policy": "interval"}, False)],
+)
+def test_there_is_a_journal_where_somebody_waits_for_a_sync(values, has_journal):
+    assert config_from(values)[0].has_journal is has_journal

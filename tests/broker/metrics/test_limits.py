@@ -35,11 +35,11 @@ from tests.broker.metrics.limits_world import (
     shown,
     shows,
 )
-from tests.broker.network import test_log_budget, test_secured_connection
+from tests.broker.network import test_delegation_tokens, test_log_budget, test_secured_connection
 
 E = ErrorCode
 DOCUMENT = pathlib.Path(__file__).parents[3] / "docs" / "limits.md"
-BESIDE = (test_log_budget, test_population, test_secured_connection)  # which meet the others
+BESIDE = (test_delegation_tokens, test_log_budget, test_population, test_secured_connection)  # which meet the others
 
 
 def test_every_limit_is_met_by_a_test_and_stands_in_the_document():
@@ -441,6 +441,26 @@ def test_a_fetch_without_a_session_is_answered_all_the_same(tmp_path):
             assert second.session_id == 0
             assert second.responses[0].partitions[0].records
             assert broker.metrics.limit_hits("max.incremental.fetch.session.cache.slots") == 1
+
+    run(work())
+
+
+@shows("oncelog.journal.max.bytes")
+def test_commits_wait_for_a_data_sync_where_the_journal_is_nearly_full(tmp_path, monkeypatch):
+    monkeypatch.setattr("oncelog.log.journal.SEGMENT_SIZE_BYTES", 4096)
+    monkeypatch.setattr("oncelog.log.journal.FILL_SIZE_BYTES", 4096)
+
+    async def work():
+        async with broker_and_client(tmp_path, oncelog_journal_max_bytes=1) as (broker, client):
+            await client.create("t")
+            number = 0
+            while not broker.metrics.limit_hits("oncelog.journal.max.bytes"):
+                assert (await client.produce("t", "x" * 3000)).error_code == E.NONE
+                number += 1
+                assert number < 1000
+            assert (await client.produce("t", "y")).error_code == E.NONE
+            assert broker.flusher.journal.segment_count <= 5
+            assert await is_served(broker)
 
     run(work())
 

@@ -33,7 +33,7 @@ LONG_MS = 600_000
 
 
 class GatedSyncer:
-    """Syncs of a topic's partitions wait while `may_pass` is not set."""
+    """Syncs of a topic's partitions and of the journal wait while `may_pass` is not set."""
 
     def __init__(self) -> None:
         self._slow = SlowSyncer("stop")
@@ -41,7 +41,7 @@ class GatedSyncer:
         self.may_pass.set()
 
     async def sync(self, files: Any) -> None:
-        if any("/plain-" in getattr(each, "path", "") for each in files):
+        if any(kind in getattr(each, "path", "") for each in files for kind in ("/plain-", "/oncelog.journal.")):
             await self.may_pass.wait()
         await self._slow.sync(files)
 
@@ -52,14 +52,15 @@ class GatedSyncer:
 class World:
     """A broker on a disk in memory with a topic, and lanes to it."""
 
-    def __init__(self, disk: PowerDisk) -> None:
+    def __init__(self, disk: PowerDisk, journal: str) -> None:
         self.disk = disk
+        self._config = CONFIG | {"journal": journal}
 
     async def start(self) -> None:
         self.network = DirectNetwork()
         self.syncer = GatedSyncer()
         host = replace(direct_host(self.disk, self.network, "stop"), syncer=self.syncer)  # type: ignore[arg-type]
-        self.broker = Broker(DATA, CONFIG, host)
+        self.broker = Broker(DATA, self._config, host)
         await self.broker.start()
         self.session = Session(await Client.connect(self.network))
 
@@ -77,14 +78,16 @@ class World:
         return found.log_end_offset
 
 
-def run(work: Callable[[World], Coroutine[Any, Any, Any]], disk: PowerDisk | None = None) -> PowerDisk:
+def run(
+    work: Callable[[World], Coroutine[Any, Any, Any]], disk: PowerDisk | None = None, *, journal: str = "on"
+) -> PowerDisk:
     if disk is None:
         disk = PowerDisk("stop")
         disk.make_directory(DATA)
         disk.sync_directory("")
 
     async def main(_: Any) -> None:
-        world = World(disk)
+        world = World(disk, journal)
         await world.start()
         async with asyncio.timeout(3000):
             await work(world)
@@ -101,7 +104,8 @@ def nothing(_reply: Any) -> None:
     return None
 
 
-def test_a_stop_answers_a_slow_produce_and_closes_who_only_waits():
+@pytest.mark.parametrize("journal", ["on", "off"])
+def test_a_stop_answers_a_slow_produce_and_closes_who_only_waits(journal):
     async def work(world: World) -> None:
         await world.session.create_topic("plain", 4)
         writer, reader, muted, joiner = [await world.lane(index) for index in (0, 1, 2, 0)]
@@ -139,7 +143,7 @@ def test_a_stop_answers_a_slow_produce_and_closes_who_only_waits():
         assert (muted.acknowledged_count, reader.pipe.answered_count, late.pipe.answered_count) == (1, 0, 0)
         assert is_marked_clean(world.disk)
 
-    disk = run(work)
+    disk = run(work, journal=journal)
     disk.crash(Keep.NONE)
 
     async def again(world: World) -> None:
@@ -147,10 +151,11 @@ def test_a_stop_answers_a_slow_produce_and_closes_who_only_waits():
         found = [list((await world.session.read("plain", index, committed=False)).values()) for index in range(4)]
         assert found == [["0.0"], [], ["2.0"], ["3.0"]]
 
-    run(again, disk)
+    run(again, disk, journal=journal)
 
 
-def test_a_stop_ends_in_bounded_time_though_the_disk_does_not_answer():
+@pytest.mark.parametrize("journal", ["on", "off"])
+def test_a_stop_ends_in_bounded_time_though_the_disk_does_not_answer(journal):
     """Nothing that was not synced was acknowledged; the stop itself still syncs, as soon as it can."""
 
     async def work(world: World) -> None:
@@ -168,18 +173,19 @@ def test_a_stop_ends_in_bounded_time_though_the_disk_does_not_answer():
         assert await stopping < DRAIN_TIMEOUT_S + 2
         assert is_marked_clean(world.disk)
 
-    disk = run(work)
+    disk = run(work, journal=journal)
     disk.crash(Keep.NONE)
 
     async def again(world: World) -> None:
         assert list((await world.session.read("plain", 0, committed=False)).values()) == ["0.0"]
 
-    run(again, disk)
+    run(again, disk, journal=journal)
 
 
 @pytest.mark.parametrize("how", ["stop", "lost"])
 def test_a_held_request_ends_with_its_connection(how):
-    """Its transaction's marker does not come: a stop does not wait for it longer than for anything else."""
+    """Its transaction's marker does not come: a stop does not wait for it longer than for anything else. (With a journal the
+    marker comes with the outcome.)"""
 
     async def work(world: World) -> None:
         await world.session.create_topic("plain", 1)
@@ -210,7 +216,7 @@ def test_a_held_request_ends_with_its_connection(how):
         assert await stopping < DRAIN_TIMEOUT_S + 2
         assert is_marked_clean(world.disk)
 
-    run(work)
+    run(work, journal="off")
 
 
 def test_a_lost_connection_leaves_nobody_waiting():

@@ -11,6 +11,7 @@ from evidence.world.files import Keep, PowerCut, SimFiles
 
 from oncelog.broker import startup
 from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.flusher import Flusher
 from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.broker.partitions.local_partition import LocalPartition
@@ -71,8 +72,18 @@ class TurnSyncer:
 class JournalWorld:
     """`history`: what was appended and is not known to be lost, in order over all partitions; `acknowledged` end offsets."""
 
-    def __init__(self, seed: int | str = 0, *, topics: int = 3, has_journal: bool = True, syncer: Any = None) -> None:
+    def __init__(
+        self,
+        seed: int | str = 0,
+        *,
+        topics: int = 3,
+        has_journal: bool = True,
+        syncer: Any = None,
+        journal_bytes_max: int = 48_000,
+    ) -> None:
         self.files = SimFiles(seed)
+        self.journal_bytes_max = journal_bytes_max
+        self.metrics = Metrics()
         self.seed = seed
         self.has_journal = has_journal
         self.syncer = syncer or TurnSyncer()
@@ -94,8 +105,10 @@ class JournalWorld:
         """As a broker does, from the clean shutdown marker to the new journal."""
         self.has_journal = self.has_journal if has_journal is None else has_journal
         self.start_count += 1
-        self.journal = Journal(self.files, DATA)
-        self.flusher: Any = JournalFlusher(self.syncer, self.journal, lambda: self.partitions.checkpoint_aside())
+        self.journal = Journal(self.files, DATA, size_bytes_max=self.journal_bytes_max)
+        self.flusher: Any = JournalFlusher(
+            self.syncer, self.journal, lambda: self.partitions.checkpoint_aside(), self.metrics
+        )
         if not self.has_journal:
             self.flusher = Flusher(self.syncer, policy="fsync", interval_ms=1)
         self.partitions = Partitions(
@@ -123,6 +136,7 @@ class JournalWorld:
             is_clean_start=take_clean_shutdown(self.files, DATA),
         )
         await startup.recover_partitions(self.parts)
+        await self.partitions.open_rest()
         await startup.begin_journal(self.parts)
 
     def partition(self, topic: str) -> LocalPartition:

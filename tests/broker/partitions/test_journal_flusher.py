@@ -602,15 +602,14 @@ def test_what_nobody_waits_for_is_committed_and_synced_from_time_to_time(monkeyp
     run(work())
 
 
-def test_a_journal_that_is_nearly_full_makes_room_first(small, monkeypatch):
-    monkeypatch.setattr("oncelog.log.journal.SEGMENTS_MAX", 4)
-
+def test_a_journal_that_is_nearly_full_makes_room_first(small):
     async def work():
-        world = await started()
+        world = await started(journal_bytes_max=4 * 3000)
         task = asyncio.ensure_future(world.flusher.run())
         for _ in range(60):
             assert await world.partition("a").commit(world.append("a", 500, waits=False)) is ErrorCode.NONE
         assert world.journal.segment_count <= 5
+        assert world.metrics.limit_hits("oncelog.journal.max.bytes") > 0
         task.cancel()
         await world.crash()
 

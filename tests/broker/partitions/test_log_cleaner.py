@@ -12,6 +12,7 @@ import pytest
 from evidence.world.broker import Client, broker_and_client, eventually, fetch_request, run, until
 from evidence.world.requests import visible_records
 
+from oncelog.broker.broker import Broker
 from oncelog.errors import DamagedLog, ErrorCode, StorageError
 from oncelog.host.files import RealFiles
 from oncelog.log import cleaner as log_cleaner
@@ -82,6 +83,12 @@ def small_segments(broker, name: TopicPartition, size_bytes: int = 600) -> None:
     log.config = replace(log.config, segment_bytes=size_bytes)
 
 
+async def clean_dirtiest(broker: Broker) -> bool:
+    """As the cleaner does now and then; what was appended is in the data files before, as it is a second later."""
+    await broker.flusher.sync_all()
+    return await broker.log_cleaner.clean_dirtiest()
+
+
 async def fill(client: Client) -> tuple[dict[str, str], tuple[int, int]]:
     """Transactions committed and aborted, plain records, a tombstone; the table that they make."""
     expected: dict[str, str] = {}
@@ -116,7 +123,7 @@ def test_a_compacted_topic_is_cleaned_and_reads_the_same(tmp_path):
             before, count = log.size_bytes, len(log.segments)
             assert count > 4
             assert await table(client) == expected
-            while await broker.log_cleaner.clean_dirtiest():
+            while await clean_dirtiest(broker):
                 assert await table(client) == expected
             assert log.size_bytes < before
             assert len(log.segments) < count
@@ -162,7 +169,7 @@ def test_a_topic_deleted_while_it_is_cleaned_is_gone(tmp_path, monkeypatch):
             await client.create("t", **EAGER)
             small_segments(broker, T0)
             await fill(client)
-            cleaning = asyncio.get_running_loop().create_task(broker.log_cleaner.clean_dirtiest())
+            cleaning = asyncio.get_running_loop().create_task(clean_dirtiest(broker))
             await asyncio.sleep(0)
             await client.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
             await client.create("t", **EAGER)
@@ -185,8 +192,8 @@ def test_damaged_data_is_not_cleaned_and_said_once(tmp_path, monkeypatch):
                 raise DamagedLog("planted")
 
             monkeypatch.setattr(log_cleaner.Cleaner, "read_dirty", damaged)
-            assert await broker.log_cleaner.clean_dirtiest()
-            assert not await broker.log_cleaner.clean_dirtiest()
+            assert await clean_dirtiest(broker)
+            assert not await clean_dirtiest(broker)
             assert broker.log_cleaner.uncleanable_count == 1
             assert await table(client) == expected
 
@@ -241,7 +248,7 @@ def test_internal_topics_are_cleaned_and_load_to_the_same_state(tmp_path):
             await broker.flusher.sync_all()
             shutil.copytree(tmp_path / "a", tmp_path / "uncleaned")
             sizes = {name: broker.partitions.get(name).log.size_bytes for name in (offsets, states)}
-            while await broker.log_cleaner.clean_dirtiest():
+            while await clean_dirtiest(broker):
                 pass
             for name, before in sizes.items():
                 assert broker.partitions.get(name).log.size_bytes < before / 3, name
@@ -333,7 +340,7 @@ def test_the_loop_is_not_held_while_a_log_is_cleaned(tmp_path):
                 rows = [(f"key-{index}-{row % 700}", f"value {row} " * 3) for row in range(8000)]
                 await put(client, "t", *rows)
             lags, started = [], time.perf_counter()
-            cleaning = asyncio.get_running_loop().create_task(broker.log_cleaner.clean_dirtiest())
+            cleaning = asyncio.get_running_loop().create_task(clean_dirtiest(broker))
             while not cleaning.done():
                 begun = time.perf_counter()
                 await asyncio.sleep(0.001)
@@ -375,7 +382,7 @@ def test_compact_and_delete_does_both(tmp_path):
             await client.create("t", **config)
             small_segments(broker, T0)
             expected, _ = await fill(client)
-            while await broker.log_cleaner.clean_dirtiest():
+            while await clean_dirtiest(broker):
                 pass
             assert await table(client) == expected
             now_ms = broker.host.clock.now_ms()
@@ -383,7 +390,7 @@ def test_compact_and_delete_does_both(tmp_path):
             assert await broker.partitions.apply_retention(now_ms + 7_200_000) > 1
             partition = broker.partitions.get(T0)
             assert partition.rules.log_start_offset == partition.log_end_offset
-            assert not await broker.log_cleaner.clean_dirtiest()
+            assert not await clean_dirtiest(broker)
             await put(client, "t", ("k", "new"))
             assert await client.read("t", offset=partition.log_end_offset - 1) == ["new"]
 
@@ -402,11 +409,11 @@ def test_a_full_disk_only_postpones_a_cleaning(tmp_path, monkeypatch):
                 raise StorageError("No space left on device")
 
             monkeypatch.setattr(log_cleaner._Output, "finish", full)
-            assert not await broker.log_cleaner.clean_dirtiest()
+            assert not await clean_dirtiest(broker)
             assert not list((tmp_path / "t-0").glob("*.cleaned")), "what was half written takes no room"
             monkeypatch.setattr(log_cleaner._Output, "finish", real)
             assert await table(client) == expected
-            assert await broker.log_cleaner.clean_dirtiest()
+            assert await clean_dirtiest(broker)
             assert await table(client) == expected
 
     run(work())
@@ -438,10 +445,10 @@ def test_a_swap_that_was_announced_in_part_is_taken_back(tmp_path):
             expected, _ = await fill(client)
             with pytest.MonkeyPatch.context() as patch:
                 refuse(patch, "rename", ".timeindex.cleaned")
-                assert not await broker.log_cleaner.clean_dirtiest()
+                assert not await clean_dirtiest(broker)
             assert leftovers(tmp_path / "t-0") == []
             assert not broker.partitions.is_offline(T0)
-            assert await broker.log_cleaner.clean_dirtiest()
+            assert await clean_dirtiest(broker)
             assert await table(client) == expected
 
     run(work())
@@ -458,7 +465,7 @@ def test_a_swap_that_cannot_be_taken_back_takes_its_partition_offline(tmp_path):
             with pytest.MonkeyPatch.context() as patch:
                 refuse(patch, "rename", ".timeindex.cleaned")
                 refuse(patch, "remove", ".log.swap")
-                assert not await broker.log_cleaner.clean_dirtiest()
+                assert not await clean_dirtiest(broker)
             assert broker.partitions.is_offline(T0)
             assert ".cleaned" in leftovers(tmp_path / "t-0")
         # Without a cleaner: one that begins at once has such files, too.
@@ -479,7 +486,7 @@ def test_names_that_a_cleanings_sync_may_have_lost_are_made_anew(tmp_path):
             expected, _ = await fill(client)
             with pytest.MonkeyPatch.context() as patch:
                 refuse(patch, "sync_directory", "t-0")
-                assert not await broker.log_cleaner.clean_dirtiest()
+                assert not await clean_dirtiest(broker)
             assert broker.partitions.is_offline(T0)
             assert (tmp_path / "t-0" / MARKER).exists()
         async with broker_and_client(tmp_path, **QUIET) as (broker, client):
@@ -495,12 +502,12 @@ def test_a_damaged_cleaner_checkpoint_means_that_everything_is_cleaned_again(tmp
             await client.create("t", **EAGER)
             small_segments(broker, T0)
             expected, _ = await fill(client)
-            while await broker.log_cleaner.clean_dirtiest():
+            while await clean_dirtiest(broker):
                 pass
         (tmp_path / "cleaner-offset-checkpoint").write_text("0\nmany\n")
         async with broker_and_client(tmp_path, **QUIET) as (broker, client):
             assert await table(client) == expected
-            while await broker.log_cleaner.clean_dirtiest():
+            while await clean_dirtiest(broker):
                 pass
             assert await table(client) == expected
             assert broker.partitions.cleaned_offset(T0)
@@ -521,25 +528,25 @@ def test_the_cleaner_comes_to_rest_and_stays_so_over_a_restart(tmp_path):
             small_segments(broker, T0)
             expected, _ = await fill(client)
             count = 0
-            while await broker.log_cleaner.clean_dirtiest():
+            while await clean_dirtiest(broker):
                 count += 1
                 assert count < 20, "it does not come to rest"
             assert count == broker.metrics.count("log_cleanings") >= 1
             await until(lambda: not list((tmp_path / "t-0").glob("*.deleted")))
             at_rest = state_of_files()
             for _ in range(5):
-                assert not await broker.log_cleaner.clean_dirtiest()
+                assert not await clean_dirtiest(broker)
             assert broker.metrics.count("log_cleanings") == count
             assert state_of_files() == at_rest
         async with broker_and_client(tmp_path, **QUIET) as (broker, client):
             small_segments(broker, T0)
             before = state_of_files()
             for _ in range(5):
-                assert not await broker.log_cleaner.clean_dirtiest()
+                assert not await clean_dirtiest(broker)
             assert broker.metrics.count("log_cleanings") == 0
             assert state_of_files() == before
             more, _ = await fill(client)
-            assert await broker.log_cleaner.clean_dirtiest(), "what was written since is cleaned"
+            assert await clean_dirtiest(broker), "what was written since is cleaned"
             assert await table(client) == expected | more
 
     run(work())
@@ -553,6 +560,7 @@ def test_nothing_above_the_stored_recovery_point_is_cleaned(tmp_path, monkeypatc
             await client.create("t", **EAGER)
             small_segments(broker, T0)
             expected, _ = await fill(client)
+            await broker.flusher.sync_all()
             log = broker.partitions.get(T0).log
             names = [segment.base_offset for segment in log.segments]
             assert log.recovery_point > log.stored_recovery_point
@@ -562,12 +570,12 @@ def test_nothing_above_the_stored_recovery_point_is_cleaned(tmp_path, monkeypatc
                 stores.append(log.stored_recovery_point)
 
             monkeypatch.setattr(broker.partitions, "checkpoint_aside", stores_nothing)
-            assert not await broker.log_cleaner.clean_dirtiest()
+            assert not await clean_dirtiest(broker)
             assert len(stores) == 1
             assert broker.metrics.count("log_cleanings") == 0
             assert [segment.base_offset for segment in log.segments] == names
             monkeypatch.undo()
-            assert await broker.log_cleaner.clean_dirtiest()
+            assert await clean_dirtiest(broker)
             assert broker.partitions.cleaned_offset(T0) <= log.stored_recovery_point
             assert await table(client) == expected
 

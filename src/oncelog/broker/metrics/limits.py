@@ -145,8 +145,14 @@ LIMITS = (
         "partitions of all fetch sessions, existing or not",
         "a fetch gets no session; one that grows beyond it begins anew (FETCH_SESSION_ID_NOT_FOUND)",
     ),
+    Limit(
+        "oncelog.journal.max.bytes",
+        "the journal's segments that wait for the data files' sync (at least four of 64 MiB)",
+        "from half of it on commits wait for a data sync; a partition that appends at the bound goes offline until a restart",
+    ),
     Limit("oncelog.max.acls", "access rules", "POLICY_VIOLATION for a new one"),
     Limit("oncelog.max.scram.credentials", "SCRAM credentials", "POLICY_VIOLATION for a new one"),
+    Limit("oncelog.max.delegation.tokens", "delegation tokens", "POLICY_VIOLATION for a new one"),
     Limit("oncelog.max.client.quotas", "entities that have quotas", "POLICY_VIOLATION for a new one"),
     Limit(
         "oncelog.max.config.resources",

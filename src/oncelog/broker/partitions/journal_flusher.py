@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from oncelog.broker.metrics.histogram import COUNTS, Histogram
+from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.flusher import Committable
 from oncelog.errors import StorageError
 from oncelog.host.syncer import Syncer
@@ -32,7 +33,10 @@ SYNCED_TOGETHER_MAX = 64
 class JournalFlusher:
     """Commits by `journal`. `store_recovery_points` writes their checkpoint, durably; False where it could not be told."""
 
-    def __init__(self, syncer: Syncer, journal: Journal, store_recovery_points: Callable[[], Awaitable[bool]]) -> None:
+    def __init__(
+        self, syncer: Syncer, journal: Journal, store_recovery_points: Callable[[], Awaitable[bool]], metrics: Metrics
+    ) -> None:
+        self._metrics = metrics
         self.journal: Journal | None = journal
         self._journal = journal
         self._syncer = syncer
@@ -67,6 +71,7 @@ class JournalFlusher:
                 self.is_making_room = True
                 synced = await self.sync_data()
                 if self._journal.is_nearly_full:
+                    self._metrics.limit_hit("oncelog.journal.max.bytes")
                     await self._free(synced)
                 self.is_making_room = False
             await self.commit()
