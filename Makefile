@@ -18,7 +18,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -42,7 +42,7 @@ lint: $(STAMP)
 	@$(BIN)/ruff format -q --check src tests evidence bench examples tools setup.py conftest.py
 	@$(BIN)/python tools/sync_recipes.py --check
 	@$(BIN)/mypy
-	@$(BIN)/mypy --strict examples/order_service.py examples/consume_to_database.py examples/event_sourcing.py tests/recipes/user_side.py tests/client/user_side.py
+	@$(BIN)/mypy --strict examples/order_service.py examples/consume_to_database.py examples/event_sourcing.py examples/priced_orders.py tests/recipes/user_side.py tests/client/user_side.py
 	@$(BIN)/pyright
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
 	@echo "lint: clean"
@@ -109,6 +109,10 @@ crash: $(STAMP)
 # Crash points: every operation of every file, before, in the middle and after it; then the n-th operation fails, for every n.
 power: $(STAMP)
 	@$(RECORD) power -- -m evidence.crash.points --points $(POINTS) $(if $(SEED),--seed $(SEED)) --json {json}
+
+# Members that consume, transform and produce are killed, paused and sent away: oncelog, then Apache Kafka where Java and mvn are.
+process: $(STAMP)
+	@$(BIN)/python -m evidence.processing --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
 spark-kills: $(STAMP)
 	@ONCELOG_ALL_STEPS=1 $(BIN)/python -m pytest -q tests/spark/test_steps.py

@@ -34,6 +34,7 @@ LONGEST = (
     "evidence/crash/test_power_cut.py",
     "evidence/chaos/test_chaos.py",
     "evidence/crash/test_life.py",
+    "evidence/processing/test_processing.py",
     "evidence/dual_writes/test_crash.py",
     "tests/broker/network/test_secured_connection.py",
     "evidence/compat/test_confluent_kafka.py",

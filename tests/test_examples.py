@@ -43,9 +43,22 @@ def test_a_secured_broker_lets_each_do_what_each_may() -> None:
 
 def test_readme_shows_the_example_that_runs() -> None:
     readme = (ROOT / "README.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    source = (ROOT / "examples" / "embedded_broker.py").read_text()
-    assert code.strip() in source
+    codes = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    sources = [(ROOT / "examples" / f"{name}.py").read_text() for name in ("embedded_broker", "priced_orders")]
+    assert len(codes) == len(sources)
+    assert all(code.strip() in source for code, source in zip(codes, sources, strict=True))
+
+
+def test_orders_are_priced_once_and_what_is_no_order_is_a_dead_letter() -> None:
+    with TestBroker() as broker:
+        with sync.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            producer.send_many("orders", [(b"k", b'{"count": 3}'), (b"k", b"three"), (b"k", b'{"count": 5}')])
+        for _ in range(2):
+            metrics = asyncio.run(example("priced_orders").main(broker.bootstrap_servers, until_end=True))
+        assert metrics.consumed_record_count == 0, "the second run finds nothing to do"
+        priced = committed_values(broker.bootstrap_servers, "priced")
+        assert priced == [b'{"count": 3, "price": 6}', b'{"count": 5, "price": 10}']
+        assert committed_values(broker.bootstrap_servers, "orders.dead") == [b"three"]
 
 
 def test_rows_and_events_stay_together_over_a_crash(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
