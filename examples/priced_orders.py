@@ -23,4 +23,4 @@ async def main(bootstrap_servers: str, until_end: bool = False) -> oncelog.Proce
 
 
 if __name__ == "__main__":
-    print(asyncio.run(main(*sys.argv[1:])))
+    print(asyncio.run(main(sys.argv[1])))

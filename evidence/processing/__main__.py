@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from evidence.compat.servers import NOT_ALL_RUN
 from evidence.differential.brokers import ApacheKafkaNode, kafka_launcher
 from evidence.processing.member import PROTOCOLS
-from evidence.processing.run import Figures, Round
+from evidence.processing.run import PAUSES_S, Figures, Round
 from evidence.world.ports import free_port
 
 FOLDER = pathlib.Path("build/processing")
@@ -66,7 +66,7 @@ def rounds(folder: pathlib.Path, bootstrap: str, options: argparse.Namespace, ch
     found = []
     for index, protocol in enumerate(options.protocols):
         kills = (options.kills + index) // len(options.protocols)
-        found.append(Round(folder, bootstrap, protocol, kills, chance).everything())
+        found.append(Round(folder, bootstrap, protocol, kills, chance, options.longest_pause).everything())
         print(f"  {found[-1].text()}", file=sys.stderr, flush=True)
     return found
 
@@ -77,6 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", choices=(ONCELOG, KAFKA), help="one of the brokers")
     parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=list(PROTOCOLS))
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the moments and victims")
+    parser.add_argument("--longest-pause", type=float, default=PAUSES_S[-1], help="seconds")
     parser.add_argument("--folder", type=pathlib.Path, default=FOLDER)
     options = parser.parse_args(arguments)
     folder, chance, verdicts, is_left_out = options.folder.absolute(), random.Random(options.seed), [], False

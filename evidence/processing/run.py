@@ -27,6 +27,7 @@ PARTITIONS = 8
 PACE_PER_S = 400
 RECORDS_MAX = 2_000_000
 PATIENCE_S = 60.0
+PAUSES_S = (0.5, 3.0, 6.0)  # nobody notices; the session is over; the transaction timeout too
 SETTLED_S = 30.0
 
 
@@ -91,8 +92,17 @@ class Figures:
 class Round:
     """With one group protocol, against one broker."""
 
-    def __init__(self, folder: pathlib.Path, bootstrap: str, protocol: str, kills: int, chance: random.Random) -> None:
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        bootstrap: str,
+        protocol: str,
+        kills: int,
+        chance: random.Random,
+        longest_pause_s: float,
+    ) -> None:
         self._bootstrap, self._kills, self._chance = bootstrap, kills, chance
+        self._pauses_s = [each for each in PAUSES_S if each <= longest_pause_s]
         self._name = f"{protocol}-{kills}"
         self._members = [Member(folder, bootstrap, self._name, index, protocol) for index in range(MEMBERS)]
         self._over = threading.Event()
@@ -167,7 +177,7 @@ class Round:
         """Now and then as long as the group and the coordinator forget it; it wakes up with all in its hands."""
         victim = self._victim()
         victim.signal(signal.SIGSTOP)
-        self._kept_alive(self._chance.choice((0.5, 3.0, 6.0)), beside=victim)
+        self._kept_alive(self._chance.choice(self._pauses_s), beside=victim)
         victim.signal(signal.SIGCONT)
         self.figures.pauses += 1
 

@@ -38,7 +38,7 @@ def right_letters() -> list[Letter]:
 def test_members_that_are_killed_paused_and_sent_away_write_each_record_once(tmp_path: pathlib.Path) -> None:
     command = [sys.executable, "-m", "evidence.processing", "--kills", "2", "--only", "oncelog"]
     done = subprocess.run(
-        [*command, "--protocols", "cooperative", "--folder", str(tmp_path), "--seed", "1"],
+        [*command, "--protocols", "cooperative", "--folder", str(tmp_path), "--seed", "1", "--longest-pause", "0.5"],
         cwd=ROOT,
         env={**os.environ, "PYTHONWARNINGS": "default"},
         capture_output=True,
