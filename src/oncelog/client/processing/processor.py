@@ -87,6 +87,17 @@ class Processor(RebalanceListener):
             the work.
         permanent_errors: what the transform raises for a record that needs no second attempt.
         writer: a started DualWriter; the transform is then called with (record, the database's handle).
+        concurrency: so many async calls of the transform at a time; outputs keep their order.
+        transform_timeout_ms: how long one async call may take.
+        transform_retries, transform_backoff_ms, transform_backoff_max_ms: attempts after the first; the pause before the
+            second attempt, which doubles, and the longest.
+        transaction_records_max, transaction_bytes_max, transaction_interval_ms: a transaction takes at most so many input
+            records, so many bytes of inputs and of outputs, and what comes within so many milliseconds.
+        outage_timeout_ms: how long failing brokers are borne. stop_timeout_ms: how long the end may take.
+        restart_when_fenced: go on with a new producer; None: only where nobody named a transactional id.
+        handle_sigterm: SIGTERM is `stop`. until_end, max_records: end by itself, at the end or after so many records.
+        stats_cb, statistics_interval_ms: called with `metrics()` so often.
+        host: clocks, randomness, network; for simulations.
         config: the keys of both clients in snake case (bootstrap_servers ...), which see; docs/processing.md has all.
 
     Raises:
