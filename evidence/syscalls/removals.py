@@ -31,12 +31,15 @@ EFFECTS = {
     "rewrite_after_failed_sync", "write_clean_shutdown", "_mark_unsynced", "names_changed", "make_durable_directory",
     "_store_recovery_points", "write_aside", "_write_checkpoint", "_write_leader_epochs", "_write_snapshot",
     "checkpoint_aside", "checkpoint", "_with_windows", "keep_tail", "_write_anew", "adopt_recovered",
+    "remove_journal", "_make_durable", "commit", "pin", "end",
 }  # fmt: skip
 NOT_MEANT = re.compile(
     r"decimal|text\.replace|name\.replace|dataclasses|str\.replace|\.finish\(\)$(?<!swap\.finish\(\))|dump_log|time\.replace"
 )
 FLAGS = {"_names_are_unsynced", "names_are_unsynced", "_leader_epochs_changed", "_active_is_unsynced", "unsynced"}
-SYNCABLES = {"DirectoryNames", "UnsyncedFile", "_new_names", "created", "files_to_sync"}
+FLAGS |= {"_has_new_names", "references"}
+SYNCABLES = {"DirectoryNames", "UnsyncedFile", "_new_names", "_created", "files_to_sync"}
+SYNCABLES |= {"newest_batch_files", "pin", "names", "map"}
 # (what lies in broker/ and has no part in the order of the disk)
 LEFT_OUT = ("broker/handlers", "broker/config", "broker/metrics", "broker/partitions/measured_syncer.py")
 SECONDS_MAX = 240
@@ -89,7 +92,7 @@ def is_flag(node: ast.stmt) -> bool:
     if isinstance(node, ast.AugAssign):
         return isinstance(node.target, ast.Attribute) and node.target.attr in FLAGS
     return isinstance(node, ast.Expr) and bool(
-        re.match(r"(self\.unsynced|syncables|files)\.append\(", ast.unparse(node))
+        re.match(r"(self\.unsynced|syncables|files|taken\.files)\.append\(", ast.unparse(node))
     )
 
 
@@ -122,6 +125,7 @@ class _Source:
     def _of_list(self, node: ast.List) -> Iterator[Removal]:
         for element in node.elts:
             inner = element.value if isinstance(element, ast.Starred) else element
+            inner = inner.orelse if isinstance(inner, ast.IfExp) else inner
             name = called(inner) or getattr(inner, "attr", getattr(inner, "id", ""))
             if name in SYNCABLES and len(node.elts) > 1:
                 line = self.lines[element.lineno - 1]
@@ -206,7 +210,7 @@ def _noticed(command: list[str], folder: str) -> str:
         return "hangs"
     if done.returncode == 0:
         return ""
-    rule = re.search(r"NOT SO: [^\n]*?(?:\(begins\)|descriptor \d+|/\S+): ([^:\n]+)", done.stdout)
+    rule = re.search(r"NOT SO: [^\n]*?(?:\(begins\)|descriptor \d+|/\S*): ([^:\n]+)", done.stdout)
     return rule[1] if rule else (done.stdout.strip() or done.stderr.strip() or "?").splitlines()[0][:100]
 
 
