@@ -19,6 +19,13 @@ OURS = {
     "transaction_order_disk_bytes",
     "partitioner",
     "stats_cb",
+    "sasl_oauth_token_provider",
+    "oauth_cb",
+    "sasl_tokenauth",
+    "sasl_oauthbearer_config",
+    "sasl_oauthbearer_extensions",
+    "https_ca_location",
+    "https_ca_pem",
 }
 
 MEANINGS = {
@@ -32,10 +39,24 @@ MEANINGS = {
     "metadata_max_age_ms": "maximum age of cached metadata before it is refreshed",
     "socket_connection_setup_timeout_ms": "how long connecting may take",
     "default_api_timeout_ms": "how long a call may take in all, its retries included",
-    "sasl_mechanism": "`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512` (also `sasl_mechanisms`)",
+    "sasl_mechanism": "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER` (also `sasl_mechanisms`)",
     "sasl_username": "who logs in (also `sasl_plain_username`)",
     "sasl_password": "the password (also `sasl_plain_password`); shown nowhere",
     "sasl_jaas_config": "both as Java clients have them, in one JAAS line; shown nowhere",
+    "sasl_tokenauth": "with SCRAM: `sasl_username` is a delegation token's id, `sasl_password` its MAC in base64",
+    "sasl_oauth_token_provider": "of OAUTHBEARER: a function, or an object with `token()` (aiokafka's, kafka-python's), async "
+    "or not, that gives a token, or a token and when it ends (seconds since 1970)",
+    "oauth_cb": "the same as librdkafka has it: called with `sasl_oauthbearer_config`",
+    "sasl_oauthbearer_config": "what `oauth_cb` is called with",
+    "sasl_oauthbearer_token_endpoint_url": "who gives tokens for this client's credentials, `https:` (`http:` on this machine); "
+    "`file:PATH` reads one",
+    "sasl_oauthbearer_client_credentials_client_id": "this client's name there (also `sasl_oauthbearer_client_id`)",
+    "sasl_oauthbearer_client_credentials_client_secret": "its secret (also `sasl_oauthbearer_client_secret`); shown nowhere",
+    "sasl_oauthbearer_scope": "what the token is to be for",
+    "sasl_oauthbearer_extensions": "said beside the token, `name=value,...`",
+    "sasl_oauthbearer_header_urlencode": "whether name and secret are encoded in the header, as some providers want it",
+    "https_ca_location": "a PEM file with the authorities of the token endpoint; default: the system's (librdkafka's name)",
+    "https_ca_pem": "the same as PEM text",
     "security_protocol": "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`",
     "ssl_endpoint_identification_algorithm": "`https` checks that a broker's certificate names the host that was asked for; "
     "empty: whoever has a trusted certificate can be the broker",

@@ -104,6 +104,12 @@ def _journal_constants() -> Iterator[Knob]:
         SYNCED_TOGETHER_MAX=(1, 64),
     )
     yield from _constants("oncelog.log.journal_replay", WRITTEN_MAX=(1, 256))
+    yield from _constants(
+        "oncelog.broker.partitions.partitions",
+        OPENED_TOGETHER=(1, 64),
+        OPEN_PAUSE_S=(0.0, 10.0),
+        KNOWN_SETTINGS_MAX=(0, 1000),
+    )
 
 
 def _broker_constants() -> Iterator[Knob]:

@@ -267,8 +267,11 @@ class SentRecord:
         """Wait for the outcome. Raises TimeoutError after `timeout_ms`."""
 
         async def wait() -> RecordMetadata:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                return await self._delivery
+            try:
+                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                    return await self._delivery
+            except TimeoutError:
+                raise TimeoutError(f"no outcome within {timeout_ms} ms; the record is still on its way") from None
 
         return self._delivery.result() if self._delivery.done() else self._owner.call(wait())
 
@@ -558,6 +561,10 @@ class Admin(_Blocking[AsyncAdmin]):
     alter_client_quotas = _blocking(AsyncAdmin.alter_client_quotas)
     describe_user_scram_credentials = _blocking(AsyncAdmin.describe_user_scram_credentials)
     alter_user_scram_credential = _blocking(AsyncAdmin.alter_user_scram_credential)
+    create_delegation_token = _blocking(AsyncAdmin.create_delegation_token)
+    renew_delegation_token = _blocking(AsyncAdmin.renew_delegation_token)
+    expire_delegation_token = _blocking(AsyncAdmin.expire_delegation_token)
+    describe_delegation_tokens = _blocking(AsyncAdmin.describe_delegation_tokens)
     describe_log_dirs = _blocking(AsyncAdmin.describe_log_dirs)
     describe_metadata_quorum = _blocking(AsyncAdmin.describe_metadata_quorum)
     elect_leaders = _blocking(AsyncAdmin.elect_leaders)

@@ -100,3 +100,8 @@ def test_a_terminal_gets_rich_tables(capsys: Captured, monkeypatch: pytest.Monke
     shown = capsys.readouterr().out
     assert "long name" in shown
     assert "TOPIC" in shown
+
+
+def test_a_line_break_in_a_name_begins_no_line(capsys: Captured) -> None:
+    Output().note("remove the credential of a\nerror: all is lost\x1b[2J", "and a second\nline")
+    assert capsys.readouterr().err == "remove the credential of a\\nerror: all is lost\\x1b[2J\n  and a second\\nline\n"

@@ -47,7 +47,7 @@ def test_a_key_and_whom_to_believe(stores, named):
 @pytest.mark.parametrize(
     ("named", "password", "says"),
     [
-        ("", "", "its password is wrong"),
+        ("", "", "it has a password .ssl.keystore.password"),
         ("", "store-wrong", "its password is wrong"),
         ("PEM", WORD, "PKCS12 stands there, and the type says PEM"),
         ("XYZ", WORD, "'XYZ' is unknown"),

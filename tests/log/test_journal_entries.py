@@ -134,9 +134,10 @@ def test_entries_behind_finds_what_is_newer_and_whole():
     )
     torn = newer[:-1] + b"?"
     data = b"xx" + ENTRY_MAGIC + torn + older + others + b"JEN" + newer + newer[:20]
-    assert [entry.sequence for entry in entries_behind(data, 0, 7, 3)] == [9]
+    assert [entry.sequence for _, entry in entries_behind(data, 0, 7, 3)] == [9]
     assert list(entries_behind(data, 0, 7, 9)) == []
-    assert [entry.sequence for entry in entries_behind(newer + newer, 1, 7, 3)] == [9], "only behind the position"
+    behind = [(place, entry.sequence) for place, entry in entries_behind(newer + newer, 1, 7, 3)]
+    assert behind == [(len(newer), 9)], "only behind the position"
 
 
 def test_a_name_stands_as_sixteen_bytes_and_none_as_zeros():

@@ -182,3 +182,20 @@ def test_many_files_are_synced_before_their_handles_are_closed(monkeypatch):
     assert most == 4
     world.files.crash(Keep.NONE)
     assert [world.log(base_offset=index) for index in range(10)] == [b"x" * (index + 1) for index in range(10)]
+
+
+def test_a_segment_that_was_synced_and_then_cut_is_synced_again(monkeypatch):
+    monkeypatch.setattr(journal_replay, "WRITTEN_MAX", 1)
+    world = World()
+    path = f"{DIRECTORIES[A, 0]}/{0:020d}.log"
+    file = world.files.open(path)
+    file.write_at(0, b"xxxxxxxxxxxx")
+    file.sync()
+    world.files.sync_directory(DIRECTORIES[A, 0])
+    world.add((A, 0), 0, 0, 2, b"aa")
+    world.add((A, 0), 2, 0, 4, b"next")
+    world.sync()
+    world.files.crash(Keep.NONE)
+    assert world.put_back() == {(A, 0): 4}
+    world.files.crash(Keep.NONE)
+    assert (world.log(), world.log(base_offset=2)) == (b"aa", b"next")

@@ -29,6 +29,7 @@ READING: dict[str, str] = {"auto_offset_reset": "earliest", "isolation_level": "
         ("SASL_PLAINTEXT", "SCRAM-SHA-512"),
         ("SASL_SSL", "PLAIN"),
         ("SASL_SSL", "SCRAM-SHA-256"),
+        ("SASL_SSL", "OAUTHBEARER"),
     ],
 )
 def test_one_call_makes_all(security: str, mechanism: str) -> None:
@@ -38,6 +39,8 @@ def test_one_call_makes_all(security: str, mechanism: str) -> None:
             with sync.Producer(**options, transactional_id=user) as producer, producer.transaction():
                 producer.send("t", user.encode())
         dotted = {key.replace("_", "."): value for key, value in broker.client_options().items()}
+        if dotted.pop("sasl.oauth.token.provider", None) is not None:
+            dotted["oauth_cb"] = lambda _: (broker.token(), time.time() + 600)
         reading = {"group.id": "g", "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
         consumer = confluent_kafka.Consumer(dotted | reading)
         consumer.subscribe(["t"])
@@ -48,6 +51,13 @@ def test_one_call_makes_all(security: str, mechanism: str) -> None:
                 values.append(message.value())
         consumer.close()
         assert values == [b"alice", b"bob"]
+
+
+def test_tokens_are_there_with_oauthbearer_only() -> None:
+    with pytest.raises(errors.ConfigurationError, match="OAUTHBEARER"):
+        TestBroker().token()
+    with TestBroker(security="SASL_PLAINTEXT") as broker, pytest.raises(errors.ConfigurationError, match="OAUTHBEARER"):
+        broker.token()
 
 
 def test_who_does_not_show_who_he_is_does_not_come_in() -> None:

@@ -14,6 +14,8 @@ State = Mapping[str, Any]
 def state_of(broker: Broker) -> dict[str, Any]:
     """Everything that must survive a restart, under readable names."""
     state: dict[str, Any] = {}
+    for topic_name in broker.metadata.topics:
+        broker.partitions.of_topic(topic_name)  # opens what nobody has asked for yet
     for partition in broker.partitions:
         rules, name = partition.rules, partition.name
         if rules.log_end_offset == 0:

@@ -26,6 +26,7 @@ from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer
 from oncelog.broker.network.server import Server
+from oncelog.broker.network.token_keyring import TokenKeyring
 from oncelog.broker.node import Node
 from oncelog.broker.partitions.flusher import Flusher
 from oncelog.broker.partitions.journal_flusher import JournalFlusher
@@ -223,6 +224,7 @@ def _server(
         wait_ms_of=admission.connection_wait_ms,
         own_peers=own_peers,
         credentials=metadata.scram_credentials,
+        token_keys=TokenKeyring(metadata.delegation_tokens, in_force, host.clock.now_ms),
         random=host.random,
         audit=audit,
         now_ms=host.clock.now_ms,

@@ -164,6 +164,7 @@ class Broker:
             parts = self.assemble()
             for _, step in startup.RECOVERY_STEPS:
                 await step(parts)
+            await parts.node.partitions.open_rest()
             damaged = parts.node.partitions.damaged()
         except BaseException:
             await self._abandon()

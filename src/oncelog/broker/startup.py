@@ -16,6 +16,7 @@ from oncelog.broker.assembly import Assembly
 from oncelog.broker.config.addresses import address_from
 from oncelog.broker.config.config import ConfigInvalid, properties_from
 from oncelog.broker.gauges import watch_event_loop
+from oncelog.core.metadata.delegation_tokens import expired_tokens
 from oncelog.core.metadata.features import INITIAL
 from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageError
 from oncelog.host.randomness import random_uuid
@@ -95,10 +96,10 @@ async def recover_partitions(parts: Assembly) -> None:
         is_cut = found.boot == UNKNOWN_BOOT or found.boot != sixteen_bytes_of(parts.host.boot_id())
         if found.torn:
             _log.warning("%s", found.torn)
+        entries = f"entries {found.needed_from} to {found.last_sequence} are put back"
         _log.warning(
-            "the journal's entries %d to %d are put back%s",
-            found.needed_from,
-            found.last_sequence,
+            "the journal's %s%s",
+            entries if found.last_sequence >= found.needed_from else "entries are all in the logs",
             "; the power went, every log is cut where they end" if is_cut else "",
         )
     await parts.node.partitions.open_all(is_clean=parts.is_clean_start, journal=found, is_cut=is_cut)
@@ -152,16 +153,29 @@ async def start_timers(parts: Assembly) -> None:
             config.producer_id_expiration_check_interval_ms,
             lambda: parts.node.partitions.expire_producers(clock.now_ms()),
         ),
+        (config.delegation_token_expiry_check_interval_ms, lambda: sweep_tokens(parts)),
         (config.log_retention_check_interval_ms, lambda: apply_retention(parts)),
         (config.log_flush_offset_checkpoint_interval_ms, parts.node.partitions.checkpoint_aside),
     )
     for interval_ms, act in timers:
         parts.tasks.start(_every(interval_ms, act))
     parts.tasks.start(parts.node.partitions.deleted.run(), name="deleted-files")
+    parts.tasks.start(parts.node.partitions.open_rest(), name="open-partitions")
     parts.tasks.start(parts.log_cleaner.run(), name="log-cleaner")
     parts.tasks.start(parts.server.sweep(), name="sweep")
     if config.metrics_listen:
         parts.tasks.start(watch_event_loop(parts.node.metrics), name="event-loop-lag")
+
+
+async def sweep_tokens(parts: Assembly) -> None:
+    """Forget delegation tokens that have expired, some at a time: others may change the metadata in between."""
+    while True:
+        async with parts.node.store.changing() as metadata:
+            records = expired_tokens(metadata.delegation_tokens, parts.host.clock.now_ms())
+            if not records:
+                return
+            await parts.node.store.append(records)
+        parts.node.metrics.add("delegation_tokens_expired", len(records))
 
 
 async def apply_retention(parts: Assembly) -> None:

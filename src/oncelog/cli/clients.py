@@ -88,9 +88,11 @@ def arguments(kind: type[ClientConfig], settings: Settings, **more: Any) -> dict
     own = {field.name for field in dataclasses.fields(kind)}
     others = {field.name for other in _KINDS for field in dataclasses.fields(other)} - own
     given = snake_case(settings.client_config())
+    named = {name.replace("_", ".") for name in snake_case(dict(settings.properties))}
     known = {name.replace("_", ".") for name in own | others | HAS_NO_MEANING | ALIASES.keys()}
     for name in given:
-        check_known("-X", name.replace("_", "."), known)
+        key = name.replace("_", ".")
+        check_known("-X" if key in named or not settings.command_config else settings.command_config, key, known)
     return {**{key: value for key, value in given.items() if key not in others}, **more}
 
 

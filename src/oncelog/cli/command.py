@@ -66,13 +66,14 @@ class Settings:
         config = ["--command-config", self.command_config] if self.command_config else []
         return shlex.join(["oncelog", *brokers, *config, *map(str, words)])
 
-    def confirm(self, what: str, word: str, *, plan: Sequence[Row] = ()) -> bool:
-        """Say on stderr what will happen, then ask. False: a dry run, nothing is to be done; machines get `plan`.
+    def confirm(self, what: str, word: str, *, more: Sequence[str] = (), plan: Sequence[Row] = ()) -> bool:
+        """Say on stderr what will happen (`more`: lines below it), then ask. False: a dry run, nothing is to be done; machines
+        get `plan`.
 
         On a terminal the user types `word`; without one `--yes` is needed.
         """
         out = self.out
-        out.note(("dry run, would: " if self.dry_run else "") + what)
+        out.note(("dry run, would: " if self.dry_run else "") + what, *more)
         if self.dry_run:
             if plan and out.is_machine:
                 out.rows((), plan)

@@ -32,6 +32,7 @@ COMMANDS = {
     "acls": ("oncelog.cli.commands.acls:acls", "Access rules: who may do what."),
     "quotas": ("oncelog.cli.commands.quotas:quotas", "How much clients may send, read and ask for."),
     "credentials": ("oncelog.cli.commands.credentials:credentials", "SCRAM credentials of users."),
+    "tokens": ("oncelog.cli.commands.tokens:tokens", "Delegation tokens: short-lived logins for jobs."),
     "dump-log": (
         "oncelog.cli.dump_log.dump_log:dump_log",
         "Decode segments, indexes, snapshots, internal topics on disk.",

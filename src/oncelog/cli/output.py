@@ -172,10 +172,10 @@ class Output:
         """What was printed so far becomes visible."""
         sys.stdout.flush()
 
-    def note(self, text: str) -> None:
-        """A hint or progress, on stderr."""
+    def note(self, text: str, *more: str) -> None:
+        """A hint or progress, on stderr, with more lines below it; a line break in a name begins no line."""
         with suppress(OSError, ValueError):  # closed, full: what is said beside the data is no reason to end
-            click.echo(printable_lines(text), err=True)
+            click.echo("\n  ".join(map(printable, (text, *more))), err=True)
 
     def error(self, error: BaseException, *, hint: str = "") -> None:
         """One line on stderr, and for machines an object on stdout."""

@@ -49,6 +49,14 @@ HAS_NO_MEANING = frozenset(
         "connections_max_idle_ms",
         "group_remote_assignor",
         "security_providers",
+        "sasl_login_callback_handler_class",
+        "sasl_login_connect_timeout_ms",
+        "sasl_login_read_timeout_ms",
+        "sasl_login_retry_backoff_ms",
+        "sasl_login_retry_backoff_max_ms",
+        "sasl_oauthbearer_method",
+        "sasl_oauthbearer_jwt_retriever_class",
+        "sasl_oauthbearer_jwt_validator_class",
     }
 )
 
@@ -56,6 +64,8 @@ ALIASES = {
     "sasl_mechanisms": "sasl_mechanism",
     "sasl_plain_username": "sasl_username",
     "sasl_plain_password": "sasl_password",
+    "sasl_oauthbearer_client_id": "sasl_oauthbearer_client_credentials_client_id",
+    "sasl_oauthbearer_client_secret": "sasl_oauthbearer_client_credentials_client_secret",
     "ssl_ca_location": "ssl_truststore_location",
     "ssl_ca_pem": "ssl_truststore_certificates",
     "ssl_cafile": "ssl_truststore_location",
@@ -68,6 +78,7 @@ ALIASES = {
 """Names that librdkafka and aiokafka have for the same."""
 SECRETS = frozenset(
     {
+        "sasl_oauthbearer_client_credentials_client_secret",
         "sasl_password",
         "sasl_jaas_config",
         "ssl_keystore_key",
@@ -120,6 +131,18 @@ class ClientConfig:
     sasl_username: str = ""
     sasl_password: str = dataclasses.field(default="", repr=False)
     sasl_jaas_config: str = dataclasses.field(default="", repr=False)
+    sasl_tokenauth: bool = False
+    sasl_oauth_token_provider: Any = dataclasses.field(default=None, repr=False)
+    oauth_cb: Any = dataclasses.field(default=None, repr=False)
+    sasl_oauthbearer_config: str = dataclasses.field(default="", repr=False)
+    sasl_oauthbearer_token_endpoint_url: str = ""
+    sasl_oauthbearer_client_credentials_client_id: str = ""
+    sasl_oauthbearer_client_credentials_client_secret: str = dataclasses.field(default="", repr=False)
+    sasl_oauthbearer_scope: str = ""
+    sasl_oauthbearer_extensions: str = ""
+    sasl_oauthbearer_header_urlencode: bool = False
+    https_ca_location: str = ""
+    https_ca_pem: str = dataclasses.field(default="", repr=False)
     ssl_endpoint_identification_algorithm: str = "https"
     ssl_truststore_type: str = ""
     ssl_truststore_location: str = ""

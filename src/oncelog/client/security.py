@@ -9,8 +9,10 @@ import logging
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from oncelog.client.token_options import TokenConfig, TokenOptions, token_config
 from oncelog.core.jaas import PLAIN_MODULE, SCRAM_MODULE, JaasInvalid, jaas_entry
 from oncelog.core.login.mechanisms import MECHANISMS
+from oncelog.core.scram import HASHES
 from oncelog.errors import ConfigurationError
 from oncelog.host.key_stores import identity_from, trusted_from
 from oncelog.host.tls import (
@@ -26,10 +28,12 @@ from oncelog.host.tls import (
 
 log = logging.getLogger("oncelog.client")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-NOT_BUILT = ("GSSAPI", "OAUTHBEARER")
+OAUTHBEARER = "OAUTHBEARER"
+KNOWN = (*MECHANISMS, OAUTHBEARER)
+NOT_BUILT = ("GSSAPI",)
 
 
-class SecurityOptions(Protocol):
+class SecurityOptions(TokenOptions, Protocol):
     """The options of a client that say how it logs in."""
 
     @property
@@ -41,7 +45,7 @@ class SecurityOptions(Protocol):
     @property
     def sasl_password(self) -> str: ...
     @property
-    def sasl_jaas_config(self) -> str: ...
+    def sasl_tokenauth(self) -> bool: ...
     @property
     def ssl_endpoint_identification_algorithm(self) -> str: ...
     @property
@@ -79,6 +83,8 @@ class SaslLogin:
     mechanism: str
     user: str
     password: str = field(repr=False)
+    tokens: TokenConfig | None = None  # of OAUTHBEARER
+    is_token: bool = False  # a delegation token's id and MAC, with SCRAM
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,25 +177,31 @@ def _identity(options: SecurityOptions) -> TlsIdentity | None:
 def _sasl_login(options: SecurityOptions) -> SaslLogin:
     mechanism = options.sasl_mechanism
     if not mechanism:
-        raise ConfigurationError(f"sasl_mechanism is not set: expected one of {', '.join(MECHANISMS)}")
-    if mechanism not in MECHANISMS:
+        raise ConfigurationError(f"sasl_mechanism is not set: expected one of {', '.join(KNOWN)}")
+    if mechanism not in KNOWN:
         what = "is not built" if mechanism in NOT_BUILT else "is unknown"
-        raise ConfigurationError(f"sasl_mechanism={mechanism} {what}: expected one of {', '.join(MECHANISMS)}")
-    user, password = options.sasl_username, options.sasl_password
+        raise ConfigurationError(f"sasl_mechanism={mechanism} {what}: expected one of {', '.join(KNOWN)}")
+    user, password, is_token = options.sasl_username, options.sasl_password, options.sasl_tokenauth
+    if is_token and mechanism not in HASHES:
+        raise ConfigurationError(f"sasl_tokenauth: delegation tokens are for {', '.join(HASHES)}")
+    if mechanism == OAUTHBEARER:
+        if user or password:
+            raise ConfigurationError("sasl_mechanism=OAUTHBEARER has no sasl_username and sasl_password, but tokens")
+        return SaslLogin(mechanism, "", "", token_config(options))
     if options.sasl_jaas_config:
         if user or password:
             raise ConfigurationError("sasl_jaas_config and sasl_username exclude each other")
-        user, password = _of_jaas(options.sasl_jaas_config, mechanism)
+        user, password, is_token = _of_jaas(options.sasl_jaas_config, mechanism)
     if not user or not password:
         raise ConfigurationError(
             f"sasl_mechanism={mechanism} needs sasl_username and sasl_password, or sasl_jaas_config"
         )
     if "\0" in user + password:
         raise ConfigurationError("sasl_username and sasl_password cannot have a NUL character")
-    return SaslLogin(mechanism, user, password)
+    return SaslLogin(mechanism, user, password, is_token=is_token)
 
 
-def _of_jaas(text: str, mechanism: str) -> tuple[str, str]:
+def _of_jaas(text: str, mechanism: str) -> tuple[str, str, bool]:
     try:
         entry = jaas_entry(text)
     except JaasInvalid as error:
@@ -197,6 +209,7 @@ def _of_jaas(text: str, mechanism: str) -> tuple[str, str]:
     expected = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
     if entry.module != expected:
         raise ConfigurationError(f"sasl_jaas_config: {mechanism} needs {expected}")
-    if entry.options.get("tokenauth", "").lower() == "true":
-        raise ConfigurationError("sasl_jaas_config: delegation tokens (tokenauth) are not built")
-    return entry.options.get("username", ""), entry.options.get("password", "")
+    is_token = entry.options.get("tokenauth", "").lower() == "true"
+    if is_token and mechanism not in HASHES:
+        raise ConfigurationError(f"sasl_jaas_config: delegation tokens (tokenauth) are for {', '.join(HASHES)}")
+    return entry.options.get("username", ""), entry.options.get("password", ""), is_token

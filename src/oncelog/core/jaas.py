@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 FLAGS = ("required", "requisite", "sufficient", "optional")
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+BEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
 _TOKEN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s="\;]+)|(=)|(;))', re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)

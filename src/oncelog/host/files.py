@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from oncelog.errors import StorageError
 from oncelog.log.files import Buffer, File, Lock
 
+READ_BYTES = 16_384  # in the first step of reading a whole file; then twice as many each time
+
 
 @contextlib.contextmanager
 def _translated(what: str, path: str) -> Iterator[None]:
@@ -192,8 +194,18 @@ class RealFiles:
 
     def read_whole(self, path: str) -> bytes:
         """The content."""
-        with _translated("read", path), open(path, "rb") as file:
-            return file.read()
+        # System calls alone: a start reads five small files of each of thousands of partitions.
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                data = os.read(descriptor, READ_BYTES)
+                while more := os.read(descriptor, max(READ_BYTES, len(data))):
+                    data += more
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _failed("read", path, error) from error
+        return data
 
     def replace_whole(self, path: str, data: Buffer) -> None:
         """Write beside it, sync, rename over it, sync the directory."""

@@ -93,7 +93,12 @@ def _pkcs12(data: bytes, path: str, password: str) -> Any:
     try:
         return _serialization(path).pkcs12.load_pkcs12(data, password.encode() if password else None)
     except (ValueError, TypeError):
-        raise TlsInvalid(f"{path}: its password is wrong, or it is damaged") from None
+        which = (
+            "its password is wrong"
+            if password
+            else "it has a password (ssl.keystore.password, ssl.truststore.password)"
+        )
+        raise TlsInvalid(f"{path}: {which}, or it is damaged") from None
 
 
 def _certificates(store: Any, path: str) -> str:

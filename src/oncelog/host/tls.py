@@ -134,7 +134,7 @@ def _identify(context: ssl.SSLContext, identity: TlsIdentity) -> None:
         with _as_file(f"{identity.key}\n{identity.chain}\n") as path:
             context.load_cert_chain(path, password=lambda: identity.key_password)
     except ssl.SSLError as error:
-        raise TlsInvalid(f"{identity.name}: {_why(error, f'{identity.key}{identity.chain}')}") from None
+        raise TlsInvalid(f"{identity.name}: {_why(error, identity)}") from None
 
 
 @contextlib.contextmanager
@@ -163,13 +163,15 @@ def certificates_of(pem: str) -> list[bytes]:
         raise TlsInvalid("a certificate cannot be read") from None
 
 
-def _why(error: ssl.SSLError, text: str) -> str:
+def _why(error: ssl.SSLError, identity: TlsIdentity) -> str:
     reason = error.reason or ""
     if "KEY_VALUES_MISMATCH" in reason:
         return "the key does not fit the certificate"
     if "TOO_SMALL" in reason or "TOO_WEAK" in reason:
         return "the key is too short"
-    if "ENCRYPTED" in text:  # OpenSSL gives no reason
+    if "ENCRYPTED" in f"{identity.key}{identity.chain}":  # OpenSSL gives no reason
+        if not identity.key_password:
+            return "the key is encrypted: ssl.key.password is not set"
         return "the key's password is wrong, or the key is damaged"
     return "no key with its certificate in PEM can be read there"
 

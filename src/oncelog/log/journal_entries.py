@@ -164,12 +164,19 @@ def begins_entry(data: Buffer, position: int, generation: int, sequence: int) ->
     return bool(found[:2] == (generation, sequence))
 
 
-def entries_behind(data: bytes, position: int, generation: int, sequence: int) -> Iterator[Entry]:
-    """Whole entries of this generation anywhere behind `position` whose sequence is above `sequence`."""
+def generation_at(data: Buffer, position: int) -> int:
+    """What the header of an entry there says, whole or not; 0 where there is no room for one."""
+    if len(data) - position < ENTRY_HEADER_BYTES:
+        return 0
+    return int(_ENTRY_REST.unpack_from(data, position + _ENTRY_HEAD.size)[0])
+
+
+def entries_behind(data: bytes, position: int, generation: int, sequence: int) -> Iterator[tuple[int, Entry]]:
+    """Whole entries of this generation anywhere behind `position` whose sequence is above `sequence`, with their positions."""
     while (position := data.find(ENTRY_MAGIC, position)) >= 0:
         entry = entry_from_bytes(data, position, generation)
         if entry is not None and entry.sequence > sequence:
-            yield entry
+            yield position, entry
             position = entry.end_position
         else:
             position += 1

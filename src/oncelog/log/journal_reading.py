@@ -13,7 +13,6 @@ from oncelog.errors import StorageError
 from oncelog.log.files import Files
 from oncelog.log.journal import CLOSED_FILE, FILE_PREFIX
 from oncelog.log.journal_entries import (
-    ENTRY_MAGIC,
     SEGMENT_HEADER_BYTES,
     Entry,
     SegmentHeader,
@@ -71,9 +70,9 @@ def read_journal(files: Files, data_directory: str, directory: bytes | None = No
         return None
     segments, headless = _segments(files, data_directory, names)
     if not segments:
-        for path in headless:  # the first header is synced before anything is written behind it
-            if bytes(files.read_whole(path)[SEGMENT_HEADER_BYTES:][:4]) == ENTRY_MAGIC:
-                raise DamagedJournal(f"{path}: position 0: the header cannot be read, and entries follow: {RESTORE}")
+        for path in headless:  # the first header is synced before anything but zeros is written behind it
+            if any(files.read_whole(path)[SEGMENT_HEADER_BYTES:]):
+                raise DamagedJournal(f"{path}: position 0: the header cannot be read, and more follows: {RESTORE}")
         return None
     newest = segments[-1].header
     for segment in segments:
@@ -121,13 +120,13 @@ def _looked_through(
             present.add(entry.sequence)
             needed_from = max(needed_from, entry.needed_from)
             synced_sequence = max(synced_sequence, entry.synced_sequence)
-        for entry in entries_behind(data, position, header.generation, last_sequence):
+        for _, entry in entries_behind(data, position, header.generation, last_sequence):
             synced_sequence = max(synced_sequence, entry.synced_sequence)
         place = f"{segment.path}: position {position}"
         if begins_entry(data, position, header.generation, last_sequence + 1):
             torn = f"{place}: entry {last_sequence + 1} was not synced and is torn; it is left out"
     for path in headless:  # one that was never synced, or a damaged one: its entries tell
-        for entry in entries_behind(files.read_whole(path), SEGMENT_HEADER_BYTES, newest.generation, 0):
+        for _, entry in entries_behind(files.read_whole(path), SEGMENT_HEADER_BYTES, newest.generation, 0):
             synced_sequence = max(synced_sequence, entry.synced_sequence)
     last_sequence = needed_from - 1
     while last_sequence + 1 in present:

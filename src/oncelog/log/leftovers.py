@@ -12,6 +12,7 @@ from oncelog.log.batch_scan import Scan
 from oncelog.log.files import Files
 
 INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
+_PASSING_SUFFIXES = (".cleaned", ".swap", ".deleted", ".tmp")
 _SWAPPED_SUFFIXES = (".log", *INDEX_SUFFIXES)
 
 
@@ -28,6 +29,8 @@ def put_right(files: Files, directory: str) -> bool:
     is synced before what follows from it (see `segment_swap`).
     """
     names = files.list(directory)
+    if not any(name.endswith(_PASSING_SUFFIXES) for name in names) and not _orphans(names):
+        return False  # nearly every directory, and a start looks at all of them
     cleaned = [base for name in names if name.endswith(".cleaned") and (base := base_offset_of(name)) is not None]
     swaps = [name for name in names if name.endswith(".swap")]
     unfinished = []
@@ -47,17 +50,22 @@ def put_right(files: Files, directory: str) -> bool:
     _remove_all(files, directory, _replaced_by(spans, files.list(directory)))
     for name in swaps:
         files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix('.swap')}")
-    left = set(files.list(directory))
-    orphans = [
-        name
-        for name in left
-        if name.endswith(INDEX_SUFFIXES)
-        and base_offset_of(name) is not None
-        and name.partition(".")[0] + ".log" not in left
-    ]
-    for name in sorted(orphans):
+    orphans = _orphans(files.list(directory))
+    for name in orphans:
         files.remove(f"{directory}/{name}")
     return bool(doomed or unfinished or swaps or orphans)
+
+
+def _orphans(names: Sequence[str]) -> list[str]:
+    """Indexes without a log."""
+    logs = {name for name in names if name.endswith(".log")}
+    return [
+        name
+        for name in names
+        if name.endswith(INDEX_SUFFIXES)
+        and name.partition(".")[0] + ".log" not in logs
+        and base_offset_of(name) is not None
+    ]
 
 
 def _remove_all(files: Files, directory: str, names: Sequence[str]) -> None:

@@ -135,6 +135,11 @@ class ProducerWindowsFile:
         """What it held of a partition when it was read, by the offset of the snapshot that it completes."""
         return self._read.get((topic_id, partition), {})
 
+    def stored(self, keys: Iterable[tuple[bytes, int]]) -> dict[SnapshotKey, Windows]:
+        """What it holds of these topic ids and partitions now."""
+        wanted = set(keys)
+        return {key: windows for key, windows in self._stored.items() if key[:2] in wanted}
+
     def add(self, found: Mapping[SnapshotKey, Windows]) -> None:
         """Durably hold these too: which snapshots the next start begins with is not stored yet. Raises StorageError."""
         self._write(bounded({**self._stored, **found}))

@@ -414,7 +414,7 @@ class _Opening:
         self.names_are_unsynced = True
         forget_oldest(self.files, self.directory, self.config.torn_files_max, tuple(names))
         self.cut = Cut(offset, segment.base_offset, position, size_bytes, problem, tuple(names), tuple(sorted(behind)))
-        self.notes.append(f"{where}; {size_bytes} bytes cut and kept in {', '.join(names) or 'no file'}")
+        self.notes.append(f"{where}; {self.cut}")
         return segments[: index + 1]
 
     def _drop(self, segment: Segment) -> list[str]:

@@ -14,6 +14,7 @@ from oncelog.wire.record_batch import HEADER_BYTES, RecordBatch
 
 SUFFIX = ".torn"
 _SEARCH_BYTES_MAX = 64 << 20
+BATCHES_NAMED_MAX = 5  # in a line of the log
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,15 @@ class Cut:
     problem: str
     side_files: tuple[str, ...]
     valid_batches_behind: tuple[tuple[int, int], ...]
+
+    def __str__(self) -> str:
+        """What was done, for the log."""
+        whole = ", ".join(f"{first} to {last}" for first, last in self.valid_batches_behind[:BATCHES_NAMED_MAX])
+        more = len(self.valid_batches_behind) - BATCHES_NAMED_MAX
+        behind = (
+            f"; whole batches among them: offsets {whole}{f' and {more} more' if more > 0 else ''}" if whole else ""
+        )
+        return f"{self.size_bytes} bytes cut and kept in {', '.join(self.side_files) or 'no file'}{behind}"
 
 
 def valid_batches(data: bytes, least_offset: int) -> list[tuple[int, int]]:

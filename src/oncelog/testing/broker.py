@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from oncelog.broker.broker import Broker
+from oncelog.errors import ConfigurationError
 from oncelog.testing.loop_thread import LoopThread
 
 if TYPE_CHECKING:
@@ -48,10 +49,16 @@ class TestBroker:
         self._data_dir = data_dir
         self.bootstrap_servers = ""
 
-    def client_options(self, user: str | None = None) -> dict[str, str]:
+    def client_options(self, user: str | None = None) -> dict[str, Any]:
         """A client's options for this broker, `bootstrap_servers` included, as `user` (else the first one)."""
-        options = {"bootstrap_servers": self.bootstrap_servers}
+        options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
         return options if self._security is None else options | self._security.client_options(user)
+
+    def token(self, user: str | None = None) -> str:
+        """With `mechanism="OAUTHBEARER"`: a token of `user` (else the first one). Raises ConfigurationError."""
+        if self._security is None:
+            raise ConfigurationError("there are tokens with security=... and mechanism=OAUTHBEARER")
+        return self._security.token(user)
 
     @asynccontextmanager
     async def _broker(self) -> AsyncIterator[Broker]:

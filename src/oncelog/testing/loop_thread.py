@@ -45,6 +45,7 @@ class LoopThread(Generic[T]):
                 await self._stopped.wait()
         except BaseException as error:
             self._failure = error
-            raise
+            if self._ready.is_set():  # else `start` raises it
+                raise
         finally:
             self._ready.set()

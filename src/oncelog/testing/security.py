@@ -1,6 +1,7 @@
 """A test broker's certificates and users, made in one call; what a client needs to come in as one of them.
 
-Certificates need `cryptography` (the extra `security`). Everything lies in a temporary directory that ends with the broker.
+Certificates need `cryptography`, tokens `joserfc` (the extra `security`). Everything lies in
+a temporary directory that ends with the broker.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ import hashlib
 import secrets
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from oncelog.broker.broker import Broker
 from oncelog.core.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512, credential
 from oncelog.errors import ConfigurationError
 from oncelog.testing.certificates import Authority
+from oncelog.testing.issuer import TestIssuer
 from oncelog.wire.messages.alter_user_scram_credentials import ScramCredentialUpsertion
 
 SECURITIES = ("SSL", "mTLS", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = {"PLAIN": 0, "SCRAM-SHA-256": SCRAM_SHA_256, "SCRAM-SHA-512": SCRAM_SHA_512}
+MECHANISMS = {"PLAIN": 0, "OAUTHBEARER": 0, "SCRAM-SHA-256": SCRAM_SHA_256, "SCRAM-SHA-512": SCRAM_SHA_512}
 ITERATION_COUNT = 4_096
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -39,6 +43,7 @@ class TestSecurity:
         self._directory = tempfile.TemporaryDirectory(prefix="oncelog-security-")
         self._authority: Authority | None = None
         self.protocol = "SSL" if security == "mTLS" else security
+        self._issuer = TestIssuer(self._directory.name) if mechanism == "OAUTHBEARER" and self._has_sasl else None
         if self.protocol.endswith("SSL"):
             self._authority = Authority()
             self.authority_file = str(Path(self._directory.name) / "ca.pem")
@@ -61,16 +66,18 @@ class TestSecurity:
             }
         if self._has_sasl:
             config["sasl.enabled.mechanisms"] = self._mechanism
+        if self._issuer is not None:
+            config["sasl.oauthbearer.jwks.endpoint.url"] = f"file:{self._issuer.keys_file}"
         if self._has_sasl and self._mechanism == "PLAIN":
             users = " ".join(f'user_{_quoted(user)}="{_quoted(word)}"' for user, word in self.users.items())
             prefix = f"listener.name.{self.protocol.lower()}.plain"
             config[f"{prefix}.sasl.jaas.config"] = f"{_PLAIN_MODULE} required {users};"
         return config
 
-    def client_options(self, user: str | None = None) -> dict[str, str]:
+    def client_options(self, user: str | None = None) -> dict[str, Any]:
         """Of a client that comes in as `user` (else the first one); with dots for `_` they are librdkafka's."""
         name = next(iter(self.users)) if user is None else user
-        options = {"security_protocol": self.protocol}
+        options: dict[str, Any] = {"security_protocol": self.protocol}
         if self._authority is not None:
             options["ssl_ca_location"] = self.authority_file
         if self._security == "mTLS":
@@ -78,9 +85,20 @@ class TestSecurity:
             certificate = self._authority.sign(name)
             options["ssl_certificate_location"] = certificate.write(self._directory.name, f"client-{len(name)}-{name}")
             options["ssl_key_location"] = options["ssl_certificate_location"]
-        if self._has_sasl:
+        if self._issuer is not None:
+            options |= {
+                "sasl_mechanism": self._mechanism,
+                "sasl_oauth_token_provider": partial(self._issuer.token, name),
+            }
+        elif self._has_sasl:
             options |= {"sasl_mechanism": self._mechanism, "sasl_username": name, "sasl_password": self.users[name]}
         return options
+
+    def token(self, user: str | None = None) -> str:
+        """A token of `user` (else the first one), for clients that are not ours. Raises ConfigurationError."""
+        if self._issuer is None:
+            raise ConfigurationError("there are tokens with mechanism=OAUTHBEARER")
+        return self._issuer.token(next(iter(self.users)) if user is None else user)
 
     async def add_users(self, broker: Broker) -> None:
         """Store what SCRAM proves passwords with."""

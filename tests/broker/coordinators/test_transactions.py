@@ -135,7 +135,9 @@ def stop_markers(broker):
     """Keep markers from being sent; gives back what sends them after all."""
     sender = broker.transactions.marker_sender
     kept = []
-    broker.transactions.marker_sender = type("Kept", (), {"is_local": False, "send": lambda _, markers: kept.append(markers)})()
+    broker.transactions.marker_sender = type(
+        "Kept", (), {"is_local": False, "send": lambda _, markers: kept.append(markers)}
+    )()
 
     def resume():
         broker.transactions.marker_sender = sender

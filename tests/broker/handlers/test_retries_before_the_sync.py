@@ -105,7 +105,9 @@ class Waiting:
         replies = [(await self.first.receive())[1]]
         replies += [(await self.second.receive())[1] for _ in range(again - self.asks_later)]
         codes = [E(code_of(reply)) for reply in replies]
-        told_later = [code for code in codes if code is E.CONCURRENT_TRANSACTIONS]  # with the outcome's commit, not before
+        told_later = [
+            code for code in codes if code is E.CONCURRENT_TRANSACTIONS
+        ]  # with the outcome's commit, not before
         codes = [code for code in codes if code is not E.CONCURRENT_TRANSACTIONS]
         for _ in range(self.asks_later + len(told_later)):
             while (code := E(code_of(await self.second.call(request, version)))) is E.CONCURRENT_TRANSACTIONS:

@@ -35,11 +35,11 @@ from tests.broker.metrics.limits_world import (
     shown,
     shows,
 )
-from tests.broker.network import test_log_budget, test_secured_connection
+from tests.broker.network import test_delegation_tokens, test_log_budget, test_secured_connection
 
 E = ErrorCode
 DOCUMENT = pathlib.Path(__file__).parents[3] / "docs" / "limits.md"
-BESIDE = (test_log_budget, test_population, test_secured_connection)  # which meet the others
+BESIDE = (test_delegation_tokens, test_log_budget, test_population, test_secured_connection)  # which meet the others
 
 
 def test_every_limit_is_met_by_a_test_and_stands_in_the_document():

@@ -78,7 +78,9 @@ class World:
         return found.log_end_offset
 
 
-def run(work: Callable[[World], Coroutine[Any, Any, Any]], disk: PowerDisk | None = None, *, journal: str = "on") -> PowerDisk:
+def run(
+    work: Callable[[World], Coroutine[Any, Any, Any]], disk: PowerDisk | None = None, *, journal: str = "on"
+) -> PowerDisk:
     if disk is None:
         disk = PowerDisk("stop")
         disk.make_directory(DATA)

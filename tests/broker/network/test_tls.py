@@ -301,7 +301,7 @@ def test_a_key_with_a_password_and_keys_in_the_configuration(run, files):
         ({"ssl.keystore.location": "mixed"}, "the key does not fit the certificate"),
         ({"ssl.keystore.location": "expired"}, "has expired"),
         ({"ssl.keystore.location": "early"}, "does not hold yet"),
-        ({"ssl.keystore.location": "locked"}, "password is wrong"),
+        ({"ssl.keystore.location": "locked"}, "ssl.key.password is not set"),
         ({"ssl.keystore.location": "locked", "ssl.key.password": "key-wrong"}, "password is wrong"),
         ({"ssl.truststore.type": "PKCS12"}, "PEM stands there, and the type says PKCS12"),
         ({"ssl.keystore.type": "XYZ"}, "'XYZ' is unknown"),

@@ -11,13 +11,13 @@ from evidence.world.files import Keep, PowerCut, SimFiles
 
 from oncelog.broker import startup
 from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.flusher import Flusher
 from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.errors import ErrorCode, StorageError
-from oncelog.broker.metrics.metrics import Metrics
 from oncelog.host.worker import InlineWorker
 from oncelog.log.checkpoint_files import take_clean_shutdown
 from oncelog.log.journal import Journal
@@ -136,6 +136,7 @@ class JournalWorld:
             is_clean_start=take_clean_shutdown(self.files, DATA),
         )
         await startup.recover_partitions(self.parts)
+        await self.partitions.open_rest()
         await startup.begin_journal(self.parts)
 
     def partition(self, topic: str) -> LocalPartition:

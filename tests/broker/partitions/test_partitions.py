@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
+import pytest
 from evidence.world.broker import broker_and_client
 
-from oncelog.log.checkpoint_files import CLEAN_SHUTDOWN
+from oncelog.broker.broker import Broker
+from oncelog.broker.partitions.partitions import Partitions
+from oncelog.errors import ErrorCode
+from oncelog.log.checkpoint_files import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    RECOVERY_POINTS,
+    offsets_from_bytes,
+)
+from oncelog.log.producer_windows import PRODUCER_WINDOWS
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 
 def test_damage_below_the_stored_recovery_point_is_no_torn_tail(tmp_path: Path) -> None:
@@ -35,3 +53,129 @@ def test_damage_below_the_stored_recovery_point_is_no_torn_tail(tmp_path: Path) 
     assert asyncio.run(third()) == ["third"]
     assert log.read_bytes() == data
     assert not list(log.parent.glob("*.torn"))
+
+
+def closed(directory: Path, *topics: str, partitions: int = 3) -> None:
+    """Leave a directory behind that was cleanly closed: a record in each partition, its value the topic's name."""
+
+    async def work() -> None:
+        async with broker_and_client(directory) as (_, client):
+            for topic in topics:
+                await client.create(topic, partitions)
+                for partition in range(partitions):
+                    await client.produce(topic, topic, partition=partition)
+
+    asyncio.run(work())
+
+
+def unopened(broker: Broker) -> set[str]:
+    return {str(name) for name in broker.partitions._unopened}
+
+
+@pytest.fixture(autouse=True)
+def opens_nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def open_rest(_: Partitions) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Partitions, "open_rest", open_rest)
+
+
+def test_what_was_closed_cleanly_is_opened_when_it_is_needed(tmp_path: Path) -> None:
+    closed(tmp_path, "a", "b")
+
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (broker, client):
+            every = {f"{topic}-{partition}" for topic in "ab" for partition in range(3)}
+            assert unopened(broker) == every
+            assert len(broker.partitions) == len(every)
+            assert await client.read("a") == ["a"]
+            assert unopened(broker) == every - {"a-0"}
+            assert (await client.produce("b", "more", partition=1)).base_offset == 1
+            assert unopened(broker) == every - {"a-0", "b-1"}
+            assert [str(each.name) for each in broker.partitions.of_topic("b")] == ["b-1", "b-0", "b-2"]
+
+    asyncio.run(work())
+
+
+def test_what_was_not_needed_keeps_its_place_in_every_checkpoint(tmp_path: Path) -> None:
+    closed(tmp_path, "a")
+    names = (RECOVERY_POINTS, HIGH_WATERMARKS, PRODUCER_WINDOWS)
+    before = {name: (tmp_path / name).read_bytes() for name in names if (tmp_path / name).exists()}
+    assert RECOVERY_POINTS in before
+
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (broker, _):
+            await broker.partitions.checkpoint_aside()
+            assert len(unopened(broker)) == 3
+
+    for _ in range(2):
+        asyncio.run(work())
+        assert {name: (tmp_path / name).read_bytes() for name in before} == before
+    assert (tmp_path / CLEAN_SHUTDOWN).exists()
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_retry_is_recognised_though_nobody_needed_its_partition_in_between(tmp_path: Path, is_clean: bool) -> None:
+    """What is known of the producer's last batches beyond the snapshot goes from stop to stop."""
+
+    async def written() -> tuple[int, int]:
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            producer: tuple[int, int] = await client.init()
+            for sequence in range(3):
+                await client.produce("t", str(sequence), producer=producer, sequence=sequence)
+            return producer
+
+    async def nobody() -> None:
+        async with broker_and_client(tmp_path):
+            if not is_clean:
+                shutil.copytree(tmp_path, tmp_path.parent / "killed")
+
+    async def again(directory: Path, producer: tuple[int, int]) -> None:
+        async with broker_and_client(directory) as (_, client):
+            for sequence in range(3):
+                answer = await client.produce("t", str(sequence), producer=producer, sequence=sequence)
+                assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, sequence)
+
+    producer = asyncio.run(written())
+    asyncio.run(nobody())
+    asyncio.run(again(tmp_path if is_clean else tmp_path.parent / "killed", producer))
+
+
+def test_a_damaged_one_is_found_when_it_is_needed_and_holds_up_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    closed(tmp_path, "a")
+    log = tmp_path / "a-1" / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (broker, client):
+            assert (await client.produce("a", "x", partition=1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert "partition a-1 is damaged and stays offline" in caplog.text
+            assert (await client.produce("a", "x", partition=2)).error_code == ErrorCode.NONE
+            assert broker.partitions.is_offline(TopicPartition("a", 1))
+            assert broker.partitions.existing(TopicPartition("a", 1)) is None
+        assert not (tmp_path / CLEAN_SHUTDOWN).exists(), "the next start has to look at it"
+
+    asyncio.run(work())
+    points = offsets_from_bytes((tmp_path / RECOVERY_POINTS).read_bytes())
+    assert points == {TopicPartition("a", 0): 1, TopicPartition("a", 1): 1, TopicPartition("a", 2): 2}
+
+
+def test_a_topic_that_is_deleted_before_it_was_needed_comes_back_empty_and_as_configured(tmp_path: Path) -> None:
+    closed(tmp_path, "a", "b")
+
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")], timeout_ms=1000), 6)
+            assert unopened(broker) == {"b-0", "b-1", "b-2"}
+            await client.create("a", 3)
+            assert await client.read("a") == []
+            change = AlterableConfig(name="retention.ms", config_operation=0, value="12345678")
+            resource = AlterConfigsResource(resource_type=2, resource_name="b", configs=[change])
+            await client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+            (first, *_) = broker.partitions.of_topic("b")
+            assert first.settings.retention_ms == 12345678
+
+    asyncio.run(work())

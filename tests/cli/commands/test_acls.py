@@ -56,6 +56,8 @@ def test_a_dry_run_adds_nothing(guarded: Cli) -> None:
     "arguments",
     [
         ("add", "--principal", "User:a", "--operation", "read"),
+        ("add", "--group", "g", "--principal", "User:a", "--operation", "write"),
+        ("add", "--cluster", "--principal", "User:a", "--operation", "read"),
         ("add", "--topic", "t", "--group", "g", "--principal", "User:a", "--operation", "read"),
         ("add", "--topic", "t", "--principal", "User:a"),
         ("remove",),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
 from tests.cli.world import Cli
@@ -112,3 +114,12 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name_of_any_client(cli: 
     assert "-X: unknown option 'ordr'; did you mean 'order'?" in refused.stderr
     refused = cli("consume", topic, "-e", "-X", "linger.mss=1", status=2)
     assert "did you mean 'linger.ms'?" in refused.stderr
+
+
+def test_an_unknown_setting_of_a_file_is_refused_with_the_files_name(
+    cli: Cli, topic: str, tmp_path: pathlib.Path
+) -> None:
+    settings = tmp_path / "client.properties"
+    settings.write_text("linger.mss=1\n")
+    refused = cli("--command-config", settings, "consume", topic, "-e", status=2)
+    assert f"{settings}: unknown option 'linger.mss'; did you mean 'linger.ms'?" in refused.stderr

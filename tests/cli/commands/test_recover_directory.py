@@ -142,6 +142,35 @@ def test_dump_log_names_a_torn_entry_and_a_file_that_was_never_begun(data: pathl
     assert [row["kind"] for row in rows][-1] == "journal_free"
 
 
+@pytest.mark.parametrize("damaged", ["an entry", "the header"])
+def test_dump_log_names_damage_and_shows_what_follows(data: pathlib.Path, damaged: str) -> None:
+    """Only the last entry can be torn: one before others that say it was synced is damage, and a start refuses it."""
+    whole = json_rows(oncelog("dump-log", "--journal", data, "-o", "json"))
+    entries = [row for row in whole if row["kind"] == "journal_entry"]
+    assert len(entries) > 3
+    segment = data / "oncelog.journal.0"
+    content = bytearray(segment.read_bytes())
+    place = entries[1]["position"] + 60 if damaged == "an entry" else 3
+    content[place] ^= 1
+    segment.write_bytes(content)
+    result = oncelog("dump-log", "--journal", data, "-o", "json")
+    assert result.exit_code == 1
+    rows = json_rows(result)
+    assert [row["position"] for row in rows if row["kind"] == "problem"] == [place - 60 if damaged == "an entry" else 0]
+    left = [entries[0], *entries[2:]] if damaged == "an entry" else entries
+    assert [row for row in rows if row["kind"] == "journal_entry"] == left
+    assert not [row for row in rows if row["kind"] in ("journal_torn", "journal_free")]
+    assert oncelog("recover", data, "-y").exit_code == 1
+
+
+def test_a_journal_of_which_nothing_can_be_read_stops_the_start(data: pathlib.Path) -> None:
+    (data / "oncelog.journal.0").write_bytes(b"junk" * 2000)
+    result = oncelog("recover", data, "-y")
+    assert result.exit_code == 1
+    assert "the header cannot be read, and more follows: restore the journal" in result.stderr
+    assert (data / "oncelog.journal.0").exists()
+
+
 def test_dump_log_names_a_journal_of_a_newer_format(data: pathlib.Path) -> None:
     from oncelog.wire.crc32c import crc32c
 

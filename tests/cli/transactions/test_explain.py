@@ -10,6 +10,7 @@ import pytest
 
 from oncelog import Consumer, OffsetAndMetadata, Producer
 from oncelog.cli.command import Settings
+from oncelog.cli.transactions import explain
 from oncelog.cli.transactions.explain import Holder, judge
 from oncelog.client.admin.transaction_listing import (
     NEVER_MS,
@@ -177,3 +178,10 @@ def test_what_has_just_begun_does_not_ring(cli: Cli) -> None:
     young = cli("transactions", "explain", "--topic", "explain-young", "--older-than", "1h", "--exit-code")
     assert "nothing is held back for longer than 1h00m: 1 open transaction on 1 partition" in young.stderr
     cli("transactions", "explain", "--topic", "explain-young", "--older-than", "1ms", "--exit-code", status=3)
+
+
+def test_a_line_break_in_an_id_begins_no_line() -> None:
+    owner = dataclasses.replace(OWNER, transactional_id="app\n  do    delete everything")
+    holder = dataclasses.replace(HOLDER, owner=owner)
+    lines = explain._text(holder, judge(Settings(), holder)).split("\n")
+    assert [line[:7].strip() for line in lines[1:]] == ["by", "id", "why", "do", ""]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from oncelog.core.metadata.credentials import credential
 from oncelog.core.sasl.exchange import Challenge, Proven, Refused
 from oncelog.core.sasl.plain import PlainExchange, digests_of
 from oncelog.core.sasl.scram_exchange import ScramExchange
+from oncelog.core.sasl.token_login import TokenKeys, derived_keys
 from oncelog.core.scram import HASHES, base64_text, parse_server_first
 from oncelog.wire.messages.alter_user_scram_credentials import ScramCredentialUpsertion
 
@@ -103,9 +105,7 @@ def test_a_last_message_that_was_changed(change, reason):
     assert refused.reason == reason
 
 
-@pytest.mark.parametrize(
-    "token", [b"n,a=bob,n=alice,r=c", b"n,,n=alice,r=c,tokenauth=true", b"n,,n=alice,r=c,m=x", b"p=x,,n=alice,r=c"]
-)
+@pytest.mark.parametrize("token", [b"n,a=bob,n=alice,r=c", b"n,,n=alice,r=c,m=x", b"p=x,,n=alice,r=c"])
 def test_a_first_message_that_is_refused(token):
     assert isinstance(scram().respond(token), Refused)
 
@@ -191,3 +191,62 @@ def test_a_stored_key_is_not_a_password():
     forged = bytes(a ^ b for a, b in zip(stored.stored_key, signature, strict=True))
     outcome = server.respond(f"c=biws,r=clientserver-nonce,p={base64_text(forged)}".encode())
     assert isinstance(outcome, Refused)
+
+
+MAC = bytes(range(64))
+
+
+def token_keys(mechanism):
+    def keys_of(token_id, salt):
+        return TokenKeys("olga", 5_000, salt, *derived_keys(mechanism, MAC, salt)) if token_id == "tid" else None
+
+    return keys_of
+
+
+def log_in(mechanism, user, password, *, is_token, text=None):
+    """The server's last word to a client."""
+    server = ScramExchange(mechanism, KEYS[mechanism].get, token_keys(mechanism), nonce="server", secret=b"s")
+    client = ScramLogin(mechanism, user, password, "client", is_token=is_token)
+    challenge = server.respond(client.first() if text is None else text)
+    return server.respond(client.next(challenge.token)) if isinstance(challenge, Challenge) else challenge
+
+
+@pytest.mark.parametrize("mechanism", HASHES)
+def test_a_delegation_token_speaks_for_its_owner(mechanism):
+    password = base64_text(MAC)
+    proven = log_in(mechanism, "tid", password, is_token=True)
+    assert isinstance(proven, Proven)
+    assert (proven.user, proven.lifetime_ms, proven.token_id) == ("olga", 5_000, "tid")
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "is_token"),
+    [
+        ("tid", base64_text(MAC), False),  # a token without saying so
+        ("alice", USERS["alice"], True),  # a password that says that it is one
+        ("tid", base64_text(MAC[::-1]), True),
+        ("other", base64_text(MAC), True),
+        ("olga", base64_text(MAC), True),
+        ("tid", "", True),
+    ],
+)
+def test_tokens_and_passwords_never_prove_one_another(user, password, is_token):
+    refused = log_in("SCRAM-SHA-256", user, password, is_token=is_token)
+    assert isinstance(refused, Refused)
+    assert refused.words == "authentication failed: invalid credentials for SASL mechanism SCRAM-SHA-256"
+
+
+def test_known_and_unknown_tokens_look_alike():
+    server = partial(ScramExchange, "SCRAM-SHA-256", KEYS["SCRAM-SHA-256"].get, nonce="server", secret=b"s")
+    told = [
+        server(keys).respond(b"n,,n=tid,r=c,tokenauth=TRUE").token
+        for keys in (token_keys("SCRAM-SHA-256"), lambda _token_id, _salt: None)
+    ]
+    assert told[0] == told[1]
+    assert parse_server_first(told[0]).iterations == 4096
+
+
+@pytest.mark.parametrize("authorization_id", ["olga", "alice"])
+def test_a_token_has_no_other_authorization_id_than_its_own(authorization_id):
+    text = f"n,a={authorization_id},n=tid,r=client,tokenauth=true".encode()
+    assert isinstance(log_in("SCRAM-SHA-256", "tid", base64_text(MAC), is_token=True, text=text), Refused)

@@ -79,8 +79,11 @@ class Authorization:
         return _completed(request.api_key, asked, outcome, passage, partial(self._note_denials, request))
 
     def _note_denials(self, request: Request, reply: Reply) -> None:
-        if not DENIED.intersection(errors_of(type(reply))(reply)):
-            return
+        if DENIED.intersection(errors_of(type(reply))(reply)):
+            self.note_denied(request)
+
+    def note_denied(self, request: Request) -> None:
+        """Say in the audit log that a request was refused, at least in part."""
         who = request.connection
         self._audit.said(
             "denied",

@@ -133,6 +133,11 @@ def _markers(message: Any, _reply: Any) -> str:
     )
 
 
+def _token_created(_message: Any, reply: Any) -> str:
+    """Its id: the rest is secret."""
+    return f"create delegation token {reply.token_id!r} of {reply.principal_name!r}"
+
+
 def _initialised(message: Any, reply: Any) -> str:
     """Only what may have ended something: the first epoch of an id fences nobody."""
     if not message.transactional_id or reply.error_code or reply.producer_epoch == 0:
@@ -169,6 +174,9 @@ CHANGES: dict[ApiKey, Callable[[Any, Any], str]] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda m, _: _names(
         "change credentials of", [repr(each.name) for each in (*m.deletions, *m.upsertions)]
     ),
+    ApiKey.CREATE_DELEGATION_TOKEN: _token_created,
+    ApiKey.RENEW_DELEGATION_TOKEN: lambda _, r: f"renew a delegation token until {r.expiry_timestamp_ms}",
+    ApiKey.EXPIRE_DELEGATION_TOKEN: lambda _, r: f"end a delegation token at {r.expiry_timestamp_ms}",
     ApiKey.WRITE_TXN_MARKERS: _markers,
     ApiKey.INIT_PRODUCER_ID: _initialised,
     ApiKey.END_TXN: _ended,

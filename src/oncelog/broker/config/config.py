@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from oncelog.broker.config.secret import Secret
 from oncelog.broker.config.unhonoured_keys import is_known_to_kafka
-from oncelog.core.access.authorizer import STANDARD_AUTHORIZER, super_users_of
+from oncelog.core.access.authorizer import FORMER_AUTHORIZER, STANDARD_AUTHORIZER, super_users_of
 from oncelog.core.access.listeners import DEFAULT_MAP
 from oncelog.core.metadata.topic_configs import GZIP_LEVELS
 
@@ -88,6 +88,15 @@ class BrokerConfig:
     sasl_enabled_mechanisms: str = _text("")
     sasl_jaas_config: Secret = field(default=_UNSET, metadata=_SECRET)
     sasl_server_max_receive_size: int = _int(524_288)
+    sasl_oauthbearer_jwks_endpoint_url: str = _text("")
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = _long(3_600_000, least=1)
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int = _long(100, least=1)
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int = _long(10_000, least=1)
+    sasl_oauthbearer_expected_audience: str = _text("")
+    sasl_oauthbearer_expected_issuer: str = _text("")
+    sasl_oauthbearer_clock_skew_seconds: int = _int(30, least=0)
+    sasl_oauthbearer_sub_claim_name: str = _text("sub")
+    sasl_oauthbearer_scope_claim_name: str = _text("scope")
     connections_max_reauth_ms: int = _long(0)
     ssl_client_auth: str = _text("none", "none", "requested", "required", dynamic=True)
     ssl_principal_mapping_rules: str = _text("DEFAULT")
@@ -103,6 +112,10 @@ class BrokerConfig:
     ssl_truststore_location: str = _text("", dynamic=True)
     ssl_truststore_password: Secret = field(default=_UNSET, metadata=_SECRET)
     ssl_truststore_certificates: Secret = field(default=_UNSET, metadata=_SECRET)
+    delegation_token_secret_key: Secret = field(default=_UNSET, metadata=_SECRET)
+    delegation_token_max_lifetime_ms: int = _long(604_800_000, least=1)
+    delegation_token_expiry_time_ms: int = _long(DAY_MS, least=1)
+    delegation_token_expiry_check_interval_ms: int = _long(3_600_000, least=1)
     connection_failed_authentication_delay_ms: int = _int(100, least=0)
     # connections
     max_connections: int = _int(_INT_MAX, least=0, dynamic=True)
@@ -219,11 +232,14 @@ class BrokerConfig:
     oncelog_max_fetch_session_partitions: int = _int(1_000_000, dynamic=True)
     oncelog_max_acls: int = _int(10_000, dynamic=True)
     oncelog_max_scram_credentials: int = _int(10_000, dynamic=True)
+    oncelog_max_delegation_tokens: int = _int(10_000, dynamic=True)
     oncelog_max_client_quotas: int = _int(10_000, dynamic=True)
     oncelog_max_config_resources: int = _int(10_000, dynamic=True)
     oncelog_max_clients_under_quota: int = _int(10_000, dynamic=True)
     oncelog_log_max_lines_per_minute: int = _int(600, dynamic=True)
     oncelog_insecure_listeners: bool = _bool(False)
+    oncelog_oauthbearer_algorithms: str = _text("RS256,RS384,RS512,PS256,PS384,PS512,ES256,ES384,ES512")
+    oncelog_oauthbearer_unsecured: bool = _bool(False)
     oncelog_authentication_timeout_ms: int = _int(10_000)
     oncelog_max_unauthenticated_connections: int = _int(500)
     oncelog_max_unauthenticated_connections_per_ip: int = _int(50)
@@ -289,8 +305,9 @@ def config_from(values: Mapping[str, object], *, base: BrokerConfig | None = Non
             overrides[key.lower()] = parse_value(own, value)
         elif name in _rules() and "_" not in key:
             changes[name] = parse_value(key, value)
-        elif key.endswith(CLASS_KEYS) and str(value).strip() not in KNOWN_CLASSES:
-            raise ConfigInvalid(f"{key}: oncelog loads no classes")
+        elif key.endswith(CLASS_KEYS):
+            if str(value).strip() not in KNOWN_CLASSES:
+                raise ConfigInvalid(f"{key}: oncelog loads no classes")
         elif is_known_to_kafka(key):
             warnings.append(f"config key {key} is Kafka's, but oncelog does not honour it")
         else:
@@ -322,8 +339,22 @@ TLS_KEYS = (
     "ssl.truststore.password",
     "ssl.truststore.certificates",
 )
+BEARER_KEYS = (
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.sub.claim.name",
+    "sasl.oauthbearer.scope.claim.name",
+    "oncelog.oauthbearer.algorithms",
+    "oncelog.oauthbearer.unsecured",
+)
 LISTENER_KEYS = (
     *TLS_KEYS,
+    *BEARER_KEYS,
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
@@ -334,8 +365,16 @@ CLASS_KEYS = (
     "principal.builder.class",
     "sasl.login.class",
     "ssl.engine.factory.class",
+    "sasl.oauthbearer.jwt.validator.class",
 )
-KNOWN_CLASSES = ("", "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder")
+_OF_BEARER = "org.apache.kafka.common.security.oauthbearer."
+KNOWN_CLASSES = (
+    "",
+    "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+    *(f"{_OF_BEARER}OAuthBearer{name}CallbackHandler" for name in ("Validator", "Login")),
+    *(f"{_OF_BEARER}secured.OAuthBearer{name}CallbackHandler" for name in ("Validator", "Login")),  # before Kafka 4
+    *(f"{_OF_BEARER}{name}JwtValidator" for name in ("Default", "Broker")),
+)
 """Who may log in would be decided by what they name: to ignore them would let others in, or keep users out."""
 
 
@@ -394,7 +433,9 @@ def parse_value(key: str, value: object) -> Any:
     if key == "super.users":
         _check_super_users(text)
     if rule.choices and text not in rule.choices:
-        raise ConfigInvalid(f"{key}={text!r}: expected one of {', '.join(rule.choices)}")
+        choices = ", ".join(choice or "nothing" for choice in rule.choices)
+        gone = "; Kafka 4 took that class away as well" if text == FORMER_AUTHORIZER else ""
+        raise ConfigInvalid(f"{key}={text!r}: expected one of {choices}{gone}")
     return text
 
 

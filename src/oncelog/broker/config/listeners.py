@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oncelog.broker.config.addresses import advertised_addresses, listen_addresses
+from oncelog.broker.config.bearer_config import OAUTHBEARER, UNSECURED_KEY, BearerConfig, bearer_config
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, of_listener
 from oncelog.broker.config.secret import Secret
 from oncelog.broker.config.tls_config import TlsConfig, tls_config
@@ -23,16 +24,17 @@ from oncelog.core.sasl.plain import digests_of
 from oncelog.core.scram import HASHES
 
 PLAIN = "PLAIN"
-MECHANISMS = (PLAIN, *HASHES)
+MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
 USER_PREFIX = "user_"
 
 
 @dataclass(frozen=True, slots=True)
 class MechanismConfig:
-    """A mechanism of a listener: how long its sessions are (0: without an end), and the users of PLAIN."""
+    """A mechanism of a listener: how long its sessions are (0: without an end), and by what users are believed."""
 
     session_ms: int
     digests: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    bearer: BearerConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,10 @@ def warnings_of(listeners: Sequence[ListenerConfig], config: BrokerConfig) -> li
     """What an operator should know before others find it out."""
     found = []
     for each in listeners:
+        if _takes_unsigned_tokens(each):
+            found.append(
+                f"listener {each.name} takes unsigned tokens ({UNSECURED_KEY}): whoever reaches it is who it says"
+            )
         if is_loopback(each.host):
             continue
         why = _openness(each)
@@ -88,7 +94,16 @@ def _openness(listener: ListenerConfig) -> str:
     return openness(listener.protocol, mechanisms=listener.mechanisms, needs_certificate=needs_certificate)
 
 
+def _takes_unsigned_tokens(listener: ListenerConfig) -> bool:
+    return any(each.bearer is not None and each.bearer.keys is None for each in listener.mechanisms.values())
+
+
 def _check_openness(config: BrokerConfig, listener: ListenerConfig) -> None:
+    if _takes_unsigned_tokens(listener) and not is_loopback(listener.host):
+        where = f"listener {listener.name} on {listener.host or '*'}:{listener.port}"
+        raise ConfigInvalid(
+            f"{where}: {UNSECURED_KEY} is for listeners on 127.0.0.1: whoever reaches it could be anybody"
+        )
     why = _openness(listener)
     if why and not is_loopback(listener.host) and not config.oncelog_insecure_listeners:
         where = f"listener {listener.name} on {listener.host or '*'}:{listener.port}"
@@ -135,6 +150,8 @@ def _mechanisms(config: BrokerConfig, listener: str) -> dict[str, MechanismConfi
 
 def _mechanism(config: BrokerConfig, listener: str, mechanism: str) -> MechanismConfig:
     session_ms = of_listener(config, listener, "connections.max.reauth.ms", config.connections_max_reauth_ms, mechanism)
+    if mechanism == OAUTHBEARER:
+        return MechanismConfig(session_ms, bearer=bearer_config(config, listener))
     if mechanism != PLAIN:
         return MechanismConfig(session_ms)
     key = f"listener.name.{listener.lower()}.plain.sasl.jaas.config"

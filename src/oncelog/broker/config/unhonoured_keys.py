@@ -37,7 +37,13 @@ _FAMILIES = (
 )
 _HONOURED = frozenset(
     """
+    delegation.token.secret.key delegation.token.max.lifetime.ms delegation.token.expiry.time.ms
+    delegation.token.expiry.check.interval.ms
     sasl.enabled.mechanisms sasl.jaas.config sasl.server.max.receive.size
+    sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+    sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
     ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.key.password ssl.keystore.certificate.chain
     ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules
     ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type

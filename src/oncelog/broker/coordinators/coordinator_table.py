@@ -66,7 +66,7 @@ class CoordinatorTable(ABC, Generic[M]):
 
     def load_all(self) -> None:
         """Load every coordinator whose partition holds something."""
-        for partition in self._partitions:
-            if partition.name.topic == self._topic_name and partition.log_end_offset > 0:
+        for partition in self._partitions.of_topic(self._topic_name):
+            if partition.log_end_offset > 0:
                 with contextlib.suppress(CoordinatorFailed):  # it is offline and has said why
                     self.coordinator(partition.name.partition)

@@ -73,8 +73,8 @@ class MetadataStore:
             self._refuse_damage()
         config = LogConfig(retention_ms=-1)
         report = recover(self._files, self._directory, config, Partition(), is_clean=is_clean)
-        if report.cut is not None:
-            _log.warning("cluster metadata: %s", report.cut)
+        for note in report.notes:
+            _log.warning("cluster metadata: %s", note)
         self._log = report.log
         for batch in report.log.all_batches():
             for record in batch.records():

@@ -152,6 +152,7 @@ LIMITS = (
     ),
     Limit("oncelog.max.acls", "access rules", "POLICY_VIOLATION for a new one"),
     Limit("oncelog.max.scram.credentials", "SCRAM credentials", "POLICY_VIOLATION for a new one"),
+    Limit("oncelog.max.delegation.tokens", "delegation tokens", "POLICY_VIOLATION for a new one"),
     Limit("oncelog.max.client.quotas", "entities that have quotas", "POLICY_VIOLATION for a new one"),
     Limit(
         "oncelog.max.config.resources",

@@ -127,6 +127,15 @@ FAMILIES: dict[str, Family] = {
         "Connections closed because their session had ended.",
         kafka=f"{_SOCKET}expired-connections-killed-count",
     ),
+    "oauthbearer_key_sets": _counter(
+        "oncelog_oauthbearer_key_sets", "Times that a listener took over other keys for tokens."
+    ),
+    "oauthbearer_key_set_failures": _counter(
+        "oncelog_oauthbearer_key_set_failures", "Times that keys for tokens could not be had."
+    ),
+    "delegation_tokens_expired": _counter(
+        "oncelog_delegation_tokens_expired", "Delegation tokens that were forgotten after their end."
+    ),
     "tls_reloads": _counter("oncelog_tls_reloads", "Times that a listener took over other keys or certificates."),
     "connections_closed_idle": _counter("oncelog_connections_closed_idle", "Connections closed after silence."),
     "unsent_reply_bytes": _gauge("oncelog_unsent_reply_bytes", "Bytes of replies that slow clients have not read yet."),
@@ -171,7 +180,8 @@ FAMILIES: dict[str, Family] = {
         "oncelog_journal_segments", "Segments of the journal, free ones included; 0 without one."
     ),
     "journal_segments_in_use": _gauge(
-        "oncelog_journal_segments_in_use", "Segments that wait for the data files' sync, up to oncelog.journal.max.bytes."
+        "oncelog_journal_segments_in_use",
+        "Segments that wait for the data files' sync, up to oncelog.journal.max.bytes.",
     ),
     "journal_pending_bytes": _gauge(
         "oncelog_journal_pending_bytes", "What was appended and is in no entry of the journal yet."

@@ -96,6 +96,7 @@ class Connection(asyncio.Protocol):
     """The server's end of a connection."""
 
     principal = ANONYMOUS
+    is_by_token = False  # whether it came by a delegation token
     listener_name = ""
     frame_limit = "socket.request.max.bytes"
 

@@ -7,10 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+from oncelog.broker.config.bearer_config import OAUTHBEARER
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid
 from oncelog.broker.config.listeners import PLAIN, ListenerConfig, MechanismConfig
 from oncelog.broker.config.tls_config import TlsConfig, tls_config
+from oncelog.broker.network.bearer_tokens import BearerTokens
 from oncelog.broker.network.strangers import Failures, Strangers
+from oncelog.broker.network.token_keyring import TokenKeyring
 from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.request import ANONYMOUS
 from oncelog.core.access.certificate import CertificateInvalid, subject_of, validity_of
@@ -18,6 +21,7 @@ from oncelog.core.access.principal_mapping import principal_name
 from oncelog.core.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512
 from oncelog.core.sasl.connection import Mechanism, SaslConnection
 from oncelog.core.sasl.exchange import Exchange
+from oncelog.core.sasl.oauthbearer import BearerExchange
 from oncelog.core.sasl.plain import PlainExchange
 from oncelog.core.sasl.scram_exchange import USUAL_ITERATION_COUNT, ScramExchange
 from oncelog.core.scram import base64_text
@@ -67,6 +71,8 @@ class ListenerSecurity:
         random: Random,
         secret: bytes,
         now_s: Callable[[], float],
+        token_keys: TokenKeyring,
+        tokens: BearerTokens | None = None,
     ) -> None:
         self._now_s = now_s  # the wall's clock
         self.config = config
@@ -74,6 +80,8 @@ class ListenerSecurity:
         self._credentials = credentials
         self._random = random
         self._secret = secret
+        self._token_keys = token_keys
+        self._tokens = tokens  # of OAUTHBEARER
         self._mechanisms = {
             name: Mechanism(partial(self._begin, name, each), each.session_ms)
             for name, each in config.mechanisms.items()
@@ -124,19 +132,25 @@ class ListenerSecurity:
             return ANONYMOUS
         return f"User:{principal_name(subject_of(certificate), self.config.tls.rules)}"
 
-    def has_user(self, mechanism: str, user: str) -> bool:
-        """Whether a user who has logged in could still."""
+    def has_user(self, mechanism: str, user: str, token_id: str = "") -> bool:
+        """Whether a user who has logged in, by a delegation token or not, could still."""
+        if token_id:
+            return self._token_keys.holds(token_id)
         number = NUMBERS.get(mechanism)
         return number is None or (user, number) in self._credentials
 
     def _begin(self, name: str, mechanism: MechanismConfig) -> Exchange:
         if name == PLAIN:
             return PlainExchange(mechanism.digests)
+        if name == OAUTHBEARER:
+            assert self._tokens is not None
+            return BearerExchange(self._tokens.verify)
         number = NUMBERS[name]
         usual = next((each.iterations for each in self._credentials.values()), USUAL_ITERATION_COUNT)
         return ScramExchange(
             name,
             lambda user: self._credentials.get((user, number)),
+            lambda token_id, salt: self._token_keys.keys(name, token_id, salt),
             nonce=base64_text(self._random.token_bytes(NONCE_SIZE_BYTES)),
             secret=self._secret,
             usual_iterations=usual,

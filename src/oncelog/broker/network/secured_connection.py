@@ -211,6 +211,7 @@ class SecuredConnection(Connection):
         self._clear_deadline()
         self._set_session_end()
         self.principal = f"User:{self._sasl.user}"
+        self.is_by_token = bool(self._sasl.token_id)
         self._server.metrics.add("authentications" if is_first else "reauthentications")
         self._security.audit.said("login" if is_first else "re-login", self.client_host, **self._who())
         if is_first:
@@ -233,12 +234,15 @@ class SecuredConnection(Connection):
             "mechanism": self._sasl.mechanism,
             "listener": self.listener_name,
             **({"tls": self._tls_version} if self._tls_version else {}),
+            **({"token": self._sasl.token_id} if self._sasl.token_id else {}),
         }
 
     def end_if_revoked(self) -> None:
-        """End a session whose user's credentials were deleted; Kafka lets it go on."""
-        if not self._is_stranger and not self._listener.has_user(self._sasl.mechanism, self._sasl.user):
-            self._security.audit.said("session ended", self.client_host, reason="credentials deleted", **self._who())
+        """End a session whose user's credentials, or whose token, are gone; Kafka lets it go on."""
+        sasl = self._sasl
+        if not self._is_stranger and not self._listener.has_user(sasl.mechanism, sasl.user, sasl.token_id):
+            reason = "the token is gone" if sasl.token_id else "credentials deleted"
+            self._security.audit.said("session ended", self.client_host, reason=reason, **self._who())
             self.close()
 
     def _now_ms(self) -> float:

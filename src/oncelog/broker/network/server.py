@@ -10,6 +10,7 @@ from functools import partial
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.config.listeners import ListenerConfig
 from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.network.bearer_tokens import BearerTokens
 from oncelog.broker.network.certified_connection import CertifiedConnection
 from oncelog.broker.network.connection import Connection
 from oncelog.broker.network.connection_limits import Admission, ConnectionCounts, CreationRate, limits_of
@@ -19,6 +20,7 @@ from oncelog.broker.network.peer import Peer, socket_address
 from oncelog.broker.network.secured_connection import SecuredConnection
 from oncelog.broker.network.strangers import Failures, Strangers
 from oncelog.broker.network.tls_handshakes import TlsHandshakes
+from oncelog.broker.network.token_keyring import TokenKeyring
 from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import Outcome, Request
@@ -50,11 +52,13 @@ class Server:
         wait_ms_of: Callable[[str], int] = lambda _host: 0,
         own_peers: tuple[Peer | LocalPeer, ...] = (),
         credentials: Credentials,
+        token_keys: TokenKeyring,
         random: Random,
         audit: Audit,
         now_ms: Callable[[], int],
     ) -> None:
         self._now_ms = now_ms
+        self._token_keys = token_keys
         self._network = network
         self._credentials = credentials
         self._random = random
@@ -70,6 +74,7 @@ class Server:
         self.tasks = Tasks(self._handler_failed)
         self.listeners: list[Listener] = []
         self._tls: list[TlsHandshakes] = []
+        self._bearer_tokens: list[BearerTokens] = []
         self.listener_names: list[str] = []  # in the same order
         self._connections: dict[Connection, None] = {}  # in the order of their arrival
         self._counts = ConnectionCounts()
@@ -90,9 +95,7 @@ class Server:
         """Open a listening address. Raises NetworkFailed."""
         new_connection = partial(self._new_connection, config.name)
         if not config.is_plain:
-            security = ListenerSecurity(
-                config, self._config, self._credentials, self._random, self._salt_secret, lambda: self._now_ms() / 1000
-            )
+            security = self._security_of(config)
             kind = SecuredConnection if config.protocol.has_sasl else CertifiedConnection
             new_connection = partial(self._new_secured_connection, kind, security)
         if config.tls is not None:
@@ -104,6 +107,21 @@ class Server:
         self.listeners.append(listener)
         self.listener_names.append(config.name)
         return listener
+
+    def _security_of(self, config: ListenerConfig) -> ListenerSecurity:
+        def now_s() -> float:
+            return self._now_ms() / 1000
+
+        bearer = next((each.bearer for each in config.mechanisms.values() if each.bearer is not None), None)
+        tokens = None
+        if bearer is not None:
+            tokens = BearerTokens(bearer, self._network, self._random, self.metrics, now_s)
+            tokens.check()
+            self._bearer_tokens.append(tokens)
+            self.tasks.start(tokens.run(), name=f"keys-{config.name}")
+        return ListenerSecurity(
+            config, self._config, self._credentials, self._random, self._salt_secret, now_s, self._token_keys, tokens
+        )
 
     def _new_connection(self, listener_name: str = "") -> Connection:
         self._next_connection_id += 1

@@ -8,15 +8,17 @@ closed together: what they wrote is synced in one call, since a sync of each wou
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.partitions.checkpoint_file import CheckpointFile
 from oncelog.broker.partitions.deleted_files import DeletedFiles
 from oncelog.broker.partitions.flusher import Commits
 from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.broker.partitions.partition_directories import DELETED_SUFFIX, move_aside, partition_directories
 from oncelog.broker.partitions.partition_files import NewNames, UnsyncedFile, log_config
 from oncelog.core.leader.partition import Partition, PartitionConfig
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
@@ -33,7 +35,6 @@ from oncelog.log.checkpoint_files import (
     LOG_START_OFFSETS,
     PARTITION_METADATA,
     RECOVERY_POINTS,
-    partition_metadata_from_bytes,
     partition_metadata_to_bytes,
 )
 from oncelog.log.config import LogConfig
@@ -42,17 +43,19 @@ from oncelog.log.files import DirectoryNames, Syncable
 from oncelog.log.journal_reading import JournalFound
 from oncelog.log.journal_replay import LogPlace, PartitionKey, put_back
 from oncelog.log.open_files import OpenFiles
+from oncelog.log.partition_log import PartitionLog
 from oncelog.log.producer_windows import ProducerWindowsFile, SnapshotKey, windows_of
 from oncelog.log.recovery import recover, remove_below_start
 from oncelog.types import TopicPartition
 
 _log = logging.getLogger("oncelog.partitions")
 
-DELETED_SUFFIX = "-delete"
-STRAY_SUFFIX = "-stray"
 # Partitions that are synced in one call at the start and the end: each has about five files open then, and with the idle
 # ones (OPEN_FILES_MAX) they must fit into the 1024 that a process gets by default.
 TOGETHER_MAX = 64
+OPENED_TOGETHER = 4  # of those that nobody has asked for yet; then a pause
+OPEN_PAUSE_S = 0.001
+KNOWN_SETTINGS_MAX = 1_000  # of different sets of topics' own configs
 STEP_PARTITIONS = 32  # how many partitions housekeeping looks at before others have their turn
 INT64_MAX = 2**63 - 1
 
@@ -77,6 +80,8 @@ class Partitions:
         self._flusher = flusher
         self._partitions: dict[TopicPartition, LocalPartition] = {}
         self._damaged: dict[TopicPartition, str] = {}
+        self._unopened: dict[TopicPartition, None] = {}  # cleanly closed by the last stop, and not needed yet
+        self._known_settings: tuple[BrokerConfig | None, dict[tuple[tuple[str, str], ...], TopicSettings]] = (None, {})
         self._log_starts: dict[TopicPartition, int] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self._cleaned: dict[TopicPartition, int] = {}
@@ -93,10 +98,11 @@ class Partitions:
         self._new_names = NewNames(DirectoryNames(files.files, data_directory))
 
     def __iter__(self) -> Iterator[LocalPartition]:
+        """Those that are open: after a clean stop the others follow soon (`open_rest`)."""
         return iter(tuple(self._partitions.values()))
 
     def __len__(self) -> int:
-        return len(self._partitions)
+        return len(self._partitions) + len(self._unopened)
 
     # finding
 
@@ -113,6 +119,8 @@ class Partitions:
             return None
         if name in self._damaged:
             raise StorageError(f"{name} is offline: {self._damaged[name]}")
+        if name in self._unopened:
+            return self._open_closed(name)
         try:
             return self._open(name, topic, is_clean=False, created=self._create_directory(name, topic))
         except StorageError as error:
@@ -121,8 +129,16 @@ class Partitions:
             raise
 
     def existing(self, name: TopicPartition) -> LocalPartition | None:
-        """The partition if it has been written or read before."""
+        """The partition if it has been written or read before, and can be opened."""
+        if name in self._unopened:
+            with contextlib.suppress(StorageError):  # it is offline and has said why
+                self._open_closed(name)
         return self._partitions.get(name)
+
+    def of_topic(self, topic_name: str) -> list[LocalPartition]:
+        """Those of one topic that have been written or read before, and can be opened."""
+        names = [name for name in (*self._partitions, *self._unopened) if name.topic == topic_name]
+        return [partition for name in names if (partition := self.existing(name)) is not None]
 
     def is_offline(self, name: TopicPartition) -> bool:
         """Whether the partition cannot be served."""
@@ -137,7 +153,8 @@ class Partitions:
 
     async def open_all(self, *, is_clean: bool, journal: JournalFound | None = None, is_cut: bool = False) -> None:
         """Open every partition that has a directory; damaged ones stay offline and say so. A `journal` is put back into the
-        logs before, and with `is_cut` (the power went) they are cut where it ends. Raises StorageError."""
+        logs before, and with `is_cut` (the power went) they are cut where it ends. What the last stop closed cleanly is opened
+        when it is needed, or by `open_rest`. Raises StorageError."""
         self._recovery_points = self._read_needed(RECOVERY_POINTS)
         self._log_starts = self._read_needed(LOG_START_OFFSETS)
         try:
@@ -148,13 +165,17 @@ class Partitions:
             self._cleaned = self._checkpoints[CLEANED_OFFSETS].read()
         except StorageError as error:
             _log.warning("%s; every compacted log is cleaned from its start again", error)
-        directories = dict(self._directories())
+        directories = dict.fromkeys(self._directories())
+        if is_clean:
+            self._unopened = directories
+            return
         ends = self._put_back(journal, directories) if journal is not None else {}
         opened: list[LocalPartition] = []
-        for name, topic in directories.items():
+        for name in directories:
+            topic = self._metadata.topics[name.topic]
             end_offset = ends.get((topic.topic_id, name.partition), 0) if is_cut else None
             try:
-                opened.append(self._open(name, topic, is_clean=is_clean, journal_end_offset=end_offset))
+                opened.append(self._open(name, topic, is_clean=False, journal_end_offset=end_offset))
             except DamagedLog as error:
                 self._damaged[name] = str(error)
                 # What the journal had of it is in its files, synced: the next journal does not know it.
@@ -165,14 +186,45 @@ class Partitions:
                 await self._sync_opened(opened)
                 opened = []
         await self._sync_opened(opened)
-        if not is_clean:
-            self._store_recovery_points()
-            for each in self:  # the marks of a failed sync are gone, durably with the next sync
-                each.log.names_changed()
-                self._flusher.appended(each)
+        self._store_recovery_points()
+        for each in self:  # the marks of a failed sync are gone, durably with the next sync
+            each.log.names_changed()
+            self._flusher.appended(each)
         self._files.close_idle()
 
-    def _put_back(self, journal: JournalFound, directories: dict[TopicPartition, Topic]) -> dict[PartitionKey, int]:
+    async def open_rest(self) -> None:
+        """Open, a few at a time, what nobody has asked for yet: its retention, cleaning and figures wait for that."""
+        while self._unopened:
+            for name in list(itertools.islice(self._unopened, OPENED_TOGETHER)):
+                self.existing(name)
+            await asyncio.sleep(OPEN_PAUSE_S)
+        self._files.close_idle()
+
+    def _open_closed(self, name: TopicPartition) -> LocalPartition:
+        """One that the last stop closed cleanly. Raises StorageError where it is damaged all the same; it stays offline then."""
+        del self._unopened[name]
+        try:
+            partition = self._open(name, self._metadata.topics[name.topic], is_clean=True)
+            if partition.log.has_unsynced:  # what was wrong with its files was put right
+                self._sync_closed(partition.log)
+        except StorageError as error:
+            self._partitions.pop(name, None)
+            self._damaged[name] = str(error)
+            _log.critical("partition %s is damaged and stays offline: %s", name, error)
+            raise
+        if remove_below_start(partition.log):
+            self._flusher.appended(partition)
+        return partition
+
+    def _sync_closed(self, log: PartitionLog) -> None:
+        """As `_sync_opened`, of one log and at once. Raises StorageError."""
+        expect_failed_sync(self._files.files, log.directory)
+        for file in (*log.files_before_snapshot(), *log.files_to_sync(checkpoint=True)):
+            file.sync()
+        log.mark_synced(log.log_end_offset)
+        forget_failed_sync(self._files.files, log.directory)
+
+    def _put_back(self, journal: JournalFound, directories: dict[TopicPartition, None]) -> dict[PartitionKey, int]:
         """Write the journal into the logs; a directory whose name was lost is made again. Where each of them ends."""
         topics = {topic.topic_id: topic for topic in self._metadata.topics.values()}
 
@@ -184,7 +236,7 @@ class Partitions:
             if name not in directories:
                 for each in self._create_directory(name, topic):
                     each.sync()
-                directories[name] = topic
+                directories[name] = None
             return LogPlace(f"{self._directory}/{name}", self._recovery_points.get(name, 0))
 
         return put_back(self._files.files, journal, place_of)
@@ -203,6 +255,8 @@ class Partitions:
             for each in self
             if each.log.is_at_rest and (producers := each.rules.producer_windows())
         }
+        topics = self._metadata.topics
+        found |= self._windows.stored((topics[each.topic].topic_id, each.partition) for each in self._unopened)
         try:
             self._windows.add(found)
             store()
@@ -211,53 +265,13 @@ class Partitions:
             self._new_names.failure = error  # it may have been the sync of the directory
             raise
 
-    def _named(self, directory: str) -> tuple[TopicPartition, Topic | None]:
-        """Whose directory it is."""
-        topic_name, dash, index = directory.rpartition("-")
-        if not dash or not index.isdigit() or topic_name == "__cluster_metadata":
-            return TopicPartition("", -1), None
-        name = TopicPartition(topic_name, int(index))
-        topic = self._metadata.topics.get(topic_name)
-        if topic is not None and name.partition < topic.partition_count and self._belongs_to(directory, topic):
-            return name, topic
-        return name, None
-
-    def _belongs_to(self, directory: str, topic: Topic) -> bool:
-        """False where it names another topic's id: one of the same name that was deleted."""
-        try:
-            data = self._files.files.read_whole(f"{self._directory}/{directory}/{PARTITION_METADATA}")
-            return partition_metadata_from_bytes(data) == topic.topic_id
-        except (CorruptIndex, StorageError):
-            return (
-                True  # it is written with the directory, and synced with the first batch: nothing was acknowledged yet
-            )
-
-    def _directories(self) -> list[tuple[TopicPartition, Topic]]:
-        """The partitions that have a directory. What was deleted is removed, what is no topic's is moved aside; its new
-        name is durable before a topic of the same name can be made."""
-        files, found, has_strays = self._files.files, [], False
-        for directory in files.list(self._directory):
-            path = f"{self._directory}/{directory}"
-            if directory.endswith(DELETED_SUFFIX):
-                files.remove_directory(path)
-                continue
-            name, topic = self._named(directory)
-            if topic is not None:
-                found.append((name, topic))
-            elif name.partition >= 0:
-                # A deletion that a crash cut short, or metadata that was lost: a person may still want the data.
-                self._move_aside(path)
-                has_strays = True
-        if has_strays:
+    def _directories(self) -> list[TopicPartition]:
+        """The partitions that have a directory. The names of those that were moved aside are durable before a topic of the same
+        name can be made."""
+        found = partition_directories(self._files.files, self._directory, self._metadata)
+        if found.has_strays:
             self._sync_names()
-        return found
-
-    def _move_aside(self, path: str) -> None:
-        files = self._files.files
-        free = (f"{path}{f'.{count}' if count else ''}{STRAY_SUFFIX}" for count in itertools.count())
-        moved = next(each for each in free if not files.exists(each))
-        _log.warning("%s belongs to no topic; moved aside as %s", path, moved)
-        files.rename(path, moved)
+        return found.names
 
     async def _sync_opened(self, opened: Sequence[LocalPartition]) -> None:
         """Make durable what recovery wrote, then remove what lies below the log starts. Raises StorageError."""
@@ -302,7 +316,7 @@ class Partitions:
         # Made durable together with the first batch, by the flusher: thousands of new partitions must not stop the loop.
         files, path = self._files.files, f"{self._directory}/{name}"
         if files.exists(path):  # the files of a deleted topic of this name could not be removed
-            self._move_aside(path)
+            move_aside(files, path)
         files.make_directory(path)
         file = files.open(f"{path}/{PARTITION_METADATA}")
         file.write_at(0, partition_metadata_to_bytes(topic.topic_id))
@@ -338,8 +352,6 @@ class Partitions:
         )
         for note in report.notes:
             _log.warning("%s: %s", name, note)
-        if report.cut is not None:
-            _log.warning("%s: %s", name, report.cut)
         log = report.log
         rules.recovered(log_start_offset=log.log_start_offset, log_end_offset=log.log_end_offset)
         partition = LocalPartition(name, topic.topic_id, log, rules, chosen, self._flusher, created=created)
@@ -349,9 +361,16 @@ class Partitions:
     def _log_config(self, name: TopicPartition, chosen: TopicSettings) -> LogConfig:
         return log_config(chosen, was_cleaned=name in self._cleaned)
 
-    @staticmethod
-    def _settings(topic: Topic, config: BrokerConfig) -> TopicSettings:
-        return settings(topic.configs, config.topic_default)
+    def _settings(self, topic: Topic, config: BrokerConfig) -> TopicSettings:
+        """The same for all partitions of a topic, and mostly for all topics: they are read once from the texts."""
+        known_config, known = self._known_settings
+        if known_config is not config or len(known) > KNOWN_SETTINGS_MAX:
+            self._known_settings = config, (known := {})
+        overrides = tuple(sorted(topic.configs.items()))
+        chosen = known.get(overrides)
+        if chosen is None:
+            chosen = known[overrides] = settings(topic.configs, config.topic_default)
+        return chosen
 
     @staticmethod
     def _rules_config(config: BrokerConfig) -> PartitionConfig:
@@ -454,6 +473,7 @@ class Partitions:
             self._recovery_points.pop(name, None)
             self._cleaned.pop(name, None)
             self._retention_due.pop(name, None)
+            self._unopened.pop(name, None)
             partition = self._partitions.pop(name, None)
             if partition is not None:
                 partition.go_away()
@@ -507,11 +527,18 @@ class Partitions:
 
     def _recovery_points_now(self) -> dict[TopicPartition, int]:
         # A damaged partition keeps what it had at the start: with its recovery point gone, the next start would cut it.
-        offsets = {name: self._recovery_points[name] for name in self._damaged if name in self._recovery_points}
-        return offsets | {each.name: each.log.recovery_point for each in self}
+        # And so does one that was not opened.
+        return self._known_at_the_start(self._damaged, self._unopened) | {
+            each.name: each.log.recovery_point for each in self
+        }
+
+    def _known_at_the_start(self, *which: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        names = itertools.chain(*which)
+        return {name: self._recovery_points[name] for name in names if name in self._recovery_points}
 
     def _high_watermarks_now(self) -> dict[TopicPartition, int]:
-        return {each.name: each.rules.high_watermark for each in self}
+        # A clean stop leaves all three at the log's end: recovery point, high watermark, and what was synced.
+        return self._known_at_the_start(self._unopened) | {each.name: each.rules.high_watermark for each in self}
 
     def _recovery_point_stored(self, partition: LocalPartition, recovery_point: int) -> None:
         if not partition.is_offline:

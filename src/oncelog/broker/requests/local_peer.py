@@ -21,6 +21,7 @@ class LocalPeer:
 
     client_host = ""
     principal = ANONYMOUS
+    is_by_token = False
     listener_name = ""
     connection_id = 0
     is_of_broker = True

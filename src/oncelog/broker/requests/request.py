@@ -132,6 +132,7 @@ class RequestOwner(Protocol):
 
     client_host: str
     principal: str  # "User:alice"
+    is_by_token: bool  # whether it came by a delegation token
     listener_name: str  # by which it came; "" where that makes no difference
     connection_id: int
     tasks: Tasks  # of handlers that have to wait

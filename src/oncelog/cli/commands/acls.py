@@ -14,9 +14,18 @@ from oncelog.cli.output import columns
 from oncelog.client.admin.acls import ANY, Acl, AclFilter
 
 CLUSTER_NAME = "kafka-cluster"
-COLUMNS = columns(
-    "resource_type", "resource_name", "pattern_type", "principal", "permission", "operation", wide=["host"]
-)
+COLUMNS = columns("resource_type", "resource_name", "pattern_type", "principal", "host", "permission", "operation")
+
+OPERATIONS_OF = {  # Kafka's AclEntry.supportedOperations
+    "topic": ("read", "write", "create", "describe", "delete", "alter", "describe-configs", "alter-configs", "all"),
+    "group": ("read", "describe", "delete", "describe-configs", "alter-configs", "all"),
+    "transactional-id": ("describe", "write", "two-phase-commit", "all"),
+    "cluster": (
+        *("create", "cluster-action", "describe-configs", "alter-configs", "idempotent-write", "alter", "describe"),
+        "all",
+    ),
+}
+OPERATIONS = frozenset(name for names in OPERATIONS_OF.values() for name in names)
 
 
 @click.group(cls=Group)
@@ -56,6 +65,14 @@ def _resource(
     if len(given) > 1:
         raise click.UsageError("one resource at a time: --topic, --group, --transactional-id or --cluster")
     return given[0] if given else None
+
+
+def _check_operations(kind: str, operations: tuple[str, ...]) -> None:
+    """A rule about what nobody can do with such a resource would look like protection."""
+    for operation in operations:
+        if operation.lower() in OPERATIONS and operation.lower() not in OPERATIONS_OF[kind]:
+            known = ", ".join(OPERATIONS_OF[kind])
+            raise click.UsageError(f"a {kind} has no operation {operation!r}: it has {known}")
 
 
 def _rows(settings: Settings, found: list[Acl], empty: str) -> None:
@@ -110,6 +127,7 @@ async def add_acls(
     resource = _resource(topic, group, transactional_id, cluster)
     if resource is None:
         raise click.UsageError("say of what: --topic, --group, --transactional-id or --cluster")
+    _check_operations(resource[0], operations)
     permission, pattern = "deny" if deny else "allow", "prefixed" if prefixed else "literal"
     made = [Acl(*resource, principal, operation, permission, pattern, host) for operation in operations]
     if not settings.dry_run:

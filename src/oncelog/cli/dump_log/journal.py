@@ -11,10 +11,14 @@ from oncelog.errors import CorruptIndex, StorageError
 from oncelog.log.checkpoint_files import PARTITION_METADATA, partition_metadata_from_bytes
 from oncelog.log.journal import CLOSED_FILE, FILE_PREFIX
 from oncelog.log.journal_entries import (
+    ENTRY_MAGIC,
     SEGMENT_HEADER_BYTES,
+    Entry,
     Piece,
     begins_entry,
+    entries_behind,
     entry_from_bytes,
+    generation_at,
     segment_header_from_bytes,
 )
 
@@ -36,8 +40,13 @@ def journal_items(path: str, wanted: Wanted) -> Iterator[Item]:
     except StorageError as error:
         yield problem(path, str(error), 0)
         return
-    if header is None:
+    if header is None and not any(data):
         yield Item({"kind": "journal_free", "file": path}, "nothing was written here yet")
+        return
+    topics = _topics_beside(path)
+    if header is None:
+        yield problem(path, "the header cannot be read", 0)
+        yield from _behind(path, data, SEGMENT_HEADER_BYTES, _some_generation(data), 0, topics, wanted)
         return
     row: dict[str, Any] = {
         "kind": "journal_segment",
@@ -47,26 +56,55 @@ def journal_items(path: str, wanted: Wanted) -> Iterator[Item]:
         "needed_from": header.needed_from,
     }
     yield Item(row, f"generation {header.generation:016x}  from entry {header.first_sequence}")
-    topics = _topics_beside(path)
     position, sequence = SEGMENT_HEADER_BYTES, header.first_sequence
     while (entry := entry_from_bytes(data, position, header.generation)) is not None and entry.sequence == sequence:
-        row = {
-            "kind": "journal_entry",
-            "file": path,
-            "position": position,
-            "sequence": sequence,
-            "synced_sequence": entry.synced_sequence,
-            "needed_from": entry.needed_from,
-            "size_bytes": entry.end_position - position,
-        }
-        yield Item(row, f"entry {sequence} at byte {position}  {entry.end_position - position} bytes")
-        for piece in entry.pieces:
-            if wanted.first_offset < piece.end_offset <= wanted.end_offset:
-                yield _piece_item(path, sequence, piece, topics)
+        yield from _entry_items(path, position, entry, topics, wanted)
         position, sequence = entry.end_position, sequence + 1
-    if begins_entry(data, position, header.generation, sequence):
+    behind = list(_behind(path, data, position, header.generation, sequence - 1, topics, wanted))
+    synced_sequence = max((item.row.get("synced_sequence", 0) for item in behind), default=0)
+    if synced_sequence >= sequence:
+        text = (
+            f"entry {sequence} cannot be read, and was synced before entry {behind[0].row['sequence']}, which follows"
+        )
+        yield problem(path, text, position)
+    elif begins_entry(data, position, header.generation, sequence):
         torn = f"entry {sequence} at byte {position} is torn: it was being written, a start leaves it out"
         yield Item({"kind": "journal_torn", "file": path, "position": position, "sequence": sequence}, torn)
+    yield from behind
+
+
+def _some_generation(data: bytes) -> int:
+    """Of the first entry that is whole, whatever its generation; 0 where there is none."""
+    position = -1
+    while (position := data.find(ENTRY_MAGIC, position + 1)) >= 0:
+        generation = generation_at(data, position)
+        if entry_from_bytes(data, position, generation) is not None:
+            return generation
+    return 0
+
+
+def _behind(
+    path: str, data: bytes, position: int, generation: int, sequence: int, topics: dict[bytes, str], wanted: Wanted
+) -> Iterator[Item]:
+    """Entries of this start behind a place where none can be read."""
+    for place, entry in entries_behind(data, position, generation, sequence):
+        yield from _entry_items(path, place, entry, topics, wanted)
+
+
+def _entry_items(path: str, position: int, entry: Entry, topics: dict[bytes, str], wanted: Wanted) -> Iterator[Item]:
+    row = {
+        "kind": "journal_entry",
+        "file": path,
+        "position": position,
+        "sequence": entry.sequence,
+        "synced_sequence": entry.synced_sequence,
+        "needed_from": entry.needed_from,
+        "size_bytes": entry.end_position - position,
+    }
+    yield Item(row, f"entry {entry.sequence} at byte {position}  {entry.end_position - position} bytes")
+    for piece in entry.pieces:
+        if wanted.first_offset < piece.end_offset <= wanted.end_offset:
+            yield _piece_item(path, entry.sequence, piece, topics)
 
 
 def _piece_item(path: str, sequence: int, piece: Piece, topics: dict[bytes, str]) -> Item:

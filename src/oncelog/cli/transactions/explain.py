@@ -13,7 +13,7 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, duration_text
-from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, counted, error_name
+from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, counted, error_name, printable
 from oncelog.cli.transactions.group_scope import GroupScope, group_scope, listed
 from oncelog.cli.unreadable import WHY_OFFLINE, offline_partitions, why
 from oncelog.client.admin.admin import Admin
@@ -334,4 +334,4 @@ def _text(holder: Holder, verdict: Verdict) -> str:
     if holder.behind:
         later = ", ".join(f"{p.producer_id}:{p.producer_epoch} at {p.transaction_start_offset}" for p in holder.behind)
         lines.append(f"  also  {len(holder.behind)} more behind it: {later}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))  # a line break in a name begins no line

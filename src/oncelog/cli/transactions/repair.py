@@ -71,9 +71,9 @@ async def abort(
         )
         owner = await _owner_of(admin, producer.producer_id)
         owned = await _is_owned(admin, where, producer)
-        text = await _abort_text(admin, where, producer, owner, owned=owned)
+        text, *more = await _abort_text(admin, where, producer, owner, owned=owned)
         if owned and not force:
-            settings.out.note(text)
+            settings.out.note(text, *more)
             assert owner is not None
             way = settings.repair("transactions", "force-terminate", "--transactional-id", owner.transactional_id)
             raise Failed(
@@ -81,7 +81,7 @@ async def abort(
             )
         row: dict[str, Any] = {"topic": topic, "partition": partition, "producer_id": producer.producer_id}
         row |= {"producer_epoch": producer.producer_epoch, "start_offset": producer.transaction_start_offset}
-        if not settings.confirm(text, str(where), plan=[{**row, "result": "would be aborted"}]):
+        if not settings.confirm(text, str(where), more=more, plan=[{**row, "result": "would be aborted"}]):
             return
         arguments: dict[str, Any] = {"start_offset": start_offset} if start_offset is not None else given
         try:
@@ -139,7 +139,7 @@ async def _abort_text(
     owner: TransactionDescription | None,
     *,
     owned: bool,
-) -> str:
+) -> list[str]:
     bounds = (await partition_bounds(admin, [where]))[where]
     leader = (await admin.describe_topics([where.topic]))[where.topic].partitions[where.partition].leader_id
     if owner is None:
@@ -147,13 +147,13 @@ async def _abort_text(
     else:
         relation = "owns this transaction" if owned else "does not own this transaction any more: it is hanging"
         opinion = f"{owner.transactional_id} is {owner.state} at epoch {owner.producer_epoch}, {relation}"
-    return (
-        f"write an ABORT marker for producer {producer.producer_id}:{producer.producer_epoch} on {where} (leader {leader}, "
-        f"coordinator epoch {producer.coordinator_epoch})\n"
-        f"  its transaction began at offset {producer.transaction_start_offset}; its records stay hidden for ever\n"
-        f"  {counted(bounds['blocked'], 'offset')} up to {bounds['high_watermark']} held back by the first open transaction\n"
-        f"  coordinator: {opinion}"
-    )
+    whose = f"producer {producer.producer_id}:{producer.producer_epoch} on {where}"
+    return [
+        f"write an ABORT marker for {whose} (leader {leader}, coordinator epoch {producer.coordinator_epoch})",
+        f"its transaction began at offset {producer.transaction_start_offset}; its records stay hidden for ever",
+        f"{counted(bounds['blocked'], 'offset')} up to {bounds['high_watermark']} held back by the first open transaction",
+        f"coordinator: {opinion}",
+    ]
 
 
 @click.command("force-terminate", cls=Command, changes=True)
@@ -175,17 +175,18 @@ async def force_terminate(settings: Settings, transactional_id: str, even_if_pre
         else:
             what = f"fence its producer; its state is {found.state}, no transaction is open to abort"
         producer = f"producer {found.producer_id}:{found.producer_epoch}"
+        more: list[str] = []
         if is_prepared(found):
-            what += "\n  it is in two-phase commit: if its database has committed, topic and database then disagree"
+            more.append("it is in two-phase commit: if its database has committed, topic and database then disagree")
             if not even_if_prepared:
-                settings.out.note(f"{transactional_id} ({producer}): {what}")
+                settings.out.note(f"{transactional_id} ({producer}): {what}", *more)
                 raise Failed(
                     refused_prepared(transactional_id), f"use {complete_command(settings, found)} --commit or --abort"
                 )
         result = "aborted" if found.state == "Ongoing" else "fenced"
         row = {"transactional_id": transactional_id, "producer_id": found.producer_id, "result": result}
         plan = [{**row, "result": f"would be {result}"}]
-        if not settings.confirm(f"{transactional_id} ({producer}): {what}", transactional_id, plan=plan):
+        if not settings.confirm(f"{transactional_id} ({producer}): {what}", transactional_id, more=more, plan=plan):
             return
         await admin.force_terminate_transaction(transactional_id)
         await wait_until_visible(admin, transactional_id)

@@ -19,7 +19,7 @@ ANY = "any"
 
 def _number(kind: type[Any], name: str) -> int:
     known = {_name(each): int(each) for each in kind if each.value}
-    return known[arguments.one_of(f"a {kind.__name__}", name.lower() if isinstance(name, str) else name, known)]
+    return known[arguments.one_of(kind.__name__.lower(), name.lower() if isinstance(name, str) else name, known)]
 
 
 def _name(value: Any) -> str:

@@ -12,6 +12,7 @@ from oncelog.client.admin.groups import AdminGroups, GroupDescription, GroupList
 from oncelog.client.admin.hanging import AdminHanging
 from oncelog.client.admin.nodes import AdminNodes, LogDirectory, QuorumDescription, QuorumVoter
 from oncelog.client.admin.session import ClusterDescription, Features
+from oncelog.client.admin.tokens import AdminTokens, DelegationToken
 from oncelog.client.admin.topics import NewTopic
 from oncelog.client.admin.transaction_listing import (
     HangingTransaction,
@@ -21,7 +22,7 @@ from oncelog.client.admin.transaction_listing import (
 )
 
 
-class Admin(AdminHanging, AdminConfigs, AdminGroups, AdminAcls, AdminClients, AdminNodes):
+class Admin(AdminHanging, AdminConfigs, AdminGroups, AdminAcls, AdminClients, AdminTokens, AdminNodes):
     """Everything an operator can do; keyword arguments are Kafka's admin keys in snake case."""
 
 
@@ -32,6 +33,7 @@ __all__ = [
     "ClusterDescription",
     "ConfigEntry",
     "ConfigResource",
+    "DelegationToken",
     "Features",
     "GroupDescription",
     "GroupListing",

@@ -10,7 +10,9 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from oncelog.client.security import SaslLogin
+from oncelog.client.token_source import Token, TokenSource
 from oncelog.core.login.mechanisms import NONCE_SIZE_BYTES, Login, LoginRefused, login_of
+from oncelog.core.login.oauthbearer import BearerInvalid, BearerLogin
 from oncelog.errors import AuthenticationFailed, ErrorCode, KafkaError, code_name
 from oncelog.host.host import Host
 from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -32,15 +34,32 @@ class Authentication:
         host: Host,
         start: Callable[[Coroutine[Any, Any, None]], object],
         timeout_ms: int,
+        tokens: TokenSource | None = None,
     ) -> None:
         self._connection = connection
         self._sasl = sasl
         self._host = host
         self._start = start
         self._timeout_ms = timeout_ms
+        self._tokens = tokens  # of OAUTHBEARER
+        self._token: Token | None = None
 
     async def login(self) -> None:
         """Raises AuthenticationFailed, Network, RequestTimedOut, UnsupportedVersion."""
+        await self._log_in(await self._new_login())
+
+    async def _new_login(self) -> Login:
+        if self._tokens is None:
+            nonce = self._host.random.token_bytes(NONCE_SIZE_BYTES)
+            sasl = self._sasl
+            return login_of(sasl.mechanism, sasl.user, sasl.password, nonce, is_token=sasl.is_token)
+        self._token = await self._tokens.token()
+        try:
+            return BearerLogin(self._token.text, self._token.extensions)
+        except BearerInvalid as error:
+            raise self._failed(str(error)) from None
+
+    async def _log_in(self, login: Login) -> None:
         connection, sasl = self._connection, self._sasl
         answer, version = await connection.ask(
             SaslHandshakeRequest(mechanism=sasl.mechanism), version_min=1, timeout_ms=self._timeout_ms
@@ -53,7 +72,6 @@ class Authentication:
             )
         if answer.error_code:
             raise self._failed(code_name(answer.error_code))
-        login = login_of(sasl.mechanism, sasl.user, sasl.password, self._host.random.token_bytes(NONCE_SIZE_BYTES))
         token: bytes | None = login.first()
         while token is not None:
             answer, version = await connection.ask(
@@ -73,7 +91,10 @@ class Authentication:
             raise self._failed(str(error)) from error
 
     def _failed(self, why: str) -> AuthenticationFailed:
-        return AuthenticationFailed(f"{self._sasl.mechanism} as {self._sasl.user!r} at {self._connection.name}: {why}")
+        if self._tokens is not None and self._token is not None:
+            self._tokens.forget(self._token)
+        who = f" as {self._sasl.user!r}" if self._sasl.user else ""
+        return AuthenticationFailed(f"{self._sasl.mechanism}{who} at {self._connection.name}: {why}")
 
     def _begin_again(self) -> None:
         if not self._connection.is_closed:
@@ -81,9 +102,10 @@ class Authentication:
 
     async def _login_again(self) -> None:
         connection = self._connection
-        connection.hold_requests()
         try:
-            await self.login()
+            login = await self._new_login()  # requests go on meanwhile: a token may be long in coming
+            connection.hold_requests()
+            await self._log_in(login)
         except KafkaError as error:
             connection.close(error)
         finally:

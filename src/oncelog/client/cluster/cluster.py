@@ -18,8 +18,10 @@ from oncelog.client.cluster.connection import BrokerVersions, Connection
 from oncelog.client.cluster.view import ClusterView, TopicView
 from oncelog.client.config import ClientConfig
 from oncelog.client.security import tls_context
+from oncelog.client.token_source import TokenSource
 from oncelog.client.traffic import TrafficByBroker
 from oncelog.errors import (
+    AuthenticationFailed,
     CoordinatorNotAvailable,
     ErrorCode,
     IllegalState,
@@ -63,6 +65,8 @@ class Cluster:
     ) -> None:
         self.config, self.host, self._on_metadata = config, host, on_metadata
         self._security = config.security()
+        sasl = self._security.sasl
+        self._token_source = None if sasl is None or sasl.tokens is None else TokenSource(sasl.tokens, host)
         self._tls = None if self._security.tls is None else tls_context(self._security.tls)
         self.view = ClusterView()
         self.versions = BrokerVersions()  # of the broker with the newest features
@@ -226,6 +230,17 @@ class Cluster:
             task.add_done_callback(lambda _: when_open())
         return None
 
+    def take_refusal(self, node: Node, lane: str = "") -> AuthenticationFailed | None:
+        """Why the last attempt to log in there was refused, told once; who wants to can try again with `open_connection`."""
+        task = self._connections.get((node, lane))
+        if task is None or not task.done() or task.cancelled():
+            return None
+        error = task.exception()
+        if not isinstance(error, AuthenticationFailed):
+            return None
+        del self._connections[node, lane]
+        return error
+
     def ready_connection(self, node: Node, lane: str) -> Connection | None:
         """The connection, if a request can leave on it at once."""
         if self.is_closed or not self._is_connected(node, lane):
@@ -264,7 +279,8 @@ class Cluster:
     async def _log_in(self, connection: Connection) -> None:
         assert self._security.sasl is not None
         timeout_ms = self.config.request_timeout_ms
-        await Authentication(connection, self._security.sasl, self.host, self.tasks.start, timeout_ms).login()
+        sasl, tokens = self._security.sasl, self._token_source
+        await Authentication(connection, sasl, self.host, self.tasks.start, timeout_ms, tokens).login()
 
     def any_node(self) -> Node:
         """A broker to ask what every broker knows: one that is connected, else one that has not just refused."""

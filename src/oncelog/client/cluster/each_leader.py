@@ -32,9 +32,11 @@ async def ask_leaders(
     unreadable: Unreadable | None = None,
     timeout_ms: int | None = None,
     broker_id: int | None = None,
+    looks: int = LOOKS,
 ) -> dict[TopicPartition, T]:
     """What `ask` finds at each leader. Raises the first error, those that no retry helps first; with `unreadable` an
-    error of a partition goes there instead, and nothing is raised. `broker_id`: this replica is asked instead."""
+    error of a partition goes there instead after so many `looks`, and nothing is raised. `broker_id`: this replica is asked
+    instead."""
     wanted = list(partitions)
     found: dict[TopicPartition, T] = {}
     last: dict[TopicPartition, KafkaError] = {}
@@ -53,7 +55,7 @@ async def ask_leaders(
         if last:
             cluster.refresh_soon({tp.topic for tp in last})
             if unreadable is not None:
-                unreadable.update({tp: e for tp, e in last.items() if look_count >= LOOKS or not e.retriable})
+                unreadable.update({tp: e for tp, e in last.items() if look_count >= looks or not e.retriable})
             errors = [error for tp, error in last.items() if unreadable is None or tp not in unreadable]
             if errors:
                 raise next((error for error in errors if not error.retriable), errors[0])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from oncelog.client.cluster.cluster import Cluster
-from oncelog.client.cluster.each_leader import Unreadable, ask_leaders
+from oncelog.client.cluster.each_leader import LOOKS, Unreadable, ask_leaders
 from oncelog.errors import KafkaError, error_for
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -32,6 +32,7 @@ async def list_offsets(
     is_read_committed: bool,
     timeout_ms: int | None = None,
     unreadable: Unreadable | None = None,
+    looks: int = LOOKS,
 ) -> dict[TopicPartition, FoundOffset]:
     """The offsets of these timestamps (or LATEST, EARLIEST ...). Latest under read_committed is the LSO."""
     cluster.track({tp.topic for tp in wanted}, may_create=False)
@@ -41,7 +42,9 @@ async def list_offsets(
     ) -> tuple[dict[TopicPartition, FoundOffset], dict[TopicPartition, KafkaError]]:
         return await _ask(cluster, node, {tp: wanted[tp] for tp in partitions}, is_read_committed)
 
-    return await ask_leaders(cluster, "look up offsets", wanted, ask, timeout_ms=timeout_ms, unreadable=unreadable)
+    return await ask_leaders(
+        cluster, "look up offsets", wanted, ask, timeout_ms=timeout_ms, unreadable=unreadable, looks=looks
+    )
 
 
 async def _ask(

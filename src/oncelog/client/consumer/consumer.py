@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from oncelog.client import arguments
 from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import Cluster
+from oncelog.client.cluster.each_leader import LOOKS, Unreadable
 from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST
 from oncelog.client.config import ConsumerConfig, snake_case
 from oncelog.client.consumer.classic_protocol import GroupMembership
@@ -38,7 +39,6 @@ from oncelog.errors import (
     OffsetOutOfRange,
     RequestTimedOut,
     UnknownServer,
-    UnknownTopicOrPartition,
 )
 from oncelog.host.host import Host, real_host
 from oncelog.types import OffsetAndMetadata, TopicPartition
@@ -77,7 +77,7 @@ class Consumer(GroupPart, Iteration, LogBounds):
         self._missing: set[str] = set()  # topics that were told not to exist
         self._is_started = self._is_stopped = self._is_in_listener = False
         self._must_list_topics = False
-        self._next_auto_commit_ms = self._next_look_ms = self._next_look_around_ms = 0.0
+        self._next_auto_commit_ms = self._next_look_ms = self._next_look_around_ms = self._next_lookup_ms = 0.0
         self._failure: KafkaError | None = None
         self._auto_committing: asyncio.Task[None] | None = None
         self._in_hand: InHand | None = None
@@ -302,6 +302,8 @@ class Consumer(GroupPart, Iteration, LogBounds):
         now_ms, chores_ms = self._cluster.now_ms(), [float(self._config.metadata_max_age_ms)]
         if any(self._count_of(name) is None for name in self._topics):
             chores_ms.append(self._next_look_ms - now_ms)
+        if self._positions.without_offset():
+            chores_ms.append(self._next_lookup_ms - now_ms)
         if self._config.group_id is not None:
             chores_ms.append(self._config.max_poll_interval_ms / 2)
             if self._config.enable_auto_commit:
@@ -323,12 +325,7 @@ class Consumer(GroupPart, Iteration, LogBounds):
         elif not self._assigned_by_hand and (self._topics or self._pattern):
             await self._assign_all()
         if self._positions.without_offset():
-            left_ms = int((ends - asyncio.get_running_loop().time()) * 1000)
-            try:
-                await self._find_positions(self._positions.without_offset(), timeout_ms=max(left_ms, 1))
-            except (RequestTimedOut, UnknownTopicOrPartition) as error:
-                log.debug("%s", error)  # the next poll goes on with it
-                self._tell_missing({each.topic for each in self._positions.without_offset()})
+            await self._look_for_positions(ends)
         if self._config.enable_auto_commit and self._config.group_id is not None:
             self._auto_commit()
 
@@ -395,7 +392,49 @@ class Consumer(GroupPart, Iteration, LogBounds):
 
     # -- positions
 
-    async def _find_positions(self, partitions: Sequence[TopicPartition], *, timeout_ms: int | None = None) -> None:
+    async def _look_for_positions(self, ends: float) -> None:
+        """Find where partitions without a position begin. One that cannot be had now holds up none that has a position: it
+        is looked for again after a while, in one look."""
+        missing, now_ms = self._positions.without_offset(), self._cluster.now_ms()
+        others_wait = len(missing) < len(self._positions.by_partition)
+        if others_wait and now_ms < self._next_lookup_ms:
+            return
+        left_ms = int((ends - asyncio.get_running_loop().time()) * 1000)
+        unreadable: dict[TopicPartition, KafkaError] = {}
+        try:
+            await self._find_positions(
+                missing, timeout_ms=max(left_ms, 1), unreadable=unreadable, looks=1 if others_wait else LOOKS
+            )
+        except RequestTimedOut as error:
+            log.debug("%s", error)  # the next poll goes on with it
+        for reason in unreadable.values():
+            if not reason.retriable:
+                raise reason
+        if self._positions.without_offset():
+            self._next_lookup_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms
+            self._tell_missing({each.topic for each in self._positions.without_offset()})
+            self._tell_unreadable(unreadable)
+
+    def _tell_unreadable(self, unreadable: Mapping[TopicPartition, KafkaError]) -> None:
+        """As `_tell_missing`, of partitions of topics that are there."""
+        for each, reason in unreadable.items():
+            count = self._count_of(each.topic)
+            if count is None or str(each) in self._missing:
+                continue
+            self._missing.add(str(each))
+            if each.partition >= count:
+                log.warning("topic %r has %d partitions; %s is read when it is added", each.topic, count, each)
+            else:
+                log.warning("%s cannot be read now, and is asked for again: %s", each, reason)
+
+    async def _find_positions(
+        self,
+        partitions: Sequence[TopicPartition],
+        *,
+        timeout_ms: int | None = None,
+        unreadable: Unreadable | None = None,
+        looks: int = LOOKS,
+    ) -> None:
         limit_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = Deadline(limit_ms, "find positions")  # of all the lookups together
         unknown = [tp for tp in partitions if self._positions.of(tp).reset_to is None]
@@ -416,8 +455,15 @@ class Consumer(GroupPart, Iteration, LogBounds):
                 position.jump(None, reset_to=RESET_TIMESTAMPS[self._config.auto_offset_reset])
                 resets[topic_partition] = RESET_TIMESTAMPS[self._config.auto_offset_reset]
         versions = {tp: self._positions.of(tp).version for tp in resets}
-        resume = await self._order_at_the_end(resets, deadline.request_timeout_ms(limit_ms))
-        lookup = self._lookup(resets, timeout_ms=deadline.request_timeout_ms(limit_ms))
+        resume = await self._order_at_the_end(
+            resets, timeout_ms=deadline.request_timeout_ms(limit_ms), unreadable=unreadable, looks=looks
+        )
+        lookup = self._lookup(
+            {tp: reset_to for tp, reset_to in resets.items() if tp not in (unreadable or ())},
+            timeout_ms=deadline.request_timeout_ms(limit_ms),
+            unreadable=unreadable,
+            looks=looks,
+        )
         for topic_partition, found in (await lookup).items():
             later = self._positions.by_partition.get(topic_partition)
             if later is not None and later.version == versions[topic_partition] and later.offset is None:
@@ -425,13 +471,13 @@ class Consumer(GroupPart, Iteration, LogBounds):
         self._fetcher.wake()
 
     async def _order_at_the_end(
-        self, resets: Mapping[TopicPartition, int], timeout_ms: int | None
+        self, resets: Mapping[TopicPartition, int], **bounds: Any
     ) -> dict[TopicPartition, OrderPosition]:
         """Transaction order from "latest": what is committed from now on, so open transactions are read from their start."""
         if self._config.order != "transaction":
             return {}
         latest = {tp: LATEST for tp, reset_to in resets.items() if reset_to == LATEST}
-        ends = await self._lookup(latest, isolation_level="read_uncommitted", timeout_ms=timeout_ms)
+        ends = await self._lookup(latest, isolation_level="read_uncommitted", **bounds)
         return {tp: OrderPosition(found.offset) for tp, found in ends.items()}
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
+from oncelog.client.cluster.each_leader import LOOKS, Unreadable
 from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
 from oncelog.client.config import ISOLATION_LEVELS, ConsumerConfig
 from oncelog.client.consumer.positions import Positions
@@ -42,10 +43,19 @@ class LogBounds:
         *,
         isolation_level: str | None = None,
         timeout_ms: int | None = None,
+        unreadable: Unreadable | None = None,
+        looks: int = LOOKS,
     ) -> dict[TopicPartition, FoundOffset]:
         level = self._config.isolation_level if isolation_level is None else isolation_level
         is_read_committed = level == "read_committed"
-        return await list_offsets(self._cluster, wanted, is_read_committed=is_read_committed, timeout_ms=timeout_ms)
+        return await list_offsets(
+            self._cluster,
+            wanted,
+            is_read_committed=is_read_committed,
+            timeout_ms=timeout_ms,
+            unreadable=unreadable,
+            looks=looks,
+        )
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""

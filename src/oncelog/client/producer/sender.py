@@ -27,6 +27,7 @@ from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager, again
 from oncelog.core.producer.unheard import UnheardFailures
 from oncelog.errors import (
+    AuthenticationFailed,
     ErrorCode,
     KafkaError,
     PurgedInFlight,
@@ -219,7 +220,14 @@ class Sender:
                 by_node.setdefault(node_id, []).append(batch)
                 sizes[node_id] = size
         for node_id, batches in by_node.items():
-            connection = self._cluster.open_connection(self._cluster.view.nodes[node_id], self.wake)
+            node = self._cluster.view.nodes[node_id]
+            refusal = self._cluster.take_refusal(node)
+            if refusal is not None:  # no retry mends it, and who sends is not left to wait for the delivery timeout
+                for batch in batches:
+                    self._accumulator.take(batch)
+                    self._fail(batch, again(refusal))
+                continue
+            connection = self._cluster.open_connection(node, self.wake)
             if connection is not None:
                 self._produce(node_id, connection, batches)
                 self.wake()  # a partition may have more than one batch to send
@@ -437,6 +445,8 @@ class Sender:
             )
         except UnsupportedVersion as error:
             on_unsupported_version(manager, request, error)
+        except AuthenticationFailed as error:
+            self._on_refusal(request, error)
         except KafkaError as error:
             log.debug("%s: %s", request.api.name, error)
             manager.disconnected(request, self._cluster.now_ms())
@@ -445,6 +455,15 @@ class Sender:
         if manager.state is TransactionState.FATAL_ERROR and manager.last_error is not None:
             self._drop_waiting()
         self.wake()
+
+    def _on_refusal(self, request: TxnRequest, error: AuthenticationFailed) -> None:
+        """As in Kafka's TransactionManager.authenticationFailed, except that a producer without transactions lives on."""
+        if self._manager.is_transactional:
+            self._manager.fatal_error(error)
+            return
+        self._manager.disconnected(request, self._cluster.now_ms())
+        for batch in self._accumulator.take_all_waiting():
+            self._fail(batch, again(error))
 
 
 def _refusal(batch: ProducerBatch, result: PartitionProduceResponse, named: dict[int, str]) -> str:

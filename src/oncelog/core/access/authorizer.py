@@ -13,6 +13,7 @@ from oncelog.core.metadata.acl import ANYBODY, SUPPORTED_OPERATIONS, WILDCARD, A
 from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+FORMER_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 ANONYMOUS = "User:ANONYMOUS"
 
 _IMPLIED_BY: dict[int, frozenset[int]] = {

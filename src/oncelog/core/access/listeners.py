@@ -102,6 +102,8 @@ def openness(protocol: Protocol, *, mechanisms: Collection[str], needs_certifica
         return "lets everybody in: ssl.client.auth is not required"
     if protocol is Protocol.SASL_PLAINTEXT and "PLAIN" in mechanisms:
         return "sends passwords in clear (PLAIN without TLS)"
+    if protocol is Protocol.SASL_PLAINTEXT and "OAUTHBEARER" in mechanisms:
+        return "sends tokens in clear (OAUTHBEARER without TLS)"
     return ""
 
 

@@ -42,11 +42,11 @@ class Login(Protocol):
         ...
 
 
-def login_of(mechanism: str, user: str, password: str, nonce: bytes) -> Login:
-    """A new conversation; `nonce` must be random."""
+def login_of(mechanism: str, user: str, password: str, nonce: bytes, *, is_token: bool = False) -> Login:
+    """A new conversation; `nonce` must be random. `is_token`: by a delegation token, its id and MAC in base64."""
     if mechanism == "PLAIN":
         return PlainLogin(user, password)
-    return ScramLogin(mechanism, user, password, base64_text(nonce))
+    return ScramLogin(mechanism, user, password, base64_text(nonce), is_token=is_token)
 
 
 class PlainLogin:
@@ -67,11 +67,11 @@ class PlainLogin:
 class ScramLogin:
     """Two tokens; the server's second one proves it."""
 
-    def __init__(self, mechanism: str, user: str, password: str, nonce: str) -> None:
+    def __init__(self, mechanism: str, user: str, password: str, nonce: str, *, is_token: bool = False) -> None:
         self._hash = HASHES[mechanism]
         self._password = password
         self._nonce = nonce
-        self._bare = f"n={saslname(user)},r={nonce}"
+        self._bare = f"n={saslname(user)},r={nonce}" + (",tokenauth=true" if is_token else "")
         self._awaited: bytes | None = None
 
     def first(self) -> bytes:

@@ -15,11 +15,13 @@ from oncelog.wire.log_records.cluster_metadata import (
     AclRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     FeatureLevelRecord,
     MetadataRecord,
     ProducerIdsRecord,
     QuotaEntity,
     RemoveAclRecord,
+    RemoveDelegationTokenRecord,
     RemoveScramCredentialRecord,
     RemoveTopicRecord,
     ScramCredentialRecord,
@@ -69,6 +71,7 @@ class ClusterMetadata:
         self.client_quotas: dict[Entity, dict[str, float]] = {}
         self.has_request_quotas = False  # whether one of them is a request_percentage
         self.scram_credentials: dict[tuple[str, int], ScramCredentialRecord] = {}
+        self.delegation_tokens: dict[str, DelegationTokenRecord] = {}
 
     def apply(self, record: MetadataRecord) -> None:
         """Take over one committed record."""
@@ -94,7 +97,13 @@ class ClusterMetadata:
 
     def _apply_security(
         self,
-        record: AclRecord | RemoveAclRecord | ClientQuotaRecord | ScramCredentialRecord | RemoveScramCredentialRecord,
+        record: AclRecord
+        | RemoveAclRecord
+        | ClientQuotaRecord
+        | ScramCredentialRecord
+        | RemoveScramCredentialRecord
+        | DelegationTokenRecord
+        | RemoveDelegationTokenRecord,
     ) -> None:
         if isinstance(record, AclRecord):
             self.acls[record.acl_id] = acl_of(record)
@@ -106,8 +115,12 @@ class ClusterMetadata:
             self._apply_quota(record)
         elif isinstance(record, ScramCredentialRecord):
             self.scram_credentials[record.user, record.mechanism] = record
-        else:
+        elif isinstance(record, RemoveScramCredentialRecord):
             self.scram_credentials.pop((record.user, record.mechanism), None)
+        elif isinstance(record, DelegationTokenRecord):
+            self.delegation_tokens[record.token_id] = record
+        else:
+            self.delegation_tokens.pop(record.token_id, None)
 
     def _apply_quota(self, record: ClientQuotaRecord) -> None:
         entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
@@ -194,6 +207,7 @@ def snapshot_records(metadata: ClusterMetadata) -> list[MetadataRecord]:
             ClientQuotaRecord(entity=quota_entity(entity), key=key, value=value) for key, value in values.items()
         ]
     records += metadata.scram_credentials.values()
+    records += metadata.delegation_tokens.values()
     return records
 
 

@@ -62,6 +62,7 @@ class SaslConnection:
         self.state = State.NEW
         self.mechanism = ""
         self.user = ""  # of the session that has begun last
+        self.token_id = ""  # of the delegation token that it came by
         self.session_ends_ms: float | None = None
         self._began_again_ms: float | None = None
         self._is_again = False
@@ -134,7 +135,7 @@ class SaslConnection:
         if isinstance(outcome, Challenge):
             return Step(SaslAuthenticateResponse(auth_bytes=outcome.token))
         if isinstance(outcome, Proven):
-            lifetime_ms = self._begin_session(outcome.user, now_ms)
+            lifetime_ms = self._begin_session(outcome, now_ms)
             told_ms = lifetime_ms if version >= LIFETIME_SINCE_VERSION else 0
             reply = SaslAuthenticateResponse(auth_bytes=outcome.token, session_lifetime_ms=told_ms)
             return Step(reply, has_begun_session=True)
@@ -148,7 +149,7 @@ class SaslConnection:
         if isinstance(outcome, Challenge):
             return Step(outcome.token)
         if isinstance(outcome, Proven):
-            self._begin_session(outcome.user, now_ms)
+            self._begin_session(outcome, now_ms)
             return Step(outcome.token, has_begun_session=True)
         return self._over(outcome)
 
@@ -164,9 +165,13 @@ class SaslConnection:
             )
         return outcome
 
-    def _begin_session(self, user: str, now_ms: float) -> int:
+    def _begin_session(self, proven: Proven, now_ms: float) -> int:
+        """How long it is: as the listener says, and no longer than what was shown holds; 0 without an end."""
         session_ms = self._mechanisms[self.mechanism].session_ms
-        self.user, self.state, self._exchange = user, State.AUTHENTICATED, None
+        if proven.lifetime_ms is not None:
+            session_ms = min(session_ms or proven.lifetime_ms, proven.lifetime_ms)
+        self.user, self.state, self._exchange = proven.user, State.AUTHENTICATED, None
+        self.token_id = proven.token_id
         self.session_ends_ms = now_ms + session_ms if session_ms else None
         return session_ms
 

@@ -15,10 +15,15 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """The client is `user`; `token` is the mechanism's last word."""
+    """The client is `user`; `token` is the mechanism's last word. What it showed holds for `lifetime_ms`; None: for ever.
+
+    `token_id`: of the delegation token that it came by.
+    """
 
     user: str
     token: bytes = field(default=b"", repr=False)
+    lifetime_ms: int | None = None
+    token_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

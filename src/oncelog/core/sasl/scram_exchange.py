@@ -1,5 +1,6 @@
 """The server's side of SCRAM: two messages, and the same work for users who exist and others.
 
+A user is one with a password, or (`tokenauth=true`) the id of a delegation token: the one never proves the other.
 An unknown user gets a salt that is always the same for its name, and is refused with the proof, as a wrong password is.
 Stricter than Apache Kafka: the channel binding must be what the first message said, and sizes are bounded.
 """
@@ -11,6 +12,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from oncelog.core.sasl.exchange import Challenge, Outcome, Proven, Refused
+from oncelog.core.sasl.token_login import ITERATION_COUNT as TOKEN_ITERATION_COUNT
+from oncelog.core.sasl.token_login import TokenKeys
 from oncelog.core.scram import (
     HASHES,
     ClientFirst,
@@ -30,10 +33,14 @@ USUAL_SALT_BYTES = 26  # as Kafka's tools draw them
 class StoredKeys(Protocol):
     """What is kept of a user's password."""
 
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
+    @property
+    def salt(self) -> bytes: ...
+    @property
+    def stored_key(self) -> bytes: ...
+    @property
+    def server_key(self) -> bytes: ...
+    @property
+    def iterations(self) -> int: ...
 
 
 class ScramExchange:
@@ -43,6 +50,7 @@ class ScramExchange:
         self,
         mechanism: str,
         keys_of: Callable[[str], StoredKeys | None],
+        token_keys_of: Callable[[str, bytes], TokenKeys | None] = lambda _token_id, _salt: None,
         *,
         nonce: str,
         secret: bytes,
@@ -51,11 +59,12 @@ class ScramExchange:
         self._mechanism = mechanism
         self._hash = HASHES[mechanism]
         self._keys_of = keys_of
+        self._token_keys_of = token_keys_of
         self._nonce = nonce
         self._secret = secret
         self._usual_iterations = usual_iterations  # what an unknown user is told
         self._first: ClientFirst | None = None
-        self._keys: StoredKeys | None = None
+        self._keys: StoredKeys | TokenKeys | None = None
         self._server_first = ""
 
     def respond(self, token: bytes) -> Outcome:
@@ -70,15 +79,17 @@ class ScramExchange:
         first = parse_client_first(token)
         if first.authorization_id not in ("", first.user):
             return self._refused("another authorization id", first.user)
-        if first.extensions.get("tokenauth", "").lower() == "true":
-            return self._refused("delegation tokens are not built", first.user)
         if "m" in first.extensions:
             return self._refused("a mandatory extension", first.user)
         self._first = first
         self._nonce = first.nonce + self._nonce
-        self._keys = keys = self._keys_of(first.user)
-        salt = self._false_salt(first.user) if keys is None else bytes(keys.salt)
-        iterations = self._usual_iterations if keys is None else keys.iterations
+        is_token = first.extensions.get("tokenauth", "").lower() == "true"
+        salt = self._false_salt(first.user)
+        keys = self._token_keys_of(first.user, salt) if is_token else self._keys_of(first.user)
+        self._keys = keys
+        iterations = TOKEN_ITERATION_COUNT if is_token else self._usual_iterations
+        if keys is not None:
+            salt, iterations = bytes(keys.salt), keys.iterations
         self._server_first = f"r={self._nonce},s={base64_text(salt)},i={iterations}"
         return Challenge(self._server_first.encode())
 
@@ -98,7 +109,10 @@ class ScramExchange:
         if not is_right:
             return self._refused("wrong password", first.user)
         signature = server_signature(self._hash, keys.server_key, signed)
-        return Proven(first.user, b"v=" + base64_text(signature).encode())
+        last = b"v=" + base64_text(signature).encode()
+        if isinstance(keys, TokenKeys):
+            return Proven(keys.owner, last, keys.lifetime_ms, first.user)
+        return Proven(first.user, last)
 
     def _false_salt(self, user: str) -> bytes:
         return hmac.digest(self._secret, f"{self._mechanism} {user}".encode(), "sha256")[:USUAL_SALT_BYTES]

@@ -116,6 +116,24 @@ class RemoveScramCredentialRecord(Struct, flexible=0):
     mechanism: Int8
 
 
+class DelegationTokenRecord(Struct, flexible=0):
+    """A delegation token, new or renewed; principals as "User:alice". Its MAC is not kept: the secret key gives it again."""
+
+    token_id: String
+    owner: String
+    requester: String
+    renewers: list[String]
+    issue_timestamp_ms: Int64
+    expiry_timestamp_ms: Int64
+    max_timestamp_ms: Int64
+
+
+class RemoveDelegationTokenRecord(Struct, flexible=0):
+    """The token is gone."""
+
+    token_id: String
+
+
 MetadataRecord = (
     TopicRecord
     | RemoveTopicRecord
@@ -127,6 +145,8 @@ MetadataRecord = (
     | ClientQuotaRecord
     | ScramCredentialRecord
     | RemoveScramCredentialRecord
+    | DelegationTokenRecord
+    | RemoveDelegationTokenRecord
 )
 
 _TYPES: dict[int, type[MetadataRecord]] = {
@@ -140,6 +160,8 @@ _TYPES: dict[int, type[MetadataRecord]] = {
     8: ClientQuotaRecord,
     9: ScramCredentialRecord,
     10: RemoveScramCredentialRecord,
+    11: DelegationTokenRecord,
+    12: RemoveDelegationTokenRecord,
 }
 _NUMBERS = {cls: number for number, cls in _TYPES.items()}
 _VERSION = 0
