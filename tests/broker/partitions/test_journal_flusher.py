@@ -616,6 +616,34 @@ def test_a_journal_that_is_nearly_full_makes_room_first(small):
     run(work())
 
 
+def test_nobody_is_answered_while_a_full_journal_makes_room(small, monkeypatch):
+    """Who is answered sends more: with recovery points still being stored there was no room for it, and its log went offline."""
+    monkeypatch.setattr("oncelog.log.journal.COPIED_BYTES_MAX", 3000)
+
+    async def work():
+        world = await started(journal_bytes_max=4 * 3000)
+        store = world.flusher._store_recovery_points
+
+        async def store_slowly():
+            for _ in range(50):
+                await asyncio.sleep(0)
+            return await store()
+
+        world.flusher._store_recovery_points = store_slowly
+        tasks = [asyncio.ensure_future(each) for each in (world.flusher.run(),)]
+        for number in range(150):
+            assert (
+                await world.partition("ab"[number % 2]).commit(world.append("ab"[number % 2], 2000, waits=False))
+                is ErrorCode.NONE
+            ), number
+        assert world.metrics.limit_hits("oncelog.journal.max.bytes") > 0
+        for task in tasks:
+            task.cancel()
+        await world.crash()
+
+    run(work())
+
+
 def test_a_roll_waits_for_nothing_that_the_journal_has(small):
     """Rolls, and the first batch of a segment, while entries are in the journal: each comes back to its own file."""
 

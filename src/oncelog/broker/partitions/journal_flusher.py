@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from oncelog.broker.metrics.histogram import COUNTS, Histogram
 from oncelog.broker.metrics.metrics import Metrics
@@ -47,9 +47,22 @@ class JournalFlusher:
         self._data_wake = asyncio.Event()
         self._committing = asyncio.Lock()
         self._syncing_data = asyncio.Lock()
-        self.is_making_room = False  # commits wait for data files, and for recovery points to be stored
+        self._making_room_count = 0  # who makes commits wait for data files, and for recovery points to be stored
         self.sync_count = 0
         self.commits = Histogram(COUNTS)  # appends that waited for each sync
+
+    @property
+    def is_making_room(self) -> bool:
+        """Whether commits wait until the journal has room again, or fewer files are unsynced."""
+        return self._making_room_count > 0
+
+    @contextlib.contextmanager
+    def _making_room(self) -> Iterator[None]:
+        self._making_room_count += 1
+        try:
+            yield
+        finally:
+            self._making_room_count -= 1
 
     def appended(self, partition: Committable) -> None:
         """Something was appended (or files came and went); nobody waits for it (yet)."""
@@ -68,12 +81,10 @@ class JournalFlusher:
             self._wake.clear()
             if len(self._unsynced) > UNSYNCED_PARTITIONS_MAX or self._journal.is_nearly_full:
                 # Back pressure: whoever waits for its commit sends no more.
-                self.is_making_room = True
-                synced = await self.sync_data()
                 if self._journal.is_nearly_full:
                     self._metrics.limit_hit("oncelog.journal.max.bytes")
-                    await self._free(synced)
-                self.is_making_room = False
+                with self._making_room():
+                    await self.sync_data()
             await self.commit()
             if (
                 self._journal.bytes_since_data_sync > DATA_SYNC_BYTES
@@ -84,6 +95,15 @@ class JournalFlusher:
 
     async def commit(self) -> None:
         """One entry, one sync: everything that was appended before is committed."""
+        self._answer(await self._commit())
+
+    @staticmethod
+    def _answer(committed: Iterable[tuple[Committable, int]]) -> None:
+        for each, end_offset in committed:
+            each.committed(end_offset)
+
+    async def _commit(self) -> list[tuple[Committable, int]]:
+        """As `commit`; what is committed, and nobody was told yet."""
         async with self._committing:
             begun = [(each, each.log_end_offset) for each in self._uncommitted if not each.is_offline]
             self._uncommitted.clear()
@@ -101,14 +121,13 @@ class JournalFlusher:
                 _log.critical("the journal takes nothing more until a restart: %s", error)
                 for each, _ in begun:
                     each.go_offline(str(error), is_sync=True)
-                return
+                return []
             except asyncio.CancelledError:  # the stop: `end` commits it
                 self._journal.give_back(taken)
                 self._uncommitted |= dict.fromkeys(each for each, _ in begun)
                 raise
             self._journal.synced(taken)
-            for each, end_offset in begun:
-                each.committed(end_offset)
+            return begun
 
     async def run_leftovers(self) -> None:
         """For ever: commit what nobody waits for, sync the data files, use the journal's segments again."""
@@ -130,13 +149,19 @@ class JournalFlusher:
             for first in range(0, len(unsynced), SYNCED_TOGETHER_MAX):
                 begun += await self._sync_files(unsynced[first : first + SYNCED_TOGETHER_MAX])
             # A recovery point must not lie ahead of the journal: others' appends before it could be lost.
-            await self.commit()
-            if self._journal.failure is not None:
-                for each, _ in begun:
-                    each.go_offline(str(self._journal.failure))
-                return 0
-            for each, end_offset in begun:
-                each.data_synced(end_offset)
+            committed = await self._commit()
+            try:
+                if self._journal.failure is not None:
+                    for each, _ in begun:
+                        each.go_offline(str(self._journal.failure))
+                    return 0
+                for each, end_offset in begun:
+                    each.data_synced(end_offset)
+                if self._journal.is_nearly_full:  # whoever is answered sends more: only when there is room for it
+                    with self._making_room():
+                        await self._free(sequence)
+            finally:
+                self._answer(committed)
             return sequence
 
     async def _sync_files(self, partitions: list[Committable]) -> list[tuple[Committable, int]]:
