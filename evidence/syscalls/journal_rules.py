@@ -211,7 +211,8 @@ class JournalRules:
                     yield name
 
     def _stores_recovery_points(self, data: bytes) -> None:
-        """Below its recovery point a log is not cut: so all that was appended before that, anywhere, must survive as well."""
+        """Below its recovery point a log is not cut: so all that was appended before that, anywhere, must survive by what is
+        durable already, and the log itself in the journal."""
         try:
             offsets = offsets_from_bytes(data)
         except CorruptIndex:
@@ -219,9 +220,9 @@ class JournalRules:
         if self._header is None:
             return
         reached = [index for index, (name, end) in enumerate(self._appended) if end <= offsets.get(name, 0)]
-        before = self._appended[: reached[-1]] if reached else []
-        lost = [each for each in before if each[1] > offsets.get(each[0], 0) and not self._survives(*each)]
-        self.must(not lost, "a recovery point lies behind nothing that others could lose", lost[:3])
+        below = self._appended[: reached[-1] + 1] if reached else []
+        lost = [each for each in below if not self._survives(*each)]
+        self.must(not lost, "a recovery point never lies ahead of the journal", lost[:3])
 
     def _survives(self, partition: TopicPartition, end_offset: int) -> bool:
         if partition.topic not in self._logs.topic_ids():

@@ -10,10 +10,11 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from evidence.syscalls.journal_rules import JournalRules
 from evidence.syscalls.logs import Logs
-from evidence.syscalls.recorder import END, build, calls, environment, fail_next_sync
+from evidence.syscalls.recorder import END, build, calls, environment, fail_next_sync, slow_syncs
 from evidence.syscalls.replies import Replies
 from evidence.syscalls.rules import Rules
 from evidence.syscalls.world import World
@@ -92,6 +93,10 @@ class Observed:
     def fail_next_sync(self, part_of_path: str) -> pathlib.Path:
         """See `recorder.fail_next_sync`."""
         return fail_next_sync(self._trace, part_of_path)
+
+    def slow_syncs(self, part_of_path: str) -> AbstractContextManager[None]:
+        """See `recorder.slow_syncs`."""
+        return slow_syncs(self._trace, part_of_path)
 
     def kill(self) -> None:
         """SIGKILL; then its calls are judged."""

@@ -18,9 +18,10 @@ import sys
 import sysconfig
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ROOT = pathlib.Path(__file__).parents[2]
 ROOMS = ("host", "log", "broker")
@@ -43,6 +44,11 @@ SYNCABLES |= {"newest_batch_files", "pin", "names", "map"}
 # (what lies in broker/ and has no part in the order of the disk)
 LEFT_OUT = ("broker/handlers", "broker/config", "broker/metrics", "broker/partitions/measured_syncer.py")
 SECONDS_MAX = 240
+# What is no statement of its own: file, name, what stands there, and instead.
+BY_HAND = (
+    ("broker/partitions/journal_flusher.py", "self._commit()", "committed = await self._commit()", "committed = []"),
+    ("host/native_sync.c", "fdatasync", "while (fdatasync(call->descriptors[index]) < 0)", "while (0)"),
+)
 EQUIVALENT = pathlib.Path(__file__).with_name("equivalent.toml")
 NOTES = {"_mark_unsynced", "names_changed"}  # they matter to a later sync only: not to what stands beside them
 
@@ -162,19 +168,27 @@ class _Source:
 
 
 def found() -> list[Removal]:
-    """All of them, by file and line; the native syncer's own call last."""
+    """All of them, by file and line; those of `BY_HAND` last."""
     removals: list[Removal] = []
     for room in ROOMS:
         for path in sorted((ROOT / "src" / "oncelog" / room).rglob("*.py")):
             if not str(path.relative_to(ROOT / "src" / "oncelog")).startswith(LEFT_OUT):
                 removals += sorted(_Source(path).removals(), key=lambda each: each.line)
-    native = ROOT / "src" / "oncelog" / "host" / "native_sync.c"
-    text = native.read_text()
-    right = "while (fdatasync(call->descriptors[index]) < 0)"
-    assert text.count(right) == 1, "the native syncer has another form: mend this"
-    line = text[: text.index(right)].count("\n") + 1
-    removals.append(Removal("host/native_sync.c", line, "removed", "fdatasync", text.replace(right, "while (0)")))
-    return removals
+    for file, what, right, wrong in BY_HAND:
+        text = (ROOT / "src" / "oncelog" / file).read_text()
+        assert text.count(right) == 1, f"{file} has another form: mend this"
+        line = text[: text.index(right)].count("\n") + 1
+        removals.append(Removal(file, line, "removed", what, text.replace(right, wrong)))
+    return list(numbered(removals))
+
+
+def numbered(removals: list[Removal]) -> Iterator[Removal]:
+    """The same change of a function's second place is another one."""
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for each in removals:
+        counts[each.key] += 1
+        count = counts[each.key]
+        yield each if count == 1 else replace(each, what=f"{each.what} #{count}")
 
 
 def equivalent() -> dict[tuple[str, str, str, str], str]:

@@ -1,7 +1,8 @@
 """Steps of the log's own code, one after the other, in a process that is recorded: what no broker's life reaches.
 
 `python -m evidence.syscalls.steps ROOT` is started by `direct.run`. After a step it says in the file `said` what must be
-durable now: one line "tree PATH", "file PATH" or "gone PATH", below ROOT. What else a step has to do is asserted here.
+durable now: one line "tree PATH", "file PATH" or "gone PATH", below ROOT; "point PATH" names a snapshot that is to come.
+What else a step has to do is asserted here.
 """
 
 from __future__ import annotations
@@ -384,6 +385,25 @@ def many(root: str) -> None:
     driven.is_durable()
 
 
+def behind_a_journal(root: str) -> None:
+    """A snapshot, at a roll and at a clean end, where a journal's data sync had the recovery point already."""
+    for name in ("rolled_behind", "closed_behind"):
+        driven = Driven(root, name)
+        driven.open()
+        driven.append(1)
+        driven.abort(1)
+        end_offset = driven.log.log_end_offset
+        sync_all(driven.log.files_to_sync(moves_to_end=True))
+        driven.log.mark_synced(end_offset)
+        assert driven.log.recovery_point == end_offset
+        driven.say("point", f"{driven.directory}/{end_offset:020d}.snapshot")
+        if name == "rolled_behind":
+            driven.log.roll()
+        driven.log.close()
+        assert f"{end_offset:020d}.snapshot" in driven.names(".snapshot")
+        driven.is_durable()
+
+
 def journaled(root: str) -> None:
     """A journal's first segment; what it commits; put back into files that lack it; removed."""
     driven = Driven(root, "journaled")
@@ -434,7 +454,8 @@ def fail_sync_of(part_of_path: str) -> None:
 
 
 STEPS: tuple[Callable[[str], None], ...] = (
-    small_files, living, checkpoints, truncated, killed, torn, below_the_start, ahead, failing, swapped, many, journaled,
+    small_files, living, checkpoints, truncated, killed, torn, below_the_start, ahead, failing, swapped, many,
+    behind_a_journal, journaled,
 )  # fmt: skip
 
 if __name__ == "__main__":
