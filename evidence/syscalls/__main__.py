@@ -1,4 +1,4 @@
-"""`python -m evidence.syscalls`: the life once, with what was asked how often. `--source`: whose oncelog."""
+"""`python -m evidence.syscalls`: the steps, and a life with the journal and one without, with what was asked how often."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="A real broker's life, its system calls judged.")
     parser.add_argument("--source", default="", help="where oncelog is imported from")
     parser.add_argument("--quiet", action="store_true", help="only the first problem")
+    parser.add_argument("--journal", default="on,off", help="which lives: on, off or both (the default)")
     parser.add_argument("--steps", action="store_true", help="the steps of the log alone, without the life")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -33,12 +34,16 @@ def main() -> int:
     print(f"syscalls: {promises.judged.total()} judgements of the log's steps, {len(promises.problems)} not so")
     if promises.problems or options.steps:
         return int(bool(promises.problems))
+    return max(_life(options.source, journal, is_quiet=options.quiet) for journal in options.journal.split(","))
+
+
+def _life(source: str, journal: str, *, is_quiet: bool) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        observed = Observed(pathlib.Path(folder), options.source, stops_early=options.quiet)
+        observed = Observed(pathlib.Path(folder), source, stops_early=is_quiet)
 
         async def live() -> None:
             async with asyncio.timeout(HANG_S):
-                await Life(observed).run()
+                await Life(observed, journal=journal).run()
 
         try:
             asyncio.run(live())
@@ -46,7 +51,7 @@ def main() -> int:
             pass  # told below
         except (Exception, TimeoutError) as error:  # noqa: BLE001 - whatever ends it, what was judged is told
             print(f"syscalls: the life ended early: {type(error).__name__}: {error}"[:2000])
-            if not options.quiet:
+            if not is_quiet:
                 traceback.print_exc()
                 print(observed.last_words())
             shown = observed.problems[:PROBLEMS_SHOWN]
@@ -54,13 +59,13 @@ def main() -> int:
             return 1
         finally:
             observed.end()
-        if not options.quiet:
+        if not is_quiet:
             for rule, count in sorted(observed.judged.items()):
                 print(f"  {count:6d}  {rule}")
         for problem in observed.problems[:PROBLEMS_SHOWN]:
             print(f"  NOT SO: {problem}"[:400])
         asked = f"{sum(observed.judged.values())} judgements by {len(observed.judged)} rules"
-        print(f"syscalls: {asked}, {len(observed.problems)} not so")
+        print(f"syscalls: journal={journal}: {asked}, {len(observed.problems)} not so")
         return int(bool(observed.problems))
 
 

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
+from evidence.syscalls.logs import base_offset_of
 from evidence.syscalls.recorder import BEGIN, END, Call, build, calls, environment
 from evidence.syscalls.rules import PASSING_SUFFIXES
 from evidence.syscalls.world import Node, World
@@ -27,6 +28,7 @@ class Promises:
         self._world = world
         self.problems: list[str] = []
         self.judged: Counter[str] = Counter()
+        self._points: set[str] = set()  # snapshots where a recovery point lies without one
 
     def before(self, call: Call) -> None:
         """A call that is not applied yet."""
@@ -39,6 +41,15 @@ class Promises:
         elif call.name == "write" and call.phase == END and path == SAID:
             for line in call.data.decode().splitlines():
                 self._judge(*line.split(" ", 1))
+        elif call.name == "write" and call.phase == END and path in self._points:
+            folder, _, name = path.rpartition("/")
+            lost = ((each, each.rpartition("/")[2]) for each in self._lost(folder))
+            found = [
+                each
+                for each, its_name in lost
+                if its_name.endswith("index") and base_offset_of(its_name) < base_offset_of(name)
+            ]
+            self._must(not found, "indexes are durable before a snapshot at the recovery point is", (path, found))
 
     def _must(self, is_so: bool, rule: str, what: object) -> None:
         self.judged[f"a step: {rule}"] += 1
@@ -46,7 +57,9 @@ class Promises:
             self.problems.append(f"step {self.judged.total()}: /: a step, {rule}: {what}")
 
     def _judge(self, kind: str, path: str) -> None:
-        if kind == "gone":
+        if kind == "point":
+            self._points.add(path)
+        elif kind == "gone":
             node = self._world.find(path, durable=True)
             self._must(node is None, "what is removed is durably gone", path)
         elif kind == "file":

@@ -1,4 +1,5 @@
-"""A short scripted life of a real broker: everything that it promises to keep, two kills, a failed sync, two clean ends.
+"""A short scripted life of a real broker: everything that it promises to keep, kills, failed syncs, two clean ends. It is lived
+twice, with the journal and without; with it more disks fail, and its segments are filled and used again.
 
 Between two brokers the script leaves in the directory what a kill can leave at moments that no script can meet: a torn
 tail, the midst of a swap, the mark of a failed sync, a directory without a topic.
@@ -7,12 +8,14 @@ tail, the midst of a swap, the mark of a failed sync, a directory without a topi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import pathlib
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from evidence.crash import small_journal
 from evidence.syscalls.logs import base_offset_of
 from evidence.syscalls.observed import Observed
 from evidence.world.broker import Client
@@ -20,6 +23,8 @@ from evidence.world.coordinator_workload import Workload
 from oncelog.errors import ErrorCode
 from oncelog.log.checkpoint_files import CLEANED_OFFSETS, RECOVERY_POINTS, offsets_from_bytes, offsets_to_bytes
 from oncelog.log.failed_sync import MARKER
+from oncelog.log.journal import COPIED_BYTES_MAX, FILE_PREFIX, SEGMENTS_KEPT
+from oncelog.log.journal_entries import SEGMENT_HEADER_BYTES, segment_header_from_bytes
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
@@ -67,7 +72,10 @@ TOPICS: dict[str, dict[str, str]] = {
     "failing": ROLLS,
     "passing": {"retention_ms": "-1", "message_timestamp_after_max_ms": str(2**60)},
 }
+SWAPPED = ("swapped", "announced", "half")
+SWAPPED_SEGMENTS = 2  # below the recovery point, as what the cleaner takes
 BLOCK_OF_PRODUCER_IDS = 1000
+CROWD, CROWDED_SYNCS = 9, 3
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -77,18 +85,27 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 class Life:
-    """One client's script."""
+    """One client's script; `journal` is the broker's own setting, on or off."""
 
-    def __init__(self, observed: Observed) -> None:
+    def __init__(self, observed: Observed, *, journal: str) -> None:
         self._observed = observed
+        self._journal = journal
         self.client: Client
+        self._clients: list[Client] = []
         self._first_ms = time.time_ns() // 1_000_000
         self._hours: dict[str, int] = {}
         self._puts: Counter[str] = Counter()  # rows
 
     async def run(self) -> None:
-        """All of it."""
-        await self._begin(CONFIG)
+        """All of it; its connection is closed however it ends."""
+        try:
+            await self._run()
+        finally:
+            for each in self._clients:
+                each.close()
+
+    async def _run(self) -> None:
+        await self._begin(CONFIG, has_small_journal=self._has_journal)
         await Workload(self.client).run()
         await self._topics()
         await self._records()
@@ -98,27 +115,49 @@ class Life:
         await self._markers()
         await self._cleaning()
         await self._retention()
+        if self._has_journal:
+            await self._fill_the_journal()
+            await self._crowd()
         await self._fill("rolled", 4)
         await self._fill("swapped", 5)
         await self._fill("announced", 5)
         await self._fill("half", 5)
         await self._fill("failing", 3)
+        await until(lambda: min(self._recovery_point(topic) for topic in SWAPPED) >= SWAPPED_SEGMENTS)
         self._kill()
         self._leave_the_midst_of_things()
         await self._begin(CONFIG | {"log.cleaner.enable": "false"})
         await self._go_on()
         self._stop()
-        await self._begin(CONFIG | {"metadata.log.max.record.bytes.between.snapshots": 600})
+        await self._begin(
+            CONFIG | {"metadata.log.max.record.bytes.between.snapshots": 600}, has_small_journal=self._has_journal
+        )
         await self._administration()
-        await self._fail()
+        if self._has_journal:
+            await self._fail_behind_the_journal()
+            self._kill()
+            await self._begin(CONFIG)
+            await self._all_there("failing")
+            await self._fail_the_journal()
+        else:
+            await self._fail()
         self._kill()
         await self._begin(CONFIG)
         await self._go_on()
         await self._fill("failing", 2)
+        await self._all_there("failing")
+        if self._has_journal:  # its data sync has moved the recovery point to the end, without a snapshot
+            await until(lambda: self._recovery_point("failing") >= self._puts["failing"])
         self._stop()
 
-    async def _begin(self, config: dict[str, object]) -> None:
-        self.client = await self._observed.start(config)
+    @property
+    def _has_journal(self) -> bool:
+        return self._journal == "on"
+
+    async def _begin(self, config: dict[str, object], *, has_small_journal: bool = False) -> None:
+        config = config | {"journal": self._journal}
+        self.client = await self._observed.start(config, has_small_journal=has_small_journal)
+        self._clients.append(self.client)
         await self.client.call(ApiVersionsRequest(client_software_name="life", client_software_version="1"))
 
     def _kill(self) -> None:
@@ -150,7 +189,10 @@ class Life:
         if acks == 0:
             self.client.send(request, 12)
             return None
-        return (await self.client.call(request, 12)).responses[0].partition_responses[0]
+        part = (await self.client.call(request, 12)).responses[0].partition_responses[0]
+        if part.error_code != E.NONE:
+            self._puts[topic] -= len(rows)
+        return part
 
     async def _fill(self, topic: str, count: int) -> None:
         for number in range(count):
@@ -233,6 +275,9 @@ class Life:
         path = self._observed.data / name
         return offsets_from_bytes(path.read_bytes()) if path.exists() else {}
 
+    def _recovery_point(self, topic: str, partition: int = 0) -> int:
+        return self._checkpoint(RECOVERY_POINTS).get(TopicPartition(topic, partition), 0)
+
     async def _cleaning(self) -> None:
         """A table with an aborted transaction, cleaned."""
         producer = await self.client.init("tables")
@@ -260,7 +305,7 @@ class Life:
 
     async def _go_on(self) -> None:
         """After a start everything is there and takes more; who was in a transaction ends it."""
-        for topic in ("swapped", "announced", "half"):
+        for topic in SWAPPED:
             await self._all_there(topic)
         for topic in TOPICS:
             part = await self.put(topic, ("k", "more"))
@@ -277,6 +322,81 @@ class Life:
         part = await self.put("failing", ("k", "lost"))
         assert not trigger.exists(), "the sync of this batch was asked for"
         assert part.error_code == E.KAFKA_STORAGE_ERROR, part
+
+    # with the journal
+
+    def _first_sequences(self) -> list[int]:
+        """Of the journal's segments, 0 for one that was not begun."""
+        found = []
+        for path in self._observed.data.glob(f"{FILE_PREFIX}*"):
+            with contextlib.suppress(FileNotFoundError):  # it was just removed
+                header = segment_header_from_bytes(path.read_bytes()[:SEGMENT_HEADER_BYTES])
+                found.append(0 if header is None else header.first_sequence)
+        return found
+
+    async def _fill_the_journal(self) -> None:
+        """A batch that is not copied into it as the first one of its partition, and as a later one; one that is as large as
+        can be copied; more segments at once than are kept; then each of them is used again, or goes."""
+        await self.client.create("large", 2, **ROLLS)  # type: ignore[arg-type]
+        for partition in (0, 1, 0):
+            part = await self.client.produce("large", "x" * COPIED_BYTES_MAX, partition=partition)
+            assert part.error_code == E.NONE, part
+        part = await self.put("large", ("k", "x" * COPIED_BYTES_MAX))  # in a segment of its own
+        assert part.error_code == E.NONE, part
+        requests = [self.client.produce_request("large", "y" * (COPIED_BYTES_MAX - 1000)) for _ in range(SEGMENTS_KEPT)]
+        for request in requests:
+            self.client.send(request, 12)
+        for _ in requests:
+            assert (await self.client.receive())[1].responses[0].partition_responses[0].error_code == E.NONE
+        first = max(self._first_sequences())
+        while min(self._first_sequences()) <= first or len(self._first_sequences()) > SEGMENTS_KEPT:
+            part = await self.client.produce("large", "z" * 3000)
+            assert part.error_code == E.NONE, part
+
+    async def _crowd(self) -> None:
+        """More partitions than are synced together, and a journal slower than they are: the last of them are synced later than
+        the first, hold what came after theirs, and all of it is in their files before the journal has it."""
+        await self.client.create("crowd", CROWD)
+        for partition in range(CROWD):
+            await self.client.produce("crowd", "a", partition=partition)
+        with self._observed.slow_syncs(f"/{FILE_PREFIX}"):
+            for _ in range(CROWDED_SYNCS):
+                stored = self._recovery_point("crowd", CROWD - 1)
+                while self._recovery_point("crowd", CROWD - 1) == stored:
+                    for partition in (0, CROWD - 1):
+                        self.client.send(self.client.produce_request("crowd", "b", partition=partition, acks=0), 12)
+                    await asyncio.sleep(0.001)
+
+    async def _fail_behind_the_journal(self) -> None:
+        """The disk refuses a sync of a data file, after the answer: its partition takes nothing more, and the journal keeps what
+        was acknowledged, however much comes after it."""
+        trigger = self._observed.fail_next_sync(f"/failing-0/{self._puts['failing']:020d}.log")
+        part = await self.put("failing", ("k", "kept"))
+        assert part.error_code == E.NONE, part
+        await until(lambda: MARKER in self._names("failing"))
+        assert not trigger.exists(), "a sync of this batch was asked for"
+        part = await self.put("failing", ("k", "refused"))
+        assert part.error_code == E.KAFKA_STORAGE_ERROR, part
+        await self._all_there("failing")
+        for _ in range(SEGMENTS_KEPT * small_journal.SEGMENT_SIZE_BYTES // 3000):  # (they would be used again)
+            part = await self.client.produce("large", "z" * 3000)
+            assert part.error_code == E.NONE, part
+            await asyncio.sleep(0.05)
+
+    async def _fail_the_journal(self) -> None:
+        """The disk refuses a sync of the journal: nobody is told of success, and nothing more is taken anywhere."""
+        trigger = self._observed.fail_next_sync(f"/{FILE_PREFIX}")
+        requests = [self.client.produce_request("large", "lost", partition=partition) for partition in (0, 1)]
+        for request in requests:
+            self.client.send(request, 12)
+        for _ in requests:
+            part = (await self.client.receive())[1].responses[0].partition_responses[0]
+            assert part.error_code == E.KAFKA_STORAGE_ERROR, part
+        assert not trigger.exists(), "the sync of these batches was asked for"
+        for topic in TOPICS:
+            part = await self.put(topic, ("k", "refused"))
+            assert part.error_code == E.KAFKA_STORAGE_ERROR, (topic, part)
+        await self._all_there("failing")
 
     # what a kill can leave
 
@@ -306,7 +426,7 @@ class Life:
         """The first two segments become one. It ends in the midst of its announcement, before the sync of that, or before
         the sync of the old ones' new names."""
         place, rename = self._observed.place, self._observed.rename
-        bases = self._bases(directory.name.removesuffix("-0"))[:2]
+        bases = self._bases(directory.name.removesuffix("-0"))[:SWAPPED_SEGMENTS]
         logs = [directory / f"{base:020d}.log" for base in bases]
         place(directory / f"{logs[0].name}.cleaned", b"".join(path.read_bytes() for path in logs), is_durable=True)
         indexes = [logs[0].with_suffix(f".{suffix}") for suffix in ("index", "timeindex")]

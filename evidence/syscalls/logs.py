@@ -1,4 +1,7 @@
-"""What a `World` holds of the logs: batches, records of the coordinators, checkpoints; as seen, or as durable."""
+"""What a `World` holds of the logs: batches, records of the coordinators, checkpoints; as seen, or as durable.
+
+Durable is what a start after a power cut would serve: the data files and what the journal puts back into them.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from evidence.syscalls.journal import DurableJournal, put_back
 from evidence.syscalls.world import Node, World
 from oncelog.errors import CorruptBatch, CorruptIndex
-from oncelog.log.checkpoint_files import offsets_from_bytes
+from oncelog.log.checkpoint_files import (
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    offsets_from_bytes,
+    partition_metadata_from_bytes,
+)
 from oncelog.log.producer_snapshot import snapshot_from_bytes
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records import cluster_metadata, consumer_offsets, transaction_state
@@ -51,14 +60,17 @@ class Logs:
     def __init__(self, world: World, directory: str) -> None:
         self.world = world
         self.directory = directory
+        self.journal = DurableJournal(world, directory)
         self._parsed: dict[tuple[int, int, bool], list[RecordBatch]] = {}
+        self._survivors: dict[TopicPartition, tuple[object, list[RecordBatch]]] = {}
+        self._topics: tuple[object, dict[str, bytes]] = (None, {})
 
     def path(self, *names: str) -> str:
         """Below the data directory."""
         return "/".join((self.directory, *names))
 
     def partitions(self, *, durable: bool = False) -> dict[TopicPartition, Node]:
-        """Their directories, the metadata's too."""
+        """Their directories, the metadata's too; not those that the journal alone would bring back."""
         top = self.world.find(self.directory, durable=durable)
         names = {} if top is None else top.durable_names if durable else top.names
         found = {partition_of(name): node for name, node in names.items() if node.is_directory}
@@ -73,22 +85,72 @@ class Logs:
             found = self._parsed[key] = whole_batches(node.durable_data if durable else bytes(node.data))
         return found
 
-    def batches(self, partition: TopicPartition, *, durable: bool) -> Iterator[RecordBatch]:
-        """Of a partition, in order; a cleaned segment that is announced counts, as a start would put it in place."""
+    def _logs_of(self, partition: TopicPartition, *, durable: bool) -> list[tuple[int, Node]]:
+        """Base offsets and files in order; a cleaned segment that is announced counts, as a start would put it in place."""
         directory = self.partitions(durable=durable).get(partition)
-        if directory is None:
-            return
-        names = directory.durable_names if durable else directory.names
-        logs = sorted((base_offset_of(name), name) for name in names if name.endswith((".log", ".log.swap")))
-        for _, name in logs:
-            yield from self.batches_of(names[name], durable=durable)
+        names = {} if directory is None else directory.durable_names if durable else directory.names
+        return sorted(
+            ((base_offset_of(name), node) for name, node in names.items() if name.endswith((".log", ".log.swap"))),
+            key=lambda each: each[0],
+        )
+
+    def data_batches(self, partition: TopicPartition, *, durable: bool) -> Iterator[RecordBatch]:
+        """Of a partition, in order, in its data files alone: what there is without the journal."""
+        for _, node in self._logs_of(partition, durable=durable):
+            yield from self.batches_of(node, durable=durable)
+
+    def batches(self, partition: TopicPartition, *, durable: bool) -> Iterator[RecordBatch]:
+        """Of a partition, in order. Durable ones: those that a start after a power cut would serve, the journal put back."""
+        is_there = durable and partition.topic != METADATA and self.journal.found().is_there
+        yield from self._surviving(partition) if is_there else self.data_batches(partition, durable=durable)
+
+    def _surviving(self, partition: TopicPartition) -> list[RecordBatch]:
+        found = self.journal.found()
+        topic_id = self.topic_ids().get(partition.topic)
+        if topic_id is None:
+            return []
+        pieces = found.pieces.get((topic_id, partition.partition), [])
+        recovery_point = self.checkpoint(RECOVERY_POINTS).get(partition, 0)
+        logs = self._logs_of(partition, durable=True) if self._is_of(partition, topic_id) else []
+        files = tuple((base, node.id, node.durable_version) for base, node in logs)
+        key = files, found.generation, pieces[:1], len(pieces), pieces[-1:], recovery_point
+        known = self._survivors.get(partition)
+        if known is None or known[0] != key:
+            written = put_back({base: node.durable_data for base, node in logs}, pieces, recovery_point)
+            segments = [(base, self.batches_of(node, durable=True)) for base, node in logs if base not in written]
+            segments += [(base, whole_batches(data)) for base, data in written.items()]
+            end_offset = max([recovery_point, *(piece.end_offset for piece in pieces)])
+            known = self._survivors[partition] = key, _up_to(segments, recovery_point, end_offset)
+        return known[1]
+
+    def _is_of(self, partition: TopicPartition, topic_id: bytes) -> bool:
+        """Whether a start takes the directory for this topic's."""
+        data = self.world.durable_bytes(self.path(str(partition), PARTITION_METADATA))
+        return not data or partition_metadata_from_bytes(data) == topic_id
+
+    def topic_ids(self) -> dict[str, bytes]:
+        """The topics that there durably are, by name."""
+        logs = self._logs_of(TopicPartition(METADATA, 0), durable=True)
+        key = tuple((base, node.id, node.durable_version) for base, node in logs)
+        if self._topics[0] != key:
+            names: dict[bytes, str] = {}
+            for record in self.metadata(durable=True):
+                if isinstance(record, cluster_metadata.TopicRecord):
+                    names[record.topic_id] = record.name
+                elif isinstance(record, cluster_metadata.RemoveTopicRecord):
+                    names.pop(record.topic_id, None)
+            self._topics = key, {name: topic_id for topic_id, name in names.items()}
+        return self._topics[1]
 
     def topic(self, name: str, *, durable: bool) -> Iterator[tuple[TopicPartition, RecordBatch]]:
         """Every batch of a topic."""
-        for partition in self.partitions(durable=durable):
-            if partition.topic == name:
-                for batch in self.batches(partition, durable=durable):
-                    yield partition, batch
+        found = [each for each in self.partitions(durable=durable) if each.topic == name]
+        if durable and name != METADATA:  # the journal may know more of them
+            topic_id = self.topic_ids().get(name)
+            found += [TopicPartition(name, each[1]) for each in self.journal.found().pieces if each[0] == topic_id]
+        for partition in dict.fromkeys(found):
+            for batch in self.batches(partition, durable=durable):
+                yield partition, batch
 
     def transactions(self, *, durable: bool) -> dict[str, transaction_state.TransactionRecord]:
         """The newest record of each transactional id."""
@@ -129,6 +191,18 @@ class Logs:
             return {} if node is None else offsets_from_bytes(node.durable_data if durable else bytes(node.data))
         except CorruptIndex:
             return {}
+
+
+def _up_to(segments: list[tuple[int, list[RecordBatch]]], recovery_point: int, end_offset: int) -> list[RecordBatch]:
+    """As recovery would: the end of the journal cuts the log, and so does a gap above the recovery point."""
+    found: list[RecordBatch] = []
+    for _, batches_there in sorted(segments, key=lambda each: each[0]):
+        for batch in batches_there:
+            is_gap = bool(found) and batch.base_offset != found[-1].end_offset and batch.base_offset >= recovery_point
+            if is_gap or batch.end_offset > end_offset:
+                return found
+            found.append(batch)
+    return found
 
 
 def is_whole_snapshot(data: bytes) -> bool:

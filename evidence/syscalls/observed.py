@@ -10,9 +10,11 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
+from evidence.syscalls.journal_rules import JournalRules
 from evidence.syscalls.logs import Logs
-from evidence.syscalls.recorder import END, build, calls, environment, fail_next_sync
+from evidence.syscalls.recorder import END, build, calls, environment, fail_next_sync, slow_syncs
 from evidence.syscalls.replies import Replies
 from evidence.syscalls.rules import Rules
 from evidence.syscalls.world import World
@@ -20,6 +22,7 @@ from evidence.world.broker import Client
 from evidence.world.ports import free_port
 
 HANG_S = 120  # for a hang
+REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
 class NotSo(Exception):
@@ -41,30 +44,34 @@ class Observed:
         self.world = World(self.root)
         logs = Logs(self.world, "below/data")
         self.rules, self._replies = Rules(self.world, logs), Replies(logs)
+        self._journal_rules = JournalRules(self.world, logs)
         self._process_count = 0
         self._process: subprocess.Popen[bytes]
         self._is_clean = True
+        self._has_journal = False
 
     @property
     def problems(self) -> list[str]:
         """What was not as promised."""
-        return self.rules.problems + self._replies.problems
+        return self.rules.problems + self._journal_rules.problems + self._replies.problems
 
     @property
     def judged(self) -> Counter[str]:
         """How often each rule was asked."""
-        return self.rules.judged + self._replies.judged
+        return self.rules.judged + self._journal_rules.judged + self._replies.judged
 
     @property
     def _trace(self) -> pathlib.Path:
         return self._folder / f"trace{self._process_count}"
 
-    async def start(self, config: Mapping[str, object]) -> Client:
+    async def start(self, config: Mapping[str, object], *, has_small_journal: bool = False) -> Client:
         """Start a broker; a connection to it once it is ready. Raises AssertionError where it does not come."""
         self._process_count += 1
+        self._has_journal = config.get("journal", "on") == "on"
         port = free_port()
+        program = "evidence.syscalls.broker_with_small_journal" if has_small_journal else "oncelog"
         command = [
-            *(sys.executable, "-m", "oncelog", "serve", "--data-dir", str(self.data), "--listen", f"127.0.0.1:{port}"),
+            *(sys.executable, "-m", program, "serve", "--data-dir", str(self.data), "--listen", f"127.0.0.1:{port}"),
             *(part for key, value in config.items() for part in ("-c", f"{key}={value}")),
         ]
         variables = {**os.environ, **environment(self._library, self._trace, self.root)}
@@ -72,7 +79,7 @@ class Observed:
             variables["PYTHONPATH"] = self._source
         with (self._folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs meanwhile
-                command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=variables
+                command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=variables, cwd=REPOSITORY
             )
         assert self._process.stdout is not None
         line = await asyncio.to_thread(self._process.stdout.readline)
@@ -86,6 +93,10 @@ class Observed:
     def fail_next_sync(self, part_of_path: str) -> pathlib.Path:
         """See `recorder.fail_next_sync`."""
         return fail_next_sync(self._trace, part_of_path)
+
+    def slow_syncs(self, part_of_path: str) -> AbstractContextManager[None]:
+        """See `recorder.slow_syncs`."""
+        return slow_syncs(self._trace, part_of_path)
 
     def kill(self) -> None:
         """SIGKILL; then its calls are judged."""
@@ -114,18 +125,23 @@ class Observed:
             self._process.stdout.close()
 
     def _judge(self, number: signal.Signals, *, ends_clean: bool) -> None:
-        world, rules, replies = self.world, self.rules, self._replies
-        rules.process_begins(is_clean=self._is_clean)
+        world, rules, journal_rules, replies = self.world, self.rules, self._journal_rules, self._replies
+        rules.process_begins(is_clean=self._is_clean, has_journal=self._has_journal)
+        journal_rules.process_begins(has_journal=self._has_journal)
+        replies.process_begins(has_journal=self._has_journal)
         failed: list[str] = []
         for call in calls(self._trace):
             rules.before(call)
+            journal_rules.before(call)
             if replies.take(call):
                 rules.answers(call)
-                for folder in failed:
-                    rules.answers_after_failure(call, folder)
+                journal_rules.answers(call)
+                for path in failed:
+                    rules.answers_after_failure(call, path)
+                    journal_rules.answers_after_failure(call, path)
                 failed.clear()
             if call.name == "sync" and call.phase == END and call.result < 0:
-                failed.append(world.paths(call)[0].rpartition("/")[0])
+                failed.append(world.paths(call)[0])
             world.apply(call)
         rules.ended(is_clean=ends_clean)
         self._is_clean = ends_clean

@@ -6,7 +6,8 @@
 
    ONCELOG_SYSCALLS_TRACE   where to write
    ONCELOG_SYSCALLS_ROOT    the directory whose files are looked at, an absolute path
-   <trace>.fail             a part of a path: the next sync of such a file fails with EIO, once */
+   <trace>.fail             a part of a path: the next sync of such a file fails with EIO, once
+   <trace>.slow             a part of a path: as long as it is there, syncs of such files take long */
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,6 +28,7 @@
 #define DESCRIPTORS_MAX 65536
 #define PARTS_MAX 1024
 #define SYNC_NS 300000 /* a sync takes this long at least: who does not wait for it is seen on any disk */
+#define SLOW_SYNC_NS 60000000
 
 enum { NOTHING, FILE_OR_DIRECTORY, CONNECTION };
 enum { BEGIN = 1, END = 2 };
@@ -40,7 +42,7 @@ struct header {
 
 static unsigned char kinds[DESCRIPTORS_MAX];
 static int trace = -1;
-static char root[4096], trigger[4096];
+static char root[4096], trigger[4096], slow[4096];
 static size_t root_size;
 
 __attribute__((constructor)) static void begin(void)
@@ -50,6 +52,7 @@ __attribute__((constructor)) static void begin(void)
         return;
     snprintf(root, sizeof root, "%s", directory);
     snprintf(trigger, sizeof trigger, "%s.fail", path);
+    snprintf(slow, sizeof slow, "%s.slow", path);
     root_size = strlen(root);
     int opened = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     trace = syscall(SYS_fcntl, opened, F_DUPFD_CLOEXEC, 1000); /* out of the way of who counts descriptors */
@@ -260,10 +263,10 @@ int mkdir(const char *path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode);
 
 /* syncs */
 
-static int must_fail(int descriptor)
+static int is_named_in(const char *asked, int descriptor)
 {
     char part[4096], link[64], path[4096];
-    int file = syscall(SYS_openat, AT_FDCWD, trigger, O_RDONLY | O_CLOEXEC);
+    int file = syscall(SYS_openat, AT_FDCWD, asked, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return 0;
     ssize_t size = syscall(SYS_read, file, part, sizeof part - 1);
@@ -273,7 +276,7 @@ static int must_fail(int descriptor)
     if (size <= 0 || path_size <= 0)
         return 0;
     part[size] = path[path_size] = 0;
-    return strstr(path, part) != NULL && syscall(SYS_unlinkat, AT_FDCWD, trigger, 0) == 0;
+    return strstr(path, part) != NULL;
 }
 
 static int synced(const char *name, int descriptor, long number)
@@ -282,11 +285,11 @@ static int synced(const char *name, int descriptor, long number)
         return syscall(number, descriptor);
     note(BEGIN, name, descriptor, NULL, 0, NULL, 0, 0, NULL, 0, 0);
     int result;
-    if (must_fail(descriptor)) {
+    if (is_named_in(trigger, descriptor) && syscall(SYS_unlinkat, AT_FDCWD, trigger, 0) == 0) {
         errno = EIO;
         result = -1;
     } else {
-        struct timespec pause = {0, SYNC_NS};
+        struct timespec pause = {0, is_named_in(slow, descriptor) ? SLOW_SYNC_NS : SYNC_NS};
         syscall(SYS_nanosleep, &pause, NULL);
         result = syscall(number, descriptor);
     }

@@ -12,6 +12,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -75,6 +76,18 @@ def fail_next_sync(trace: pathlib.Path, part_of_path: str) -> pathlib.Path:
     aside.write_text(part_of_path)
     aside.rename(trigger)
     return trigger
+
+
+@contextmanager
+def slow_syncs(trace: pathlib.Path, part_of_path: str) -> Iterator[None]:
+    """While this lasts syncs of such files take long."""
+    asked, aside = pathlib.Path(f"{trace}.slow"), pathlib.Path(f"{trace}.slow.aside")
+    aside.write_text(part_of_path)
+    aside.rename(asked)
+    try:
+        yield
+    finally:
+        asked.unlink()
 
 
 def calls(trace: pathlib.Path) -> Iterator[Call]:

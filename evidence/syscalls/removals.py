@@ -18,9 +18,10 @@ import sys
 import sysconfig
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ROOT = pathlib.Path(__file__).parents[2]
 ROOMS = ("host", "log", "broker")
@@ -31,15 +32,23 @@ EFFECTS = {
     "rewrite_after_failed_sync", "write_clean_shutdown", "_mark_unsynced", "names_changed", "make_durable_directory",
     "_store_recovery_points", "write_aside", "_write_checkpoint", "_write_leader_epochs", "_write_snapshot",
     "checkpoint_aside", "checkpoint", "_with_windows", "keep_tail", "_write_anew", "adopt_recovered",
+    "remove_journal", "_make_durable", "commit", "pin", "end",
 }  # fmt: skip
 NOT_MEANT = re.compile(
     r"decimal|text\.replace|name\.replace|dataclasses|str\.replace|\.finish\(\)$(?<!swap\.finish\(\))|dump_log|time\.replace"
 )
 FLAGS = {"_names_are_unsynced", "names_are_unsynced", "_leader_epochs_changed", "_active_is_unsynced", "unsynced"}
-SYNCABLES = {"DirectoryNames", "UnsyncedFile", "_new_names", "created", "files_to_sync"}
+FLAGS |= {"_has_new_names", "references"}
+SYNCABLES = {"DirectoryNames", "UnsyncedFile", "_new_names", "_created", "files_to_sync"}
+SYNCABLES |= {"newest_batch_files", "pin", "names", "map"}
 # (what lies in broker/ and has no part in the order of the disk)
 LEFT_OUT = ("broker/handlers", "broker/config", "broker/metrics", "broker/partitions/measured_syncer.py")
 SECONDS_MAX = 240
+# What is no statement of its own: file, name, what stands there, and instead.
+BY_HAND = (
+    ("broker/partitions/journal_flusher.py", "self._commit()", "committed = await self._commit()", "committed = []"),
+    ("host/native_sync.c", "fdatasync", "while (fdatasync(call->descriptors[index]) < 0)", "while (0)"),
+)
 EQUIVALENT = pathlib.Path(__file__).with_name("equivalent.toml")
 NOTES = {"_mark_unsynced", "names_changed"}  # they matter to a later sync only: not to what stands beside them
 
@@ -89,7 +98,7 @@ def is_flag(node: ast.stmt) -> bool:
     if isinstance(node, ast.AugAssign):
         return isinstance(node.target, ast.Attribute) and node.target.attr in FLAGS
     return isinstance(node, ast.Expr) and bool(
-        re.match(r"(self\.unsynced|syncables|files)\.append\(", ast.unparse(node))
+        re.match(r"(self\.unsynced|syncables|files|taken\.files)\.append\(", ast.unparse(node))
     )
 
 
@@ -122,6 +131,7 @@ class _Source:
     def _of_list(self, node: ast.List) -> Iterator[Removal]:
         for element in node.elts:
             inner = element.value if isinstance(element, ast.Starred) else element
+            inner = inner.orelse if isinstance(inner, ast.IfExp) else inner
             name = called(inner) or getattr(inner, "attr", getattr(inner, "id", ""))
             if name in SYNCABLES and len(node.elts) > 1:
                 line = self.lines[element.lineno - 1]
@@ -158,19 +168,27 @@ class _Source:
 
 
 def found() -> list[Removal]:
-    """All of them, by file and line; the native syncer's own call last."""
+    """All of them, by file and line; those of `BY_HAND` last."""
     removals: list[Removal] = []
     for room in ROOMS:
         for path in sorted((ROOT / "src" / "oncelog" / room).rglob("*.py")):
             if not str(path.relative_to(ROOT / "src" / "oncelog")).startswith(LEFT_OUT):
                 removals += sorted(_Source(path).removals(), key=lambda each: each.line)
-    native = ROOT / "src" / "oncelog" / "host" / "native_sync.c"
-    text = native.read_text()
-    right = "while (fdatasync(call->descriptors[index]) < 0)"
-    assert text.count(right) == 1, "the native syncer has another form: mend this"
-    line = text[: text.index(right)].count("\n") + 1
-    removals.append(Removal("host/native_sync.c", line, "removed", "fdatasync", text.replace(right, "while (0)")))
-    return removals
+    for file, what, right, wrong in BY_HAND:
+        text = (ROOT / "src" / "oncelog" / file).read_text()
+        assert text.count(right) == 1, f"{file} has another form: mend this"
+        line = text[: text.index(right)].count("\n") + 1
+        removals.append(Removal(file, line, "removed", what, text.replace(right, wrong)))
+    return list(numbered(removals))
+
+
+def numbered(removals: list[Removal]) -> Iterator[Removal]:
+    """The same change of a function's second place is another one."""
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for each in removals:
+        counts[each.key] += 1
+        count = counts[each.key]
+        yield each if count == 1 else replace(each, what=f"{each.what} #{count}")
 
 
 def equivalent() -> dict[tuple[str, str, str, str], str]:
@@ -206,7 +224,7 @@ def _noticed(command: list[str], folder: str) -> str:
         return "hangs"
     if done.returncode == 0:
         return ""
-    rule = re.search(r"NOT SO: [^\n]*?(?:\(begins\)|descriptor \d+|/\S+): ([^:\n]+)", done.stdout)
+    rule = re.search(r"NOT SO: [^\n]*?(?:\(begins\)|descriptor \d+|/\S*): ([^:\n]+)", done.stdout)
     return rule[1] if rule else (done.stdout.strip() or done.stderr.strip() or "?").splitlines()[0][:100]
 
 

@@ -24,12 +24,9 @@ from oncelog.wire.log_records.transaction_state import TransactionState
 from oncelog.wire.record_batch import RecordBatch, batches
 
 NONE = ErrorCode.NONE
-ENDED = {
-    TransactionState.PREPARE_COMMIT,
-    TransactionState.PREPARE_ABORT,
-    TransactionState.COMPLETE_COMMIT,
-    TransactionState.COMPLETE_ABORT,
-}
+COMPLETED = {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+ENDED = {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT, *COMPLETED}
+GROUPS = TopicPartition("__consumer_offsets", 0)  # the life has one partition for them
 CHANGES_OF_METADATA = {
     ApiKey.CREATE_TOPICS,
     ApiKey.DELETE_TOPICS,
@@ -52,6 +49,7 @@ class Replies:
 
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
+        self._has_journal = False
         self._connections: dict[tuple[int, int], _Connection] = {}
         self.problems: list[str] = []
         self.judged: Counter[str] = Counter()
@@ -69,6 +67,10 @@ class Replies:
             ApiKey.CONSUMER_GROUP_HEARTBEAT: self._consumer_group_heartbeat,
             ApiKey.DELETE_RECORDS: self._delete_records,
         }
+
+    def process_begins(self, *, has_journal: bool) -> None:
+        """Another broker on the same directory."""
+        self._has_journal = has_journal
 
     def take(self, call: Call) -> bool:
         """One call; whether a reply begins with it."""
@@ -128,6 +130,14 @@ class Replies:
                     batch.set_offsets(part.base_offset, 0)
                     self._must(self._is_durable(partition, batch), "an acknowledged batch is durable", partition)
                     self._names_itself(partition)
+                    if batch.is_transactional:
+                        self._has_begun(request.transactional_id, partition)
+
+    def _has_begun(self, transactional_id: str, partition: TopicPartition) -> None:
+        """Without its record nobody would ever end the transaction there."""
+        record = self._logs.transactions(durable=True).get(transactional_id)
+        is_there = record is not None and (partition in record.partitions or record.state in COMPLETED)
+        self._must(is_there, "what is acknowledged in a transaction has its durable beginning", (partition, record))
 
     def _names_itself(self, partition: TopicPartition) -> None:
         """Without its topic's id a directory could be taken for that of another topic of the name."""
@@ -190,6 +200,8 @@ class Replies:
             self._must(found, "a transactional id's new producer is durable", (request, identity, record))
 
     def _add_partitions(self, request: Any, reply: Any) -> None:
+        if self._has_journal:
+            return  # answered when it is appended (docs/decisions/005): see `_has_begun`
         record = self._logs.transactions(durable=True).get(request.v3_and_below_transactional_id)
         for topic in reply.results_by_topic_v3_and_below:
             for part in topic.results_by_partition:
@@ -218,6 +230,7 @@ class Replies:
     def _txn_offset_commit(self, request: Any, reply: Any) -> None:
         if all(part.error_code == NONE for topic in reply.topics for part in topic.partitions):
             self._committed(request, "a position in a transaction is durable")
+            self._has_begun(request.transactional_id, GROUPS)
 
     def _committed(self, request: Any, rule: str) -> None:
         found = self._positions()

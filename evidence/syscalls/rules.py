@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from evidence.syscalls.journal import is_segment
 from evidence.syscalls.logs import (
     FINAL_SUFFIXES,
     METADATA,
@@ -28,6 +29,7 @@ from oncelog.log.checkpoint_files import (
     offsets_from_bytes,
 )
 from oncelog.log.failed_sync import MARKER
+from oncelog.log.journal import CLOSED_FILE
 from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.cluster_metadata import RemoveTopicRecord, TopicRecord
@@ -49,10 +51,12 @@ class Rules:
         self._call: Call
         self._has_answered = False
 
-    def process_begins(self, *, is_clean: bool) -> None:
-        """Another broker on the same directory."""
+    def process_begins(self, *, is_clean: bool, has_journal: bool) -> None:
+        """Another broker on the same directory, with a journal of its own or without."""
         self._has_answered = False
         self._is_clean = is_clean
+        self._has_journal = has_journal
+        self._put_aside: set[str] = set()  # what a timer has replaced
 
     def before(self, call: Call) -> None:
         """Ask the rules for what begins here (for a write: what was done)."""
@@ -95,6 +99,8 @@ class Rules:
         if not name.endswith((".deleted", ".torn")) and not old_name.endswith(".deleted"):
             self.must(node.is_durable, "a file is synced before it gets its name", new)
         partition = partition_of(folder)
+        if old_name.endswith(".aside"):
+            self._put_aside.add(new)
         if new == RECOVERY_POINTS:
             self._stores_recovery_points(bytes(node.data))
         elif new == CLEAN_SHUTDOWN:
@@ -294,6 +300,11 @@ class Rules:
     def _writes(self, path: str, call: Call) -> None:
         folder, _, name = path.rpartition("/")
         partition = partition_of(folder)
+        if partition is not None and name.endswith(".snapshot") and partition.topic != METADATA:
+            directory = self._world.find(self._logs.path(folder))
+            stored = self._logs.checkpoint(RECOVERY_POINTS).get(partition, 0)
+            if directory is not None and self._has_answered and stored == base_offset_of(name):
+                self._snapshot_can_be_believed(directory, stored)
         if partition is None or not name.endswith(".log"):
             return
         mark = self._world.find(self._logs.path(CLEAN_SHUTDOWN), durable=True)
@@ -327,6 +338,8 @@ class Rules:
             return
         directory = self._world.find(self._logs.path(folder))
         is_of_log = path != folder and path.endswith(FINAL_SUFFIXES)
+        if path.endswith(".log") and self._logs.journal.names(durable=True).keys() - {CLOSED_FILE}:
+            return  # the journal is put back: it stays until all is durable, and recovery writes again what it lacks
         if is_of_log and directory is not None and any(name.endswith(".log") for name in directory.names):
             self.must(MARKER in directory.names, "a start marks its sync before it tries", path)
 
@@ -341,7 +354,9 @@ class Rules:
         top = self._world.find(self._logs.directory)
         assert top is not None
         for name in top.names:
-            if partition_of(name) is not None or not name.endswith(PASSING_SUFFIXES):
+            # (the journal has rules of its own, and a timer need not wait for the first answer)
+            is_passing = name.endswith(PASSING_SUFFIXES) or is_segment(name) or name in self._put_aside
+            if partition_of(name) is not None or not is_passing:
                 node = top.names[name]
                 is_there = top.durable_names.get(name) is node and (node.is_directory or node.is_durable)
                 self.must(is_there or name == ".lock", "what a broker found is durable before it answers", name)
@@ -367,9 +382,12 @@ class Rules:
                     (partition, stored.get(partition), end_offset),
                 )
 
-    def answers_after_failure(self, call: Call, folder: str) -> None:
+    def answers_after_failure(self, call: Call, path: str) -> None:
         """The directory is marked before anybody hears of it."""
         self._call = call
+        folder = path.rpartition("/")[0]
+        if folder == self._logs.directory:
+            return
         directory = self._world.find(folder)
         self.must(
             directory is not None and MARKER in directory.names,
@@ -405,14 +423,31 @@ class Rules:
                     self._index_is_durable(directory, f"{base_offset:020d}{suffix}", offset)
         own = directory.durable_names.get(f"{offset:020d}.snapshot")
         is_there = own is not None and is_whole_snapshot(own.durable_data)
-        self.must(is_there, "a recovery point has its snapshot", (partition, offset))
+        if not self._has_journal:  # (a journal's data sync moves it to the log's end without one)
+            self.must(is_there, "a recovery point has its snapshot", (partition, offset))
+        self._snapshot_can_be_believed(directory, offset)
         snapshots = [base_offset_of(name) for name in directory.names if name.endswith(".snapshot")]
-        newest = max((each for each in snapshots if each <= offset), default=-1)
+        # (a roll may write one where a journal's data sync had the recovery point already: until it is synced the one before it
+        # serves, as the two that are kept and those that segments are removed for are others)
+        newest = max((each for each in snapshots if each < offset + (not self._has_journal)), default=-1)
         if newest >= 0:
             name = f"{newest:020d}.snapshot"
             node = directory.names[name]
             is_there = directory.durable_names.get(name) is node and node.is_durable
             self.must(is_there, "the snapshot of a recovery point is durable", (partition, name, offset))
+
+    def _snapshot_can_be_believed(self, directory: Node, offset: int) -> None:
+        """A start that finds a snapshot at the recovery point replays nothing: it would not rebuild an index."""
+        if f"{offset:020d}.snapshot" not in directory.names:
+            return
+        bases = [base_offset_of(name) for name in directory.names if name.endswith(".log")]
+        base_offset = max((each for each in bases if each < offset), default=-1)
+        for suffix in (".index", ".timeindex", ".txnindex"):
+            node = directory.names.get(f"{base_offset:020d}{suffix}")
+            if node is not None:
+                is_there = directory.durable_names.get(f"{base_offset:020d}{suffix}") is node and node.is_durable
+                what = (base_offset, suffix, offset)
+                self.must(is_there, "indexes are durable before a snapshot at the recovery point is", what)
 
     @staticmethod
     def _is_swapped(directory: Node, name: str, node: Node) -> bool:
@@ -435,7 +470,7 @@ class Rules:
         for partition, directory in self._logs.partitions().items():
             found = self._undurable(directory)
             self.must(not found, "everything is durable before the mark of a clean end", (partition, found))
-            end_offset = end_offset_of(list(self._logs.batches(partition, durable=True)))
+            end_offset = end_offset_of(list(self._logs.data_batches(partition, durable=True)))
             if end_offset >= 0:
                 leader_epochs = directory.durable_names.get(LEADER_EPOCH_FILE)
                 self.must(leader_epochs is not None, "a clean end leaves its leader epochs", partition)

@@ -1,7 +1,8 @@
 """Steps of the log's own code, one after the other, in a process that is recorded: what no broker's life reaches.
 
 `python -m evidence.syscalls.steps ROOT` is started by `direct.run`. After a step it says in the file `said` what must be
-durable now: one line "tree PATH", "file PATH" or "gone PATH", below ROOT. What else a step has to do is asserted here.
+durable now: one line "tree PATH", "file PATH" or "gone PATH", below ROOT; "point PATH" names a snapshot that is to come.
+What else a step has to do is asserted here.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from oncelog.log.checkpoint_files import (
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import MARKER
 from oncelog.log.files import sync_all
+from oncelog.log.journal import CLOSED_FILE, FILE_PREFIX, Journal, remove_journal
+from oncelog.log.journal_reading import read_journal
+from oncelog.log.journal_replay import LogPlace, put_back
 from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
 from oncelog.log.leader_epoch_file import LeaderEpochs
 from oncelog.log.open_files import OpenFiles
@@ -381,6 +385,69 @@ def many(root: str) -> None:
     driven.is_durable()
 
 
+def behind_a_journal(root: str) -> None:
+    """A snapshot, at a roll and at a clean end, where a journal's data sync had the recovery point already."""
+    for name in ("rolled_behind", "closed_behind"):
+        driven = Driven(root, name)
+        driven.open()
+        driven.append(1)
+        driven.abort(1)
+        end_offset = driven.log.log_end_offset
+        sync_all(driven.log.files_to_sync(moves_to_end=True))
+        driven.log.mark_synced(end_offset)
+        assert driven.log.recovery_point == end_offset
+        driven.say("point", f"{driven.directory}/{end_offset:020d}.snapshot")
+        if name == "rolled_behind":
+            driven.log.roll()
+        driven.log.close()
+        assert f"{end_offset:020d}.snapshot" in driven.names(".snapshot")
+        driven.is_durable()
+
+
+def journaled(root: str) -> None:
+    """A journal's first segment; what it commits; put back into files that lack it; removed."""
+    driven = Driven(root, "journaled")
+    driven.open()
+    files, data, directory = driven.files, driven.data, driven.directory
+    journal = Journal(files, data, size_bytes_max=1 << 30)
+    journal.begin(b"D" * 16, b"B" * 16, 1)
+    segment = f"{data}/{FILE_PREFIX}0"
+    driven.say("file", segment)
+    for _ in range(5):
+        driven.append(1)
+        active = driven.log.segments[-1]
+        count = active.end_offset - active.base_offset
+        position = active.size_bytes - active.size_bytes // count  # (they are of one size)
+        batch = files.read_whole(active.log_path)[position:]
+        journal.add(
+            TOPIC_ID, 0, segment_base_offset=active.base_offset, position=position, end_offset=active.end_offset, batch=batch
+        )  # fmt: skip
+    taken = journal.take()
+    journal.write(taken)
+    sync_all(taken.files)
+    journal.synced(taken)
+    driven.say("file", segment)
+    driven.leave()
+    journal.close()
+    first, *later = driven.names(".log")
+    driven.cut_file(first, 7)
+    for name in later:
+        files.remove(f"{directory}/{name}")
+    files.sync_directory(directory)
+    found = read_journal(files, data)
+    assert found is not None
+    assert put_back(files, found, lambda _: LogPlace(directory, 0)) == {(TOPIC_ID, 0): 5}
+    assert driven.names(".log") == [first, *later]
+    for name in (first, *later):
+        driven.say("file", f"{directory}/{name}")
+    driven.open()
+    assert driven.log.log_end_offset == 5
+    driven.is_durable()
+    remove_journal(files, data)
+    driven.say("gone", segment)
+    driven.say("gone", f"{data}/{CLOSED_FILE}")
+
+
 def fail_sync_of(part_of_path: str) -> None:
     """The next one of such a file."""
     fail_next_sync(pathlib.Path(os.environ["ONCELOG_SYSCALLS_TRACE"]), part_of_path)
@@ -388,6 +455,7 @@ def fail_sync_of(part_of_path: str) -> None:
 
 STEPS: tuple[Callable[[str], None], ...] = (
     small_files, living, checkpoints, truncated, killed, torn, below_the_start, ahead, failing, swapped, many,
+    behind_a_journal, journaled,
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -19,25 +19,26 @@ HANG_S = 240
 needs_compiler = pytest.mark.skipif(
     compiler() is None, reason="NOT CHECKED: what is durable when, by real system calls; that needs a C compiler (cc)"
 )
-STEPS_MIN = 30  # steps that say less have lost some
-RULES_MIN = 45  # a life that asks fewer has lost a part of itself
+STEPS_MIN = 38  # steps that say less have lost some
+RULES_MIN = {"on": 65, "off": 56}  # a life that asks fewer has lost a part of itself
 
 
 @needs_compiler
 @pytest.mark.timeout(HANG_S + 60)
-def test_nothing_is_promised_before_it_is_durable(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("journal", ["on", "off"])
+def test_nothing_is_promised_before_it_is_durable(tmp_path: pathlib.Path, journal: str) -> None:
     observed = Observed(tmp_path)
 
     async def live() -> None:
         async with asyncio.timeout(HANG_S):
-            await Life(observed).run()
+            await Life(observed, journal=journal).run()
 
     try:
         asyncio.run(live())
     finally:
         observed.end()
     assert not observed.problems, "\n".join(observed.problems[:10])
-    assert len(observed.judged) >= RULES_MIN, sorted(observed.judged)
+    assert len(observed.judged) >= RULES_MIN[journal], sorted(observed.judged)
 
 
 @needs_compiler
@@ -45,6 +46,30 @@ def test_each_step_of_the_log_leaves_durable_what_it_promises(tmp_path: pathlib.
     promises = direct.run(tmp_path)
     assert not promises.problems, "\n".join(promises.problems[:10])
     assert promises.judged.total() >= STEPS_MIN, promises.judged
+
+
+def test_a_life_that_fails_leaves_no_connection_open() -> None:
+    """Collected at some later time it is warned of, and Python 3.11 cannot show that warning in the midst of an `ast.parse`:
+    "AST constructor recursion depth mismatch", in a test that has no part in it."""
+
+    class Lost:
+        is_closed = False
+
+        async def call(self, *_: object) -> object:
+            raise ConnectionResetError
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    class Started:
+        client = Lost()
+
+        async def start(self, *_: object, **__: object) -> Lost:
+            return self.client
+
+    with pytest.raises(ConnectionResetError):
+        asyncio.run(Life(Started(), journal="off").run())  # type: ignore[arg-type]
+    assert Started.client.is_closed
 
 
 def call(number: int, name: str, phase: int = END, **fields: object) -> Call:
@@ -128,13 +153,17 @@ def test_what_is_said_to_change_nothing_is_still_there() -> None:
 def test_every_place_that_makes_durable_is_found_in_the_source() -> None:
     """The list of removals is read from the source; it must not become empty unnoticed."""
     places = {f"{each.file}: {each.what}" for each in found()}
-    assert len(places) > 90
+    assert len(places) > 120
     for place in (
         "host/files.py: os.fdatasync(self._descriptor)",
         "host/files.py: os.replace(temporary, path)",
         "host/native_sync.c: fdatasync",
         "log/leftovers.py: files.sync_directory(directory)",
         "log/failed_sync.py: copy.sync()",
+        "log/journal.py: self._segments[-1].file.sync()",
+        "log/journal.py: taken.files.append(DirectoryNames(self._files, self._data_directory))",
+        "log/journal_replay.py: open_files.get(path).sync()",
+        "broker/partitions/journal_flusher.py: await self._syncer.sync(taken.files)",
         "broker/partitions/log_cleaner.py: await self._sync_names(partition)",
         "broker/partitions/flusher.py: await self._syncer.sync(list(dict.fromkeys(files)))",
     ):

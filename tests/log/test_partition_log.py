@@ -551,6 +551,24 @@ def test_a_segment_stays_until_the_snapshot_of_its_end_is_synced() -> None:
     world.crash(Keep.NONE)
 
 
+def test_a_snapshot_goes_when_two_newer_ones_are_synced() -> None:
+    """A roll's own is not yet, where a journal's data sync had moved the recovery point there."""
+    world = World()
+    for _ in range(2):
+        world.append(value_bytes=300, producer_id=1)
+        world.sync(checkpoint=True)
+    world.append(value_bytes=300, producer_id=1)
+    world.sync(moves_to_end=True)
+    world.log.roll()
+    world.store_recovery_point()
+    names = [name for name in world.files.list(DIRECTORY) if name.endswith(".snapshot")]
+    assert [int(name[:20]) for name in names] == [1, 2, 3]
+    world.sync()
+    world.store_recovery_point()
+    names = [name for name in world.files.list(DIRECTORY) if name.endswith(".snapshot")]
+    assert [int(name[:20]) for name in names] == [2, 3]
+
+
 def test_of_the_newest_batch_its_file_is_synced_and_names_that_it_lacks() -> None:
     world = World()
     world.append(value_bytes=300)

@@ -374,6 +374,25 @@ def test_a_snapshot_that_a_kill_left_is_durable_before_it_stands_for_removed_seg
     assert world.producers.entries[7].current_txn_first_offset == 0
 
 
+def test_so_is_one_that_a_roll_left_where_a_journal_s_data_sync_had_the_recovery_point_already() -> None:
+    world = World()
+    for _ in range(2):
+        world.append(value_bytes=300, producer_id=7)
+    world.sync(moves_to_end=True)
+    world.store_recovery_point()
+    world.log.roll()
+    world.files.kill()
+    world.open()
+    world.log.sync_now()
+    write_offsets(world.files, DATA, LOG_START_OFFSETS, {PARTITION: 2})
+    world.log.delete_records_before(2)
+    world.log.sync_now()
+    assert world.log.segments[0].base_offset == 2
+    world.files.crash(Keep.NONE)
+    world.open()
+    assert world.producers.entries[7].current_txn_first_offset == 0
+
+
 def test_segments_that_are_kept_aside_are_durable_with_their_new_names() -> None:
     world = World()
     for _ in range(7):

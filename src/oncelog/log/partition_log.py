@@ -353,13 +353,17 @@ class PartitionLog:
 
     def recovery_point_stored(self, recovery_point: int) -> None:
         """The checkpoint file durably names `recovery_point`: removes snapshots that no recovery can need now, and
-        segments below the log start that waited for it. Raises StorageError.
-        """
+        segments below the log start that waited for it. Raises StorageError."""
         self._stored_recovery_point = recovery_point
-        durable = sorted(offset for offset in self._snapshot_offsets if offset <= recovery_point)
+        durable = [offset for offset in self._durable_snapshots() if offset <= recovery_point]
         for offset in durable[:-SNAPSHOTS_KEPT]:
             self._remove_snapshot(offset)
         self._remove_segments()
+
+    def _durable_snapshots(self) -> list[int]:
+        # A roll's may not be yet, also at the recovery point: a journal's data sync had moved that there.
+        unsynced = {*self._unsynced, *(self._syncing[0] if self._syncing is not None else ())}
+        return sorted(offset for offset in self._snapshot_offsets if self._snapshot_path(offset) not in unsynced)
 
     def _remove_snapshot(self, offset: int) -> None:
         path = self._snapshot_path(offset)
@@ -370,8 +374,7 @@ class PartitionLog:
     def close(self, *, clean: bool = True) -> None:
         """Close all files. `clean` first makes everything durable, snapshot and indexes included, and moves the
         recovery point to the log's end (nothing is written when a checkpoint was synced just before).
-        A failed log is only closed. Raises StorageError.
-        """
+        A failed log is only closed. Raises StorageError."""
         if clean and self.failure is None and not self.is_at_rest:
             self.sync_now(checkpoint=True)
         for segment in self.segments:
@@ -469,8 +472,7 @@ class PartitionLog:
         The log then ends with the batch before, which can be below `end_offset` when that lies inside a batch.
 
         The owner first stores a recovery point of at most `end_offset`, else the next start takes the cut for damage;
-        and loads its producer state anew.
-        """
+        and loads its producer state anew."""
         if self.failure is not None:
             raise self.failure
         if end_offset >= self.log_end_offset:
@@ -518,8 +520,7 @@ class PartitionLog:
     def _remove_segments(self) -> list[Segment]:
         # The producers of a removed segment must be in a synced snapshot that the next recovery would start from.
         covered = min(self.log_start_offset, self.recovery_point)
-        unsynced = {*self._unsynced, *(self._syncing[0] if self._syncing is not None else ())}
-        durable = [offset for offset in self._snapshot_offsets if self._snapshot_path(offset) not in unsynced]
+        durable = self._durable_snapshots()
         stored = max((offset for offset in durable if offset <= self._stored_recovery_point), default=0)
         removable = max(min(stored, self.log_start_offset), *(offset for offset in durable if offset <= covered), 0)
         count = sum(segment.end_offset <= removable for segment in self.segments[:-1])

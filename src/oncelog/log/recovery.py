@@ -180,10 +180,13 @@ class _Opening:
             )
         for offset in [offset for offset in snapshot_offsets if offset > end_offset]:
             self._remove_snapshot(offset, snapshot_offsets)
-        # Written at a roll, perhaps by a process that was killed before its sync: segments are removed in reliance on them.
-        for path in [self._snapshot_path(offset) for offset in snapshot_offsets if offset > self.recovery_point]:
-            write_again(self.open_files.get(path))
-            self.unsynced.append(path)
+        # Written at a roll, perhaps by a process that was killed before its sync: segments are removed in reliance on them. A
+        # journal's data sync may have had the recovery point there before the roll.
+        rolled = {segment.base_offset for segment in segments}
+        for offset in snapshot_offsets:
+            if offset > self.recovery_point or (offset == self.recovery_point and offset in rolled):
+                write_again(self.open_files.get(self._snapshot_path(offset)))
+                self.unsynced.append(self._snapshot_path(offset))
         log = PartitionLog(
             self.open_files,
             self.directory,
