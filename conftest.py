@@ -6,6 +6,7 @@ import gc
 import importlib.metadata
 import os
 import pathlib
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -53,6 +54,13 @@ LONGEST = (
     "tests/broker/partitions/test_journal_crashes.py",
 )
 RANK = {ROOT / file: rank for rank, file in enumerate(LONGEST)}
+
+
+def pytest_configure() -> None:
+    """A shell starts what it puts in the background with SIGINT ignored, and Python then leaves it so: the tests of Ctrl-C, and the
+    processes that they start, would wait for ever."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
