@@ -25,6 +25,7 @@ TOOLS = [
     "evidence/compat/test_apache_tools.py",
     "evidence/compat/test_apache_tools_compared.py",
 ]
+LOGINS = [f"evidence/compat/test_{name}.py" for name in ("security", "oauthbearer", "delegation_tokens")]
 
 
 def pytest(*arguments: str, **environment: str) -> bool:
@@ -55,13 +56,19 @@ def main() -> int:
     if launcher is None:
         print("conformance: no Apache Kafka here (needs Java 17 and mvn): its tools and its own answers are left out")
         results["our clients"] = pytest(*CLIENTS)
-        results |= dict.fromkeys(("our clients against Apache Kafka", "Apache Kafka's tools", "its answers, anew"))
+        needing_it = (
+            "our clients against Apache Kafka",
+            "Apache Kafka's tools",
+            "logins and tokens, with Apache Kafka too",
+        )
+        results |= dict.fromkeys((*needing_it, "its answers, anew"))
     else:
         with apache_kafka(launcher) as bootstrap_servers:
             results["our clients, against Apache Kafka too"] = pytest(
                 *CLIENTS, "tests/test_protocol_page.py", ONCELOG_KAFKA_BOOTSTRAP=bootstrap_servers
             )
         results["Apache Kafka's tools"] = pytest("-n", "2", "--dist", "loadfile", *TOOLS, ONCELOG_CONFORMANCE="1")
+        results["logins and tokens, with Apache Kafka too"] = pytest(*LOGINS, ONCELOG_CONFORMANCE="1")
         results["Apache Kafka's answers, anew"] = module("evidence.differential.record")
         results["both brokers, at random"] = module("evidence.differential.record", "--random", "50")
     results["other people's clients"] = module("evidence.compat.clients")

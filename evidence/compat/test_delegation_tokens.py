@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from evidence.compat.apache import ApacheTools, find_launcher
+from evidence.compat.recorded import answers_of_apache_kafka, needs_apache_kafka, shown
 from evidence.differential.brokers import ApacheKafkaNode
 from evidence.world.broker import Client
 from evidence.world.ports import free_port
@@ -79,8 +80,8 @@ def theirs(tmp_path_factory):
 class Talk:
     """One conversation with one broker: what was said, without what differs each time."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, address: str, pause_s: float) -> None:
+        self.address, self.pause_s = address, pause_s
         self.said: list[Any] = []
         self.clients: dict[str, Client] = {}
 
@@ -91,7 +92,7 @@ class Talk:
             client = self.clients[user] = await Client.connect_to(host, int(port))
             await log_in(client, user)
         answer = await client.call(message, version)
-        await asyncio.sleep(0.4)  # until every part of Apache Kafka has heard of it
+        await asyncio.sleep(self.pause_s)  # until every part of Apache Kafka has heard of it
         return answer
 
     async def create(
@@ -139,8 +140,8 @@ class Talk:
         self.said.append(("describe", user, owners, version, answer.error_code, seen))
 
 
-async def conversation(address: str) -> list[Any]:
-    x = Talk(address)
+async def conversation(address: str, pause_s: float) -> list[Any]:
+    x = Talk(address, pause_s)
     bob, group = ("User", "bob"), ("Group", "g")
     await x.create("alice", max_ms=DAY_MS // 2, version=1)
     mac = await x.create("alice", renewers=[bob])
@@ -178,23 +179,22 @@ async def conversation(address: str) -> list[Any]:
     return x.said
 
 
-def test_a_conversation_goes_as_with_apache_kafka(ours, theirs):
-    async def work():
-        return [await asyncio.wait_for(conversation(sasl), WAIT_S) for _, sasl in (ours, theirs)]
+def test_a_conversation_goes_as_with_apache_kafka(ours, request):
+    def ask(address, pause_s):
+        return asyncio.run(asyncio.wait_for(conversation(address, pause_s), WAIT_S))
 
-    mine, kafkas = asyncio.run(work())
-    assert len(mine) == len(kafkas)
-    for said, expected in zip(mine, kafkas, strict=True):
+    kafkas = answers_of_apache_kafka("tokens", lambda: ask(request.getfixturevalue("theirs")[1], 0.4))
+    for said, expected in zip(shown(ask(ours[1], 0.02)), kafkas, strict=True):
         assert said == expected
 
 
-async def logins(address: str) -> list[Any]:
+async def logins(address: str, pause_s: float) -> list[Any]:
     """Right and wrong ways to log in by a token, and what who came by one may ask."""
     host, _, port = address.rpartition(":")
     owner = await Client.connect_to(host, int(port))
     await log_in(owner)
     token = await owner.call(CreateDelegationTokenRequest(max_lifetime_ms=60_000), 3)
-    await asyncio.sleep(2)  # Apache Kafka's brokers learn of it by then
+    await asyncio.sleep(pause_s)  # Apache Kafka's brokers learn of it by then
     password = base64_text(bytes(token.hmac))
     found: list[Any] = []
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
@@ -225,16 +225,16 @@ async def logins(address: str) -> list[Any]:
     return found
 
 
-def test_logins_go_as_with_apache_kafka(ours, theirs):
-    async def work():
-        return [await asyncio.wait_for(logins(sasl), WAIT_S) for _, sasl in (ours, theirs)]
+def test_logins_go_as_with_apache_kafka(ours, request):
+    def ask(address, pause_s):
+        return asyncio.run(asyncio.wait_for(logins(address, pause_s), WAIT_S))
 
-    mine, kafkas = asyncio.run(work())
-    assert mine == kafkas
+    kafkas = answers_of_apache_kafka("logins by a token", lambda: ask(request.getfixturevalue("theirs")[1], 2))
+    assert shown(ask(ours[1], 0)) == kafkas
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-@pytest.mark.parametrize("whose", ["ours", "theirs"])
+@pytest.mark.parametrize("whose", ["ours", pytest.param("theirs", marks=needs_apache_kafka)])
 def test_our_clients_by_a_token(request, whose, mechanism):
     """Made by our admin, used by our producer and consumer, under both brokers."""
     plain, sasl = request.getfixturevalue(whose)
@@ -275,6 +275,7 @@ def test_our_clients_by_a_token(request, whose, mechanism):
     asyncio.run(asyncio.wait_for(work(), WAIT_S))
 
 
+@needs_apache_kafka
 def test_apaches_tool(ours, tmp_path):
     """kafka-delegation-tokens.sh: create, describe, renew, expire; then a topic made by the Java client's token login."""
     plain, sasl = ours

@@ -14,6 +14,7 @@ import confluent_kafka
 import pytest
 
 from evidence.compat.apache import ApacheTools, find_launcher
+from evidence.compat.recorded import answers_of_apache_kafka, needs_apache_kafka, shown
 from evidence.differential.brokers import ApacheKafkaNode
 from evidence.world.broker import Client, ConnectionClosed
 from evidence.world.identity_provider import (
@@ -250,6 +251,7 @@ def test_kafka_python(servers, name):
     consumer.close()
 
 
+@needs_apache_kafka
 def test_our_clients_under_apache_kafka(apache_kafka, name):
     """Signed tokens that it validates: transactions through several of them, a wrong one refused at once."""
     asked = []
@@ -285,6 +287,7 @@ def test_our_clients_under_apache_kafka(apache_kafka, name):
     asyncio.run(asyncio.wait_for(work(), WAIT_S))
 
 
+@needs_apache_kafka
 def test_our_clients_under_apache_kafka_with_unsigned_tokens(tmp_path_factory, name):
     """Its handler for development: without a validator it believes whoever says a name."""
     config = {
@@ -310,6 +313,7 @@ def test_our_clients_under_apache_kafka_with_unsigned_tokens(tmp_path_factory, n
         asyncio.run(asyncio.wait_for(work(), WAIT_S))
 
 
+@needs_apache_kafka
 def test_apaches_tools_with_a_command_config(servers, tmp_path, name):
     """The very file that they have for Apache Kafka, a token in a file; ours takes it, too."""
     held = tmp_path / "token"
@@ -390,9 +394,9 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_a_conversation_goes_as_with_apache_kafka(servers, apache_kafka, name):
-    async def work():
-        return [await said(address, *MESSAGES[name]()) for address in (servers, apache_kafka)]
+def test_a_conversation_goes_as_with_apache_kafka(servers, request, name):
+    def ask(address):
+        return asyncio.run(said(address, *MESSAGES[name]()))
 
-    ours, theirs = asyncio.run(work())
-    assert ours == theirs
+    theirs = answers_of_apache_kafka(f"OAUTHBEARER: {name}", lambda: ask(request.getfixturevalue("apache_kafka")))
+    assert shown(ask(servers)) == theirs
