@@ -142,7 +142,7 @@ def test_every_operation_fails(fault, is_sticky):
     count = run_with(None).operation_count
     assert count > 60
     refused_count = offline_count = 0
-    step = 1 if LONG else 3
+    step = 1 if LONG else 5
     for operation in range(1 + is_sticky * (step - 1), count + 1, step):
         try:
             run = check_fault(fault, operation, is_sticky=is_sticky)
@@ -159,7 +159,7 @@ def test_every_operation_of_a_restart_fails(fault):
     """The start says so, or goes on without what failed; the next one, on a disk that is well, has everything."""
     cut = record(5).cuts[-120]
     failed_count = 0
-    for operation in range(1, 500, 1 if LONG else 5):
+    for operation in range(1, 500, 1 if LONG else 7):
         disk = cut.disk.copy(operation)
         disk.crash(Keep.RANDOM)
         disk.fail_at(operation, fault, is_sticky=operation % 2 == 0)

@@ -11,8 +11,8 @@ import pytest
 from evidence.simulator.faults import PROFILES, calm
 from evidence.simulator.simulation import Verdict, run_seed
 
-SEEDS = 5
-REPEATED = ((0, "default"), (1, "coordinator"), (2, "two-phase"), (3, "old-clients"), (4, "compaction"), (5, "groups"))
+SEEDS = 3
+REPEATED = ((0, "default"), (1, "coordinator"), (2, "two-phase"), (0, "old-clients"), (1, "compaction"), (2, "groups"))
 PRINT_HASHES = f"""
 from evidence.simulator.simulation import run_seed
 for seed, profile in {REPEATED}:
