@@ -18,6 +18,7 @@ from evidence.world.security import (
 
 from oncelog import Admin, Producer, errors
 from oncelog.broker.broker import Broker
+from oncelog.broker.network import server
 
 LONG_S = 20  # of the 120 of delivery_timeout_ms
 
@@ -30,6 +31,11 @@ def options_of(broker: Broker) -> dict[str, Any]:
         "sasl_username": SCRAM_USER,
         "sasl_password": SCRAM_PASSWORD,
     }
+
+
+@pytest.fixture(autouse=True)
+def _sessions_are_looked_at_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SWEEP_INTERVAL_S", 0.1)
 
 
 async def remove_user(broker: Broker) -> None:
