@@ -18,7 +18,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -36,6 +36,10 @@ test: $(STAMP)
 	if [ -w /dev/shm ] && [ "$${free:-0}" -ge 4096 ]; then parent=/dev/shm; fi; \
 	directory=$$(mktemp -d "$$parent/oncelog-test.XXXXXX") && trap 'rm -rf "$$directory"' EXIT && \
 	TMPDIR=$$directory PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -q
+
+# The suite RUNS times, BESIDE of them at a time on the same cores: a busy machine must not decide a test.
+steady: $(STAMP)
+	@$(BIN)/python -m tools.steady --runs $(or $(RUNS),20) --beside $(or $(BESIDE),3)
 
 lint: $(STAMP)
 	@$(BIN)/ruff check -q src tests evidence bench examples tools setup.py conftest.py
