@@ -18,7 +18,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -122,6 +122,10 @@ spark-kills: $(STAMP)
 	@ONCELOG_ALL_STEPS=1 $(BIN)/python -m pytest -q tests/spark/test_steps.py
 	@$(BIN)/python -m evidence.spark_kills.kills --kills $(if $(filter-out 20,$(KILLS)),$(KILLS),20) --fail-tasks --zombie
 	@$(BIN)/python -m evidence.spark_kills.kills --kills 10 --against kafka
+
+# Who may do what, decided by us and by Apache Kafka's own authorizer.
+authorizer: $(STAMP)
+	@$(BIN)/python -m evidence.authorizer --decisions $(or $(DECISIONS),200000) $(if $(SEED),--seed $(SEED))
 
 conformance: $(STAMP)
 	@$(RECORD) conformance -- -m evidence.compat.conformance

@@ -57,9 +57,12 @@ def main() -> int:
         print("conformance: no Apache Kafka here (needs Java 17 and mvn): its tools and its own answers are left out")
         results["our clients"] = pytest(*CLIENTS)
         needing_it = (
-            "our clients against Apache Kafka",
-            "Apache Kafka's tools",
-            "logins and tokens, with Apache Kafka too",
+            "decisions of Apache Kafka's authorizer",
+            (
+                "our clients against Apache Kafka",
+                "Apache Kafka's tools",
+                "logins and tokens, with Apache Kafka too",
+            ),
         )
         results |= dict.fromkeys((*needing_it, "its answers, anew"))
     else:
@@ -69,6 +72,7 @@ def main() -> int:
             )
         results["Apache Kafka's tools"] = pytest("-n", "2", "--dist", "loadfile", *TOOLS, ONCELOG_CONFORMANCE="1")
         results["logins and tokens, with Apache Kafka too"] = pytest(*LOGINS, ONCELOG_CONFORMANCE="1")
+        results["decisions of Apache Kafka's authorizer"] = module("evidence.authorizer")
         results["Apache Kafka's answers, anew"] = module("evidence.differential.record")
         results["both brokers, at random"] = module("evidence.differential.record", "--random", "50")
     results["other people's clients"] = module("evidence.compat.clients")

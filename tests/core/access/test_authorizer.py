@@ -145,3 +145,13 @@ rules = st.builds(
 def test_as_the_book_says(chosen, operation, name, otherwise):
     decided = authorizer(*chosen, allows_without_acl=otherwise).allows(ALICE, operation, R.TOPIC, name)
     assert decided is by_the_book(chosen, ALICE, operation, name, otherwise)
+
+
+@pytest.mark.parametrize("named", ["::1", "0:0:0:0:0:0:0:1", "0000:0000:0000:0000:0000:0000:0000:0001", "0:0::0:1"])
+def test_an_ipv6_address_is_one_however_it_is_spelled(named):
+    who = Identity("User:alice", "::1")
+    assert authorizer(rule(host=named)).allows(who, Op.READ, R.TOPIC, "t")
+    assert authorizer(rule(host=named)).allows_some(who, Op.READ, R.TOPIC)
+    assert not authorizer(rule(), rule(host=named, permission=DENY)).allows(who, Op.READ, R.TOPIC, "t")
+    for another in ("::2", "10.0.0.1", "x:y", ""):
+        assert not authorizer(rule(host=named)).allows(Identity("User:alice", another), Op.READ, R.TOPIC, "t")

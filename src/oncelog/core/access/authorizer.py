@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from oncelog.core.metadata.acl import ANYBODY, SUPPORTED_OPERATIONS, WILDCARD, AclBinding
 from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
@@ -117,7 +118,17 @@ def super_users_of(text: str) -> frozenset[str]:
 
 
 def _is_for(acl: AclBinding, who: Identity) -> bool:
-    return acl.principal in (ANYBODY, who.principal) and acl.host in (WILDCARD, who.host)
+    return acl.principal in (ANYBODY, who.principal) and (acl.host == WILDCARD or _is_same_host(acl.host, who.host))
+
+
+def _is_same_host(named: str, host: str) -> bool:
+    """An IPv6 address is spelled in many ways: 0:0:0:0:0:0:0:1 by Java, and so in Kafka's rules, ::1 by Python."""
+    if named == host or ":" not in named or ":" not in host:
+        return named == host
+    try:
+        return ip_address(named) == ip_address(host)
+    except ValueError:
+        return False
 
 
 def _outweighs(denial: AclBinding, allowed: AclBinding) -> bool:
