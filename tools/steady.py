@@ -84,7 +84,11 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--beside", type=int, default=3, help="how many at a time: each is the others' load")
     arguments = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a shell in the background has switched the first one off
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # a shell in the background has switched the first one off
         signal.signal(number, signal.default_int_handler)
     try:
         failed = steady(arguments.runs, arguments.beside)

@@ -12,6 +12,7 @@ from typing import Any
 from evidence.simulator.cluster import ADDRESS, COMPACTED, COMPACTED_KEYS, KEYS, Cluster
 from evidence.simulator.history import History, Outcome, Transaction
 from evidence.simulator.knobs import options_of
+from evidence.simulator.logins import settings_of
 from evidence.world.disk import Disk
 from evidence.world.doors import sim_host
 from evidence.world.loop import Process
@@ -50,6 +51,7 @@ class ClientLife:
             "bootstrap_servers": ADDRESS,
             "request_timeout_ms": self.cluster.options.request_timeout_ms,
             "default_api_timeout_ms": 20_000,
+            **settings_of(self.cluster.options, self.random),
         }
 
     def producer(self, **more: Any) -> Producer:

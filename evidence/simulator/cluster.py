@@ -10,12 +10,14 @@ import logging
 import random
 import traceback
 from collections import Counter
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evidence.simulator.client_calls import ClientCalls
 from evidence.simulator.faults import FaultOptions
 from evidence.simulator.knobs import options_of
+from evidence.simulator.logins import keys_of
 from evidence.simulator.open_requests import Bounds, OpenRequests
 from evidence.world.disk import DelayedSyncer, Disk
 from evidence.world.doors import SlowWorker, sim_host
@@ -90,6 +92,7 @@ def broker_config(options: FaultOptions) -> dict[str, Any]:
         "authorizer.class.name": STANDARD_AUTHORIZER if "denied" in options.strangers else "",
         "allow.everyone.if.no.acl.found": True,
         "oncelog.insecure.listeners": True,  # the network is the simulator's own
+        **keys_of(options),
     }
 
 
@@ -228,6 +231,24 @@ class Cluster:
                     name=TRANSACTION_VERSION, level=level, features_epoch=metadata.features_epoch + 1
                 )
                 await broker.store.append([record])
+
+    async def in_broker(self, work: Callable[[Broker], Coroutine[Any, Any, None]]) -> bool:
+        """Have the broker's process do it; whether it was done."""
+        broker, process = self.broker, self.broker_process
+        if broker is None or process is None or process.is_dead:
+            return False
+
+        async def tried() -> bool:
+            try:
+                await work(broker)
+            except (KafkaError, StorageError) as error:
+                self.note(f"not done: {error!r}")
+                return False
+            return True
+
+        task = process.start(tried())
+        await asyncio.wait((task, process.died), return_when=asyncio.FIRST_COMPLETED)
+        return task.done() and not task.cancelled() and task.result()
 
     def _power_went(self) -> None:
         self.note("the power went in the middle of a disk operation")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from evidence.world import disk
@@ -15,6 +16,8 @@ from oncelog.broker import startup
 from oncelog.broker.coordinators.coordinator import Coordinator
 from oncelog.broker.coordinators.transaction_gate import TransactionGate
 from oncelog.broker.coordinators.transactions import Transactions
+from oncelog.broker.network.connection import Connection
+from oncelog.broker.network.secured_connection import SecuredConnection
 from oncelog.broker.partitions import partitions
 from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.broker.partitions.local_partition import LocalPartition
@@ -30,6 +33,8 @@ from oncelog.core.leader import partition
 from oncelog.core.leader.open_transactions import OpenTransactions
 from oncelog.core.leader.partition import Partition
 from oncelog.core.leader.producer_state import ProducerState
+from oncelog.core.sasl import plain, scram_exchange
+from oncelog.core.sasl.connection import SaslConnection
 from oncelog.core.transactions import end_txn as end_transaction
 from oncelog.core.transactions.table import TransactionTable
 from oncelog.core.transactions.transaction import completed
@@ -39,6 +44,7 @@ from oncelog.log.journal import Journal
 from oncelog.log.journal_replay import LogPlace
 from oncelog.log.partition_log import PartitionLog
 from oncelog.types import ProducerIdAndEpoch
+from oncelog.wire.api import ApiKey
 from oncelog.wire.record_batch import RecordBatch
 
 Defect = Callable[[], AbstractContextManager[None]]
@@ -348,6 +354,39 @@ def replays_below_the_recovery_point() -> AbstractContextManager[None]:
     return _replaced(partitions, "LogPlace", place)
 
 
+def answers_who_has_not_logged_in() -> AbstractContextManager[None]:
+    """Any request is begun, whoever asks: before the login, and when the session has ended."""
+    original = SecuredConnection.__dict__["_begin"]
+
+    def begin(self: SecuredConnection, frame: memoryview) -> None:
+        if frame[1] in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+            original(self, frame)
+        else:
+            Connection._begin(self, frame)
+
+    return _replaced(SecuredConnection, "_begin", begin)
+
+
+def takes_any_password() -> AbstractContextManager[None]:
+    """Whoever knows a name comes in by PLAIN."""
+    return _replaced(plain, "hmac", SimpleNamespace(compare_digest=lambda *_: True))
+
+
+def takes_any_proof() -> AbstractContextManager[None]:
+    """Whoever knows a name comes in by SCRAM."""
+    return _replaced(scram_exchange, "is_proof", lambda *_: True)
+
+
+def lets_sessions_go_on() -> AbstractContextManager[None]:
+    """A login holds for ever."""
+
+    def may_ask(self: SaslConnection, now_ms: float) -> bool:
+        del now_ms
+        return self.is_authenticated
+
+    return _replaced(SaslConnection, "may_ask", may_ask)
+
+
 # name -> (defect, profile in which it shows, checker that must see it)
 DEFECTS: dict[str, tuple[Defect, str, str]] = {
     defect.__name__: (defect, profile, checker)
@@ -381,5 +420,9 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (answers_before_the_journal_is_synced, "journal", "exactly_once"),
         (replays_an_older_generation, "journal", "exactly_once"),
         (replays_below_the_recovery_point, "journal", "log"),
+        (answers_who_has_not_logged_in, "sessions", "access"),
+        (takes_any_password, "sessions", "access"),
+        (takes_any_proof, "sessions", "access"),
+        (lets_sessions_go_on, "sessions", "access"),
     )
 }

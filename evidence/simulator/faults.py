@@ -22,6 +22,7 @@ PROFILES = (
     "compaction",
     "groups",
     "journal",
+    "sessions",
 )
 STRANGER_KINDS = (
     "records",
@@ -97,6 +98,8 @@ class FaultOptions:
     has_compacted_topic: bool = False
     delete_retention_ms: int = DAY_MS
     has_journal: bool = False
+    session_ms: int = 0  # how long a login holds; 0: nobody has to say who it is
+    revoke_every: float = 0.0  # the credentials of SCRAM are taken away for a while
     has_shortcut: bool = False  # the broker asks itself by plain calls, as it does outside of the simulator
 
     def describe(self) -> str:
@@ -293,6 +296,13 @@ def _journal(options: FaultOptions, rng: random.Random) -> None:
     options.think_mean, options.sync_delay = rng.choice((0.02, 0.2)), rng.choice((0.0005, 0.002, 0.02))
 
 
+def _sessions(options: FaultOptions, rng: random.Random) -> None:
+    options.session_ms = rng.choice((300, 1000, 3000))
+    options.revoke_every = rng.choice((0.0, 2.0, 5.0))
+    if rng.random() < 0.5:
+        options.broker_kill_every = rng.uniform(1, 4)
+
+
 def _default(options: FaultOptions, rng: random.Random) -> None:
     del options, rng
 
@@ -308,4 +318,5 @@ PROFILE_RULES = {
     "compaction": _compaction,
     "groups": _groups,
     "journal": _journal,
+    "sessions": _sessions,
 }

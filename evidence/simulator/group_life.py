@@ -16,6 +16,7 @@ from evidence.simulator.checkers.cleaning import fates_of
 from evidence.simulator.cluster import ADDRESS, COPIES, KEYS, TOPICS, Cluster
 from evidence.simulator.faults import GroupOptions
 from evidence.simulator.knobs import options_of
+from evidence.simulator.logins import settings_of
 from evidence.world.disk import Disk
 from evidence.world.doors import sim_host
 from evidence.world.loop import Process
@@ -165,6 +166,7 @@ class MemberLife:
             "bootstrap_servers": ADDRESS,
             "request_timeout_ms": self.cluster.options.request_timeout_ms,
             "default_api_timeout_ms": 20_000,
+            **settings_of(self.cluster.options, self.random),
         }
 
     def _consumer(self) -> Consumer:

@@ -10,6 +10,7 @@ from typing import Any
 
 from evidence.simulator.cluster import DATA, Cluster
 from evidence.simulator.damage import flipped_bit, misdirected_sector
+from evidence.simulator.logins import give_back, take_away
 from evidence.world.files import Fault, Keep
 from evidence.world.loop import Process
 from evidence.world.network import NetworkFaults
@@ -43,6 +44,7 @@ class Injector:
             ("slow-disk", options.slow_disk_every, self._slow_disk),
             ("fail-reads", options.read_fault_every, self._fail_reads),
             ("damage", options.damage_every, self._damage),
+            ("revoke", options.revoke_every, self._revoke),
         )
         loop = self.cluster.loop
         for kind, seconds, act in kinds:
@@ -73,6 +75,8 @@ class Injector:
         for process in [cluster.broker_process, *cluster.clients.values()]:
             if process is not None and process.is_paused:
                 process.resume()
+        if self.options.session_ms:
+            self._tasks = [cluster.loop.create_task(self._give_back())]
         # A transaction that began while the clock was ahead times out by that clock, as in Apache Kafka.
         cluster.end_drift()
         if not cluster.is_serving or cluster.is_stopping or cluster.disk.has_failed or self._is_offline():
@@ -81,6 +85,10 @@ class Injector:
                 if await cluster.start_broker():
                     return
             cluster.found("liveness", "the broker does not start on a healthy disk")
+
+    async def _give_back(self) -> None:
+        while not await self.cluster.in_broker(give_back):  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
 
     def _is_offline(self) -> bool:
         broker = self.cluster.broker
@@ -135,6 +143,13 @@ class Injector:
             cluster.note(f"broker is killed{f', the power goes: {keep.name}' if power else ''}")
             cluster.end_broker(keep if power else None)
         await self._restart(None)
+
+    async def _revoke(self, rng: random.Random) -> None:
+        self.cluster.count("credentials taken away")
+        self.cluster.note("credentials are taken away")
+        await self.cluster.in_broker(take_away)
+        await asyncio.sleep(rng.uniform(0.1, 3.0))
+        await self.cluster.in_broker(give_back)
 
     async def _pause_broker(self, rng: random.Random) -> None:
         process = self.cluster.broker_process

@@ -46,6 +46,7 @@ from evidence.simulator.group_life import GroupWork
 from evidence.simulator.history import History, Outcome
 from evidence.simulator.injector import Injector
 from evidence.simulator.knobs import Drawn, turned
+from evidence.simulator.logins import give_back
 from evidence.simulator.open_requests import watching
 from evidence.simulator.strangers.crowd import Crowd, check_nothing_kept, prepare
 from evidence.simulator.workload import Workload
@@ -210,6 +211,8 @@ class _Simulation:
             await broker.topics.create_automatically(COPIES)
         if self.options.has_compacted_topic:
             await self._create_compacted(broker)
+        if self.options.session_ms:
+            await give_back(broker)
         if self.options.strangers:
             await prepare(broker, self.options.strangers)
         if self.options.first_epoch >= 0:

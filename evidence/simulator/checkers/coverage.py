@@ -25,7 +25,6 @@ IMPOSSIBLE: dict[ErrorCode, str] = {
     E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "there are no replicas that could be lost between the append and its commit",
     E.UNSUPPORTED_FOR_MESSAGE_FORMAT: "only format 2 is ever stored; others are refused with INVALID_RECORD or CORRUPT_MESSAGE",
     E.DUPLICATE_SEQUENCE_NUMBER: "a duplicate is answered like the first time, an older one OUT_OF_ORDER_SEQUENCE_NUMBER",
-    E.SASL_AUTHENTICATION_FAILED: "there is no SASL here: a handshake is answered ILLEGAL_SASL_STATE",
     E.UNKNOWN_PRODUCER_ID: "no Kafka broker gives it since 2.5 (KIP-360); clients still know it from older ones",
     E.OFFSET_NOT_AVAILABLE: "only a newly elected leader gives it, and there are no elections",
     E.FEATURE_UPDATE_FAILED: "a refused level is INVALID_UPDATE_VERSION, as Kafka's controller answers",
@@ -47,6 +46,7 @@ CODES = sorted(
         *(E.UNSUPPORTED_COMPRESSION_TYPE, E.FENCED_INSTANCE_ID, E.INVALID_RECORD, E.UNSTABLE_OFFSET_COMMIT),
         *(E.THROTTLING_QUOTA_EXCEEDED, E.PRODUCER_FENCED, E.INVALID_UPDATE_VERSION, E.UNKNOWN_TOPIC_ID),
         *(E.TRANSACTIONAL_ID_NOT_FOUND, E.STALE_MEMBER_EPOCH, E.TRANSACTION_ABORTABLE, E.INVALID_REGULAR_EXPRESSION),
+        E.SASL_AUTHENTICATION_FAILED,
     }
 )
 POSSIBLE = [code for code in CODES if code not in IMPOSSIBLE]

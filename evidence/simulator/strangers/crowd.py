@@ -14,6 +14,7 @@ from evidence.simulator.strangers.denied import DENIED_HOST, denied_requests, ru
 from evidence.simulator.strangers.records import wrong_reads, wrong_records
 from evidence.simulator.strangers.requests import wrong_administration, wrong_group_requests, wrong_transactions
 from evidence.simulator.strangers.stranger import Stranger, keep_asking
+from evidence.simulator.strangers.uninvited import Uninvited
 from evidence.simulator.strangers.wrong import (
     LARGE_MESSAGE_BYTES,
     MARK,
@@ -106,6 +107,11 @@ class Crowd:
             stranger = Stranger(self.cluster, process, QUOTA_CLIENT if kind == "quota" else "stranger")
             seconds = SECONDS_MEAN.get(kind, self.cluster.options.stranger_think_mean)
             process.start(keep_asking(stranger, [partial(_ask, kind)], seconds))
+
+        if self.cluster.options.session_ms:
+            process = Process(self.cluster.loop, "uninvited")
+            self._processes.append(process)
+            process.start(Uninvited(self.cluster, process).comes_again())
 
     def leave(self) -> None:
         """Kill them: what they left open times out."""
