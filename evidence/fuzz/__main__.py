@@ -17,7 +17,7 @@ from collections.abc import Callable
 from multiprocessing.sharedctypes import SynchronizedString
 from typing import Any
 
-from evidence.fuzz import broker_target, client_target, disk_target, parser_target, socket_target
+from evidence.fuzz import broker_target, client_target, disk_target, login_target, parser_target, socket_target
 from evidence.fuzz.findings import Findings, resident_bytes, watch_no_more
 
 FOLDER = pathlib.Path("build/fuzz")
@@ -30,12 +30,13 @@ Target = Callable[[str, Findings], None]
 TARGETS: dict[str, Target] = {
     "broker": broker_target.one_life,
     "sockets": socket_target.one_life,
+    "logins": login_target.one_life,
     "client": client_target.one_life,
     "disk": disk_target.one_life,
     "parsers": parser_target.one_life,
 }
 # Lives of each target in one round: most of the time belongs to the broker's frames.
-ROUND = ("broker",) * 12 + ("parsers", "client", "broker", "disk", "broker", "sockets")
+ROUND = ("broker",) * 12 + ("parsers", "client", "logins", "broker", "disk", "broker", "sockets")
 
 
 def main() -> int:

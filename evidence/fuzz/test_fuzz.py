@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import pathlib
+from types import SimpleNamespace
 
 import pytest
 
-from evidence.fuzz import broker_target, client_target, disk_target, parser_target
+from evidence.fuzz import broker_target, client_target, disk_target, login_target, parser_target
 from evidence.fuzz.broker_target import Life
 from evidence.fuzz.findings import Findings, watch_no_more
+from evidence.world import identity_provider
 from evidence.world.loop import run_simulated
 from oncelog.broker.handlers import _loaded, handler_for
 from oncelog.broker.requests.request import Request
+from oncelog.core.sasl import plain, scram_exchange
+from oncelog.core.sasl.connection import SaslConnection
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import ApiKey
 from oncelog.wire.messages.heartbeat import HeartbeatResponse
@@ -37,7 +41,9 @@ def test_frames(number):
     assert findings.inputs["frames"] == 700
 
 
-@pytest.mark.parametrize(("target", "count"), [(parser_target, 1500), (client_target, 6), (disk_target, 15)])
+@pytest.mark.parametrize(
+    ("target", "count"), [(parser_target, 1500), (client_target, 6), (disk_target, 15), (login_target, 700)]
+)
 def test_the_other_targets(target, count):
     findings = Findings()
     target.one_life("test:1", findings, count)
@@ -84,3 +90,27 @@ def test_the_fuzzer_finds_what_is_planted(defect, monkeypatch):
     broker_target.one_life("broker:1", findings, 300)
     assert findings
     assert "make fuzz SEED=broker:1" in told(findings)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "wrong", "what"),
+    [
+        (SaslConnection, "may_ask", lambda self, now_ms: True, "was answered before a login"),
+        (scram_exchange, "is_proof", lambda *_: True, "somebody was let in"),
+        (plain, "hmac", SimpleNamespace(compare_digest=lambda *_: True), "somebody was let in"),
+    ],
+)
+def test_who_is_let_in_without_a_password_is_found(monkeypatch, owner, name, wrong, what):
+    monkeypatch.setattr(owner, name, wrong)
+    findings = Findings()
+    login_target.one_life("logins:2", findings, 1500)
+    assert what in told(findings)
+
+
+def test_a_good_token_would_come_in():
+    """So the others are refused for what is wrong with them."""
+    findings = Findings()
+    life = login_target.Life("logins:3", findings, 600)
+    life.tokens = [identity_provider.signed(identity_provider.claims(login_target.NOW_S))]
+    run_simulated("logins:3", life.live)
+    assert "somebody was let in" in told(findings)
