@@ -18,7 +18,7 @@ def test_dotted_keys_and_text_values():
             "compression.type": "zstd",
         }
     )
-    assert (config.linger_ms, config.is_idempotent, config.codec) == (7, True, Codec.ZSTD)
+    assert (config.linger_ms, config.is_idempotent, config.compression) == (7, True, (Codec.ZSTD, 3))
     assert config.bootstrap_addresses() == [("a", 1), ("::1", 2)]
 
 
@@ -106,3 +106,25 @@ def test_a_prepared_transaction_is_kept_by_default_with_two_phase_commit():
     assert ProducerConfig.of(two_phase).keeps_prepared
     assert not ProducerConfig.of(two_phase | {"keep_prepared_txn": False}).keeps_prepared
     assert not ProducerConfig.of({"transactional_id": "t"}).keeps_prepared
+
+
+@pytest.mark.parametrize(
+    ("given", "compression"),
+    [
+        ({}, (Codec.NONE, None)),
+        ({"compression.type": "snappy"}, (Codec.SNAPPY, None)),
+        ({"compression.type": "gzip", "compression.gzip.level": "9"}, (Codec.GZIP, 9)),
+        ({"compression.type": "lz4", "compression.gzip.level": 9}, (Codec.LZ4, 0)),
+        ({"compression.type": "zstd", "compression.zstd.level": -5}, (Codec.ZSTD, -5)),
+    ],
+)
+def test_a_codec_has_a_level(given, compression):
+    assert ProducerConfig.of_dotted({"bootstrap.servers": "h:1", **given}).compression == compression
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("gzip", 10), ("gzip", -2), ("lz4", 18), ("lz4", -1), ("zstd", 23), ("zstd", -131_073)]
+)
+def test_a_level_that_its_codec_does_not_have(name, value):
+    with pytest.raises(ConfigurationError, match=f"compression_{name}_level={value} must be from"):
+        ProducerConfig.of({"bootstrap_servers": "h:1", f"compression_{name}_level": value})

@@ -18,7 +18,7 @@ from oncelog.client.security import ClientSecurity, security_of
 from oncelog.core.consumer.assignors import ASSIGNORS
 from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
 from oncelog.errors import ConfigurationError
-from oncelog.wire.compression import Codec
+from oncelog.wire.compression import Codec, Compression
 
 log = logging.getLogger("oncelog.client")
 
@@ -42,9 +42,6 @@ HAS_NO_MEANING = frozenset(
         "partitioner_adaptive_partitioning_enable",
         "partitioner_ignore_keys",
         "partitioner_availability_timeout_ms",
-        "compression_gzip_level",
-        "compression_lz4_level",
-        "compression_zstd_level",
         "client_rack",
         "connections_max_idle_ms",
         "group_remote_assignor",
@@ -59,6 +56,13 @@ HAS_NO_MEANING = frozenset(
         "sasl_oauthbearer_jwt_validator_class",
     }
 )
+
+# The scales of the codecs (KIP-390). -1 and 0 are what gzip and lz4 do by themselves; Kafka's lz4 is at 9, which is slow.
+LEVELS = {
+    "compression_gzip_level": (-1, 9),
+    "compression_lz4_level": (0, 17),
+    "compression_zstd_level": (-131_072, 22),
+}
 
 ALIASES = {
     "sasl_mechanisms": "sasl_mechanism",
@@ -170,6 +174,11 @@ class ClientConfig:
                 self._check_range(field.name)
 
     def _check_range(self, name: str) -> None:
+        if name in LEVELS:
+            low, high = LEVELS[name]
+            if not low <= getattr(self, name) <= high:
+                raise ConfigurationError(f"{name}={getattr(self, name)} must be from {low} to {high}")
+            return
         value, high = getattr(self, name), INT64_MAX if name in LONG else INT32_MAX
         if name in self.must_be_positive() and value <= 0:
             raise ConfigurationError(f"{name}={value} must be more than 0")
@@ -247,6 +256,9 @@ class ProducerConfig(ClientConfig):
     batch_size: int = 16384
     buffer_memory: int = 33554432
     compression_type: str = "none"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 0
+    compression_zstd_level: int = 3
     max_request_size: int = 1048576
     max_block_ms: int = 60000
     delivery_timeout_ms: int = 120000
@@ -320,9 +332,10 @@ class ProducerConfig(ClientConfig):
         return -1 if self.acks == "all" else int(self.acks)
 
     @property
-    def codec(self) -> Codec:
-        """The codec of new batches."""
-        return Codec[self.compression_type.upper()]
+    def compression(self) -> Compression:
+        """Of new batches: the codec, and its level (KIP-390)."""
+        codec = Codec[self.compression_type.upper()]
+        return Compression(codec, getattr(self, f"compression_{self.compression_type.lower()}_level", None))
 
     @property
     def keeps_prepared(self) -> bool:

@@ -12,7 +12,7 @@ from oncelog.core.producer.batch import RECORD_OVERHEAD_BYTES, ProducedRecord
 from oncelog.core.producer.partitioner import Partitioner
 from oncelog.errors import InvalidArgument
 from oncelog.wire.arrow_records import EncodedRecords, encode_from_arrow, rows_by_partition
-from oncelog.wire.compression import Codec
+from oncelog.wire.compression import Compression
 from oncelog.wire.record_batch import HEADER_BYTES, build_batch_of_section
 from oncelog.wire.record_codec import parse_records
 
@@ -31,8 +31,8 @@ WRONG = (TypeError, ValueError, OverflowError, IndexError, NotImplementedError)
 class ArrowSource:
     """One section of rows that becomes a batch when its sequence is known."""
 
-    def __init__(self, records: EncodedRecords, codec: Codec) -> None:
-        self._records, self._codec = records, codec
+    def __init__(self, records: EncodedRecords, compression: Compression) -> None:
+        self._records, self._compression = records, compression
         self.record_count = records.record_count
         self.size_bytes = HEADER_BYTES + len(records.section)
 
@@ -44,7 +44,8 @@ class ArrowSource:
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
             is_transactional=is_transactional,
-            codec=self._codec,
+            codec=self._compression.codec,
+            compression_level=self._compression.level,
         )
 
     def records(self) -> list[ProducedRecord]:
@@ -108,7 +109,7 @@ def sections(
         size_bytes = HEADER_BYTES + len(encoded.section)
         if size_bytes > limit:
             raise too_large("a record", size_bytes, limit)
-        yield ArrowSource(encoded, config.codec)
+        yield ArrowSource(encoded, config.compression)
 
 
 def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:

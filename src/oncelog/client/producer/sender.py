@@ -289,6 +289,7 @@ class Sender:
                 base_sequence=batch.sequence,
                 is_transactional=is_transactional,
             )
+        compression = self._config.compression
         return build_batch_of_section(
             batch.section(),
             record_count=batch.record_count,
@@ -298,7 +299,8 @@ class Sender:
             producer_epoch=producer_epoch,
             base_sequence=batch.sequence,
             is_transactional=is_transactional,
-            codec=self._config.codec,
+            codec=compression.codec,
+            compression_level=compression.level,
         )
 
     def _produce_request(
