@@ -139,6 +139,15 @@ def test_an_offline_partition_comes_first(seen: dict[str, Any]) -> None:
     )
 
 
+def test_a_damaged_batch_at_the_position_is_a_cause_of_each_partition() -> None:
+    seen = [dataclasses.replace(PARTITION, where=TopicPartition("orders", n), position=2, damaged_at=2) for n in (0, 1)]
+    found = causes(grouped(*seen), 0)
+    assert [(cause.kind, cause.partitions) for cause in found] == [
+        (kinds.DAMAGED, (TopicPartition("orders", 0),)),
+        (kinds.DAMAGED, (TopicPartition("orders", 1),)),
+    ]
+
+
 @pytest.mark.parametrize(("position", "is_out"), [(1, True), (2, False), (9, False), (10, True)])
 def test_a_position_outside_of_the_log(position: int, is_out: bool) -> None:
     facts = grouped(PartitionFacts(WHERE, 2, 9, 9, position=position, client_id="c"))

@@ -14,7 +14,7 @@ from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.output import error_name
 from oncelog.cli.transactions.group_scope import OFFSETS_TOPIC, GroupScope, describe_group
 from oncelog.cli.transactions.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
-from oncelog.cli.why.looking import Looking, root_of
+from oncelog.cli.why.looking import TRANSACTIONS_TOPIC, Looking, root_of
 from oncelog.cli.why.quotas import quotas_of
 from oncelog.cli.why.subject import Subject
 from oncelog.client.admin.acls import AclFilter
@@ -38,10 +38,10 @@ from oncelog.errors import ClusterAuthorization, KafkaError, TransactionalIdAuth
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
-TRANSACTIONS_TOPIC = "__transaction_state"
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 WATCHED_MAX_MS = 10_000
 LOOK_EVERY_MS = 500
+PENDING_LOOKS, PENDING_LOOK_EVERY_MS = 5, 100
 PROBE_ID = "oncelog-why-may-i-see-any-id"
 
 
@@ -71,7 +71,8 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
     )
     facts = await _watched(looking, facts, min(older_than_ms, WATCHED_MAX_MS))
     if facts.group is not None:
-        await _explain_pending(looking, facts)
+        if not any(each.where == facts.group.offsets_partition for each in facts.open):
+            await _explain_pending(looking, facts)
         quotas = await quotas_of(looking, facts.partitions)
         is_guarded = not facts.group.member_count and await _is_guarded(looking, facts.group.name)
         facts = dataclasses.replace(facts, quotas=quotas, is_guarded=is_guarded)
@@ -306,16 +307,21 @@ async def _is_guarded(looking: Looking, group_id: str) -> bool:
 
 
 async def _explain_pending(looking: Looking, facts: Facts) -> None:
-    """Positions are pending, and no transaction is open that has them: it has just ended, or it cannot be seen."""
+    """Positions are pending, and no transaction is open that may have them: it cannot be seen. Where transactions come and go,
+    each look may fall between two of them; not every look does."""
     group = facts.group
-    if group is None or not group.pending or any(each.where == group.offsets_partition for each in facts.open):
+    at = None if group is None else group.offsets_partition
+    if group is None or at is None or any(str(at) in each.what for each in looking.not_read):
         return
-    pending = await looking.ask(
-        f"group {group.name}", looking.admin.list_pending_offset_commits(group.name, sorted(group.pending)), group.name
-    )
-    at = group.offsets_partition
-    if pending and at is not None and not any(str(at) in each.what for each in looking.not_read):
-        looking.lost_sight(f"the transaction that has the pending positions of {group.name}", at)
+    for _ in range(PENDING_LOOKS):
+        producers = await looking.admin.describe_producers([at], unreadable={})
+        if any(each.transaction_start_offset is not None for each in producers.get(at, ())):
+            return
+        pending = looking.admin.list_pending_offset_commits(group.name, sorted(group.pending))
+        if not await looking.ask(f"group {group.name}", pending, group.name):
+            return
+        await pause(PENDING_LOOK_EVERY_MS / 1000)
+    looking.lost_sight(f"the transaction that has the pending positions of {group.name}", at)
 
 
 async def positions_again(looking: Looking, facts: Facts, suspects: Iterable[TopicPartition]) -> Facts:

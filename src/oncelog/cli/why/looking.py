@@ -25,6 +25,7 @@ from oncelog.types import TopicPartition
 
 T = TypeVar("T")
 CLUSTER = "kafka-cluster"
+TRANSACTIONS_TOPIC = "__transaction_state"
 
 
 @dataclass
@@ -63,9 +64,7 @@ class Looking:
 
     def lost_sight(self, what: str, where: TopicPartition) -> None:
         """Something that must be there, and is not (any more): not an answer."""
-        self.not_read.append(
-            NotRead(what, Failed.__name__, f"it is not open on {where}: it has just ended, or look again")
-        )
+        self.not_read.append(NotRead(what, Failed.__name__, f"none is open on {where}, however often one looks"))
 
     @property
     def everywhere(self) -> list[TopicPartition]:

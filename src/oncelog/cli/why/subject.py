@@ -14,10 +14,10 @@ from oncelog.cli.command import Settings
 from oncelog.cli.output import Failed
 from oncelog.cli.transactions.group_scope import OFFSETS_TOPIC, GroupScope, group_scope
 from oncelog.cli.transactions.owners import described_if_known
-from oncelog.cli.why.looking import Looking
+from oncelog.cli.why.looking import TRANSACTIONS_TOPIC, Looking
 from oncelog.client.admin.transaction_listing import TransactionDescription
 from oncelog.core.diagnosis.facts import GROUP, PARTITION, TOPIC, TRANSACTION
-from oncelog.errors import ErrorCode, InvalidTopic, UnknownTopicOrPartition, error_for
+from oncelog.errors import ErrorCode, InvalidTopic, KafkaError, UnknownTopicOrPartition, error_for
 from oncelog.types import TopicPartition
 
 NAMES_COMPARED_MAX = 10_000
@@ -100,15 +100,28 @@ async def _group_types(looking: Looking, wanted: str | None) -> dict[str, str]:
 
 
 async def _transaction(looking: Looking, name: str, wanted: str | None) -> TransactionDescription | None:
-    if wanted not in (None, TRANSACTION):
+    if wanted not in (None, TRANSACTION) or not await _has(looking, TRANSACTIONS_TOPIC):
         return None
     found = await looking.ask(f"transactional id {name}", described_if_known(looking.admin, name), name)
     return None if found is None else found.get(name)
 
 
+async def _has(looking: Looking, topic: str) -> bool:
+    """Whether there may be such an internal topic. To ask for a coordinator would make it, where nobody needed one yet."""
+    if topic in looking.topics:
+        return True
+    try:
+        await looking.admin.describe_topics([topic])
+    except UnknownTopicOrPartition:
+        return False
+    except KafkaError:
+        return True
+    return True
+
+
 async def _scope(looking: Looking, name: str, wanted: str | None) -> GroupScope | None:
     """What the group reads: also of one that has nothing but pending positions, which no list has."""
-    if wanted not in (None, GROUP):
+    if wanted not in (None, GROUP) or not await _has(looking, OFFSETS_TOPIC):
         return None
     try:
         return await looking.ask(f"group {name}", group_scope(looking.admin, name, looking.topics), name)

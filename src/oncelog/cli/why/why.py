@@ -13,6 +13,7 @@ from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import DURATION
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, columns, counted
 from oncelog.cli.why.collecting import facts_of, positions_again
+from oncelog.cli.why.damage import with_damage
 from oncelog.cli.why.looking import Looking
 from oncelog.cli.why.subject import subject_of
 from oncelog.cli.why.words import Told, id_text, row, told
@@ -52,6 +53,8 @@ async def why(ctx: click.Context, name: str, wanted: str | None, older_than_ms: 
         looking = Looking(admin, await admin.list_topics(include_internal=True))
         subject = await subject_of(settings, looking, name, wanted)
         facts = await facts_of(looking, subject, older_than_ms)
+        if facts.group is not None:
+            facts = await with_damage(patient, looking, facts)
         found = causes(facts, older_than_ms)
         if suspects := [where for cause in found if cause.kind == OUT_OF_RANGE for where in cause.partitions]:
             facts = await positions_again(looking, facts, suspects)

@@ -54,6 +54,7 @@ def told(settings: Settings, facts: Facts, cause: Cause) -> Told:
     tellers = {
         kinds.RIGHTS: _rights,
         kinds.OFFLINE: _offline,
+        kinds.DAMAGED: _damaged,
         kinds.OUT_OF_RANGE: _out_of_range,
         kinds.REBALANCING: _rebalancing,
         kinds.NO_MEMBERS: _no_members,
@@ -197,6 +198,18 @@ def _offline(settings: Settings, _: Facts, cause: Cause) -> Told:
     )
 
 
+def _damaged(settings: Settings, facts: Facts, cause: Cause) -> Told:
+    at, offset = cause.seen[0].where, cause.seen[0].damaged_at
+    assert offset is not None
+    return Told(
+        f"damaged partition: {at} cannot be read at offset {offset}, where {facts.name} stands",
+        (),
+        "the batch there is not what was written: its checksum is wrong; the broker's log says where it lies",
+        "restore it; or find the offset behind it, and move the group there with `oncelog groups reset-offsets`, without it",
+        settings.repair("consume", f"{at.topic}:{at.partition}", "--from", offset + 1, "--count", 1, "--exit"),
+    )
+
+
 def _out_of_range(settings: Settings, facts: Facts, cause: Cause) -> Told:
     first = cause.seen[0]
     assert first.position is not None
@@ -242,10 +255,10 @@ def _rebalancing(settings: Settings, facts: Facts, _: Cause) -> Told:
 
 
 def _no_members(settings: Settings, facts: Facts, cause: Cause) -> Told:
-    lag = sum(each.raw_lag or 0 for each in cause.seen)
+    lag, count = sum(each.raw_lag or 0 for each in cause.seen), counted(len(cause.partitions), "partition")
+    waiting = f"{counted(lag, 'offset')} of {count} wait" if lag else f"where it begins in {count} is not stored"
     return Told(
-        f"no members: nobody reads for {facts.name}, and {counted(lag, 'offset')} of "
-        f"{counted(len(cause.partitions), 'partition')} wait",
+        f"no members: nobody reads for {facts.name}, and {waiting}",
         (),
         "its consumers are not running, or cannot join: not reached, refused, or fenced; their own logs say which",
         "start them; whether they may read:" if facts.is_guarded else "start them, and see whether they come and stay:",

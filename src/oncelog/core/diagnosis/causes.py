@@ -24,6 +24,7 @@ from oncelog.types import TopicPartition
 
 RIGHTS = "rights"
 OFFLINE = "offline partition"
+DAMAGED = "damaged partition"
 MARKER_STUCK = "marker stuck"
 HANGING_TRANSACTION = "hanging transaction"
 UNKNOWN_OWNER = "unknown owner"
@@ -36,7 +37,7 @@ NO_MEMBERS = "no members"
 NO_PARTITIONS = "no partitions"
 QUOTA = "quota"
 KINDS = (
-    *(RIGHTS, OFFLINE, MARKER_STUCK, HANGING_TRANSACTION, UNKNOWN_OWNER, PREPARED, PENDING, OPEN),
+    *(RIGHTS, OFFLINE, DAMAGED, MARKER_STUCK, HANGING_TRANSACTION, UNKNOWN_OWNER, PREPARED, PENDING, OPEN),
     *(OUT_OF_RANGE, REBALANCING, NO_MEMBERS, NO_PARTITIONS, QUOTA),
 )
 # Errors that say that a partition serves nobody; others only say that it could not be asked just now.
@@ -121,12 +122,13 @@ def _rights(not_read: Iterable[NotRead]) -> list[Cause]:
     return [Cause(RIGHTS, not_read=missing)] if missing else []
 
 
-def _offline(partitions: Iterable[PartitionFacts]) -> list[Cause]:
+def _offline(partitions: Sequence[PartitionFacts]) -> list[Cause]:
     by_reason: dict[tuple[int, str | None], list[PartitionFacts]] = {}
     for each in partitions:
         if each.is_offline or each.error in NOBODY_SERVES:
             by_reason.setdefault((each.leader_id, each.error), []).append(each)
-    return [Cause(OFFLINE, tuple(each.where for each in seen), seen=tuple(seen)) for seen in by_reason.values()]
+    found = [Cause(OFFLINE, tuple(each.where for each in seen), seen=tuple(seen)) for seen in by_reason.values()]
+    return found + [Cause(DAMAGED, (each.where,), seen=(each,)) for each in partitions if each.damaged_at is not None]
 
 
 def _counts(facts: Facts, found: OpenTransaction, older_than_ms: int) -> bool:

@@ -54,7 +54,8 @@ class OpenTransaction:
 class PartitionFacts:
     """A partition that is looked at. Offsets are None where it could not be asked; `error` then is Kafka's name of why.
 
-    `position` is the group's, None where none is stored; `client_id` that of its reader.
+    `position` is the group's, None where none is stored; `client_id` that of its reader; `damaged_at` the position where what
+    is stored is not what was written.
     """
 
     where: TopicPartition
@@ -66,6 +67,7 @@ class PartitionFacts:
     leader_id: int = -1
     is_offline: bool = False
     error: str | None = None
+    damaged_at: int | None = None
 
     @property
     def blocked(self) -> int:
