@@ -81,7 +81,8 @@ class Looking:
 def not_read(what: str, error: KafkaError, name: str) -> NotRead:
     """A failed question as a fact; with what is to be allowed where rights are missing."""
     error = root_of(error)
-    return NotRead(what, error_name(error), why(error), _resource(error, name))
+    resource = _resource(error, name)
+    return NotRead(what, error_name(error), why(error) if resource is None else "you may not see it", resource)
 
 
 def root_of(error: KafkaError) -> KafkaError:

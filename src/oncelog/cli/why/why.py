@@ -17,7 +17,7 @@ from oncelog.cli.why.damage import with_damage
 from oncelog.cli.why.looking import Looking
 from oncelog.cli.why.subject import subject_of
 from oncelog.cli.why.words import Told, id_text, row, told
-from oncelog.core.diagnosis.causes import OUT_OF_RANGE, Cause, causes, verdict, young_count
+from oncelog.core.diagnosis.causes import NO_MEMBERS, OUT_OF_RANGE, Cause, causes, verdict, young_count
 from oncelog.core.diagnosis.facts import GROUP, TOPIC, TRANSACTION, Facts
 
 QUESTION_TIMEOUT_MS = 5_000  # several questions are asked: one that nobody answers must not take all the time
@@ -59,7 +59,7 @@ async def why(ctx: click.Context, name: str, wanted: str | None, older_than_ms: 
         if suspects := [where for cause in found if cause.kind == OUT_OF_RANGE for where in cause.partitions]:
             facts = await positions_again(looking, facts, suspects)
             found = causes(facts, older_than_ms)
-    notes = list(dict.fromkeys((*looking.notes, *(subject.scope.notes if subject.scope else ()))))
+    notes = [*looking.notes, *(subject.scope.position_notes if subject.scope else ())]
     _tell(settings, facts, found, [*notes, *_beside(facts, found, young_count(facts, older_than_ms))])
     if found and exit_code:
         ctx.exit(EXIT_FOUND)
@@ -121,6 +121,8 @@ def _beside(facts: Facts, found: Sequence[Cause], young: int) -> list[str]:
     notes = []
     if young:
         notes.append(f"left out, as they are young or just ending: {counted(young, 'open transaction')} (--older-than)")
+    if facts.group is not None and not facts.group.member_count and NO_MEMBERS not in {cause.kind for cause in found}:
+        notes.append(f"group {facts.name} has no members now: nobody reads")
     if facts.owner is not None and not any(cause.open for cause in found):
         notes.append(id_text(facts.owner))
     lag = sum(each.lag or 0 for each in facts.partitions)

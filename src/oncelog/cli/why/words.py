@@ -92,7 +92,8 @@ def row(cause: Cause, words: Told) -> dict[str, Any]:
 def _transaction(settings: Settings, facts: Facts, cause: Cause) -> Told:
     first = cause.open[0]
     owner, verdict = first.owner, verdict_of(settings, first)
-    name = owner.transactional_id if owner is not None else f"of producer {first.producer_id}:{first.producer_epoch}"
+    who = f"producer {first.producer_id}:{first.producer_epoch}"
+    name = owner.transactional_id if owner is not None else f"of {who}"
     held = []
     if cause.is_behind:
         held.append(f"is open on {some(cause.partitions)}, behind others")
@@ -112,6 +113,7 @@ def _transaction(settings: Settings, facts: Facts, cause: Cause) -> Told:
         lines.append(("id", id_text(owner)))
     why, advice, command = verdict.why, verdict.advice, verdict.repair
     if cause.kind == kinds.UNKNOWN_OWNER:
+        name = f"({who})"
         why = f"no owner is seen, which does not mean that there is none: {'; '.join(facts.hidden)}"
         advice = "end nothing; ask again as somebody who sees all transactional ids, once all coordinators answer"
         command = settings.repair("transactions", "list", "--producer-id", first.producer_id)
@@ -168,11 +170,11 @@ def _rights(settings: Settings, _: Facts, cause: Cause) -> Told:
     assert cause.not_read[0].resource is not None
     kind, name = cause.not_read[0].resource
     needed = {"group": "DESCRIBE", "topic": "DESCRIBE and READ", "transactional-id": "DESCRIBE", "cluster": "DESCRIBE"}
-    denied = ", ".join(dict.fromkeys(f"{each.what} ({each.error})" for each in cause.not_read))
+    denied = ", ".join(dict.fromkeys(each.what for each in cause.not_read))
     resource = ["--cluster"] if kind == "cluster" else [f"--{kind}", name, "--matching"]
     return Told(
-        f"rights: you may not look at {cause.not_read[0].what}",
-        (("not", f"seen: {denied}"),),
+        f"rights: you may not look at {denied}",
+        (("error", ", ".join(dict.fromkeys(each.error for each in cause.not_read))),),
         f"it takes {needed[kind]} on the {kind.replace('-', ' ')}; who reads and writes there may lack rights, too",
         "ask as somebody who may, with --command-config; who administers the rules sees them so:",
         settings.repair("acls", "list", *resource),

@@ -40,6 +40,7 @@ KINDS = (
     *(RIGHTS, OFFLINE, DAMAGED, MARKER_STUCK, HANGING_TRANSACTION, UNKNOWN_OWNER, PREPARED, PENDING, OPEN),
     *(OUT_OF_RANGE, REBALANCING, NO_MEMBERS, NO_PARTITIONS, QUOTA),
 )
+RESOURCES = ("group", "topic", "transactional-id", "cluster")
 # Errors that say that a partition serves nobody; others only say that it could not be asked just now.
 NOBODY_SERVES = ("KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE", "LEADER_NOT_AVAILABLE")
 QUOTA_CATCH_UP_MS = 60_000  # a lag that a quota's rate makes up for within that is no reason to stand still
@@ -118,8 +119,10 @@ def needs_another_look(facts: Facts) -> bool:
 
 
 def _rights(not_read: Iterable[NotRead]) -> list[Cause]:
-    missing = tuple(each for each in not_read if each.resource is not None)
-    return [Cause(RIGHTS, not_read=missing)] if missing else []
+    """One cause, whatever one may not see; first what was most likely meant."""
+    missing = [each for each in not_read if each.resource is not None]
+    missing.sort(key=lambda each: RESOURCES.index(each.resource[0]) if each.resource is not None else 0)
+    return [Cause(RIGHTS, not_read=tuple(missing))] if missing else []
 
 
 def _offline(partitions: Sequence[PartitionFacts]) -> list[Cause]:
