@@ -243,7 +243,9 @@ def test_an_unknown_name_is_no_all_clear(cli: Cli) -> None:
     assert "holds it back" not in result.stderr
     assert cli.json("why", "why-mispelt", status=1)["error"] == "Failed"
     assert "has partitions 0 to 0, not 7" in cli("why", "why-misspelt:7", status=1).stderr
-    cli("why", "", status=2)
+    for name in ("", "x" * 40_000, "\udcff"):
+        assert cli("why", name, status=2).stdout == ""
+    assert "transactions list" in cli("why", "why-nobody", "--as", "transaction", status=1).stderr
 
 
 def test_every_format(cli: Cli) -> None:

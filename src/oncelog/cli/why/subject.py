@@ -147,6 +147,7 @@ async def _unknown(settings: Settings, looking: Looking, name: str, wanted: str 
     what = {None: "group, topic or transactional id", TRANSACTION: "transactional id"}.get(wanted, wanted)
     near = difflib.get_close_matches(name, list(known)[:NAMES_COMPARED_MAX], n=1)
     if not near:
-        raise Failed(f"there is no {what} {name!r}", f"look with {settings.repair('groups', 'list')}")
+        where = {TOPIC: "topics", TRANSACTION: "transactions"}.get(wanted or "", "groups")
+        raise Failed(f"there is no {what} {name!r}", f"look with {settings.repair(where, 'list')}")
     kind = {TRANSACTION: "transactional id"}.get(known[near[0]], known[near[0]])
     raise Failed(f"there is no {what} {name!r}; the nearest is {kind} {near[0]!r}", settings.repair("why", near[0]))

@@ -17,6 +17,7 @@ from oncelog.cli.why.damage import with_damage
 from oncelog.cli.why.looking import Looking
 from oncelog.cli.why.subject import subject_of
 from oncelog.cli.why.words import Told, id_text, row, told
+from oncelog.client.arguments import is_wire_text
 from oncelog.core.diagnosis.causes import NO_MEMBERS, OUT_OF_RANGE, Cause, causes, verdict, young_count
 from oncelog.core.diagnosis.facts import GROUP, TOPIC, TRANSACTION, Facts
 
@@ -46,8 +47,8 @@ async def why(ctx: click.Context, name: str, wanted: str | None, older_than_ms: 
     reason; the exit status then is 1.
     """
     settings = ctx.ensure_object(Settings)
-    if not name:
-        raise click.UsageError("say which group, topic or transactional id")
+    if not name or not is_wire_text(name):
+        raise click.UsageError("say which group, topic or transactional id: a name that can be sent")
     patient = dataclasses.replace(settings, timeout_ms=min(settings.timeout_ms, QUESTION_TIMEOUT_MS))
     async with open_admin(patient) as admin:
         looking = Looking(admin, await admin.list_topics(include_internal=True))
