@@ -92,6 +92,39 @@ def test_a_damaged_batch_where_the_group_stands(damaged: Cli) -> None:
 
 
 @pytest.fixture(scope="module")
+def headless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    """The coordinators of group "led" and of transactional id "owner", which is open on "orders", cannot be read."""
+    directory = tmp_path_factory.mktemp("headless")
+    config = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+    with TestBroker(config, data_dir=str(directory)) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("orders")
+        cli.leave_open("orders", "owner")
+        cli("groups", "reset-offsets", "led", "--topic", "orders", "--to-earliest", "-y")
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        log = directory / f"{topic}-0" / "00000000000000000000.log"
+        data = bytearray(log.read_bytes())
+        data[80] ^= 1
+        log.write_bytes(data)
+        for snapshot in log.parent.glob("*.snapshot"):
+            snapshot.unlink()
+    with TestBroker(config, data_dir=str(directory)) as broker:
+        yield Cli(broker.bootstrap_servers)
+
+
+def test_a_coordinator_that_is_away_is_named_and_hides_no_partition(headless: Cli) -> None:
+    """What is open on the partition has an owner that nobody can ask: it is not called hanging."""
+    found = why(headless, "orders", *NOW, "--timeout", "1s", "--as", "topic")
+    assert kinds(found) == ["unknown owner"]
+    assert "__transaction_state-0" in found["causes"][0]["why"]
+    for name, kind, at in (("led", "group", "__consumer_offsets-0"), ("owner", "transaction", "__transaction_state-0")):
+        found = why(headless, name, "--as", kind, "--timeout", "1s", status=1)
+        assert kinds(found) == ["offline partition"]
+        assert (found["type"], found["causes"][0]["partitions"]) == (kind, [at])
+        assert name in found["not_read"][0]["what"]
+
+
+@pytest.fixture(scope="module")
 def guarded() -> Iterator[TestBroker]:
     config = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:root"}
     users = {"root": "r", "eve": "e", "tina": "t"}

@@ -27,7 +27,7 @@ _PARTITION = re.compile(r"(.+)([:-])([0-9]{1,9})", re.ASCII | re.DOTALL)
 
 @dataclass(frozen=True)
 class Subject:
-    """What is asked about. `kind` is None where it could not be found out, or the one that was asked for could not be read."""
+    """What is asked about. `kind` is None where it could not be found out and nobody said it."""
 
     name: str
     kind: str | None = None
@@ -65,7 +65,7 @@ async def subject_of(settings: Settings, looking: Looking, name: str, wanted: st
         await _refused_topic(looking, name, wanted)
         if not looking.not_read:
             await _unknown(settings, looking, name, wanted, list(groups))
-        return Subject(name, GROUP if found else None)
+        return Subject(name, wanted or (GROUP if found else None))
     return _certain(looking, Subject(name, found[0], partition, owner=owner))
 
 
