@@ -51,6 +51,12 @@ def test_a_name_begins_no_line_and_steers_no_terminal(name: str) -> None:
     assert all(line.isprintable() for line in lines)
 
 
+def test_what_only_its_coordinator_tells() -> None:
+    found = transaction(dataclasses.replace(OPEN, start_offset=None))
+    assert found.headline == "open transaction app is open on orders-3, as its coordinator says"
+    assert found.lines[0] == ("by", "producer 40:7, open on orders-3")
+
+
 def test_a_command_goes_to_the_same_brokers() -> None:
     found = transaction()
     assert found.headline == "open transaction app holds back 4 offsets of orders-3"

@@ -104,6 +104,19 @@ def test_one_transaction_is_one_cause_on_however_many_partitions() -> None:
     assert (len(cause.partitions), cause.blocked, len(cause.open)) == (300, 1200, 300)
 
 
+def test_what_only_its_coordinator_tells_is_the_same_transaction() -> None:
+    """Its partition cannot be asked; and while markers are on their way the coordinator is one epoch ahead (KIP-890)."""
+    away = TopicPartition("orders", 2)
+    ending = owned(state="PrepareAbort", producer_epoch=8)
+    told = dataclasses.replace(ending, where=away, producer_epoch=8, start_offset=None)
+    partitions = (PartitionFacts(away, leader_id=1, error="NETWORK_EXCEPTION"), PARTITION)
+    facts = dataclasses.replace(FACTS, partitions=partitions, open=(told, ending), still_ending=frozenset({40}))
+    (cause,) = causes(facts, 0)
+    assert ([each.where for each in cause.open], cause.blocked, cause.is_behind) == ([WHERE, away], 4, False)
+    (alone,) = causes(dataclasses.replace(facts, open=(told,)), 0)
+    assert (alone.kind, alone.blocked, alone.is_behind) == (kinds.MARKER_STUCK, 0, False)
+
+
 def test_who_holds_comes_before_who_is_behind() -> None:
     """The second is hanging, which is worse; but the readers move on when the first has ended."""
     behind = dataclasses.replace(OPEN, producer_id=41, start_offset=7, owner=None)

@@ -54,7 +54,7 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
     looking.could_not_read({at: error for at, error in bounds_errors.items() if at not in producers.unreadable})
     looking.could_not_read(producers.unreadable)
     opened, hidden = await _owned(looking, producers.found, now_ms)
-    opened += await _of_coordinators(looking, subject, producers.unreadable.keys() & set(where))
+    opened = _completed(opened, await _of_coordinators(looking, subject, producers.unreadable.keys() & set(where)))
     errors = {**producers.unreadable, **bounds_errors}
     partitions = [_partition_facts(looking, subject.scope, at, bounds.get(at), errors.get(at)) for at in where]
     coordinators = [at for at in _offline_coordinators(looking, subject) if at not in where]
@@ -152,6 +152,17 @@ async def _of_coordinators(
         for at in each.partitions
         if at in unreadable and each.is_open
     ]
+
+
+def _completed(opened: list[OpenTransaction], told: list[OpenTransaction]) -> list[OpenTransaction]:
+    """What leaders and what coordinators told; a coordinator that answered late still says whose the leaders' are."""
+    owners = {each.producer_id: each.owner for each in told}
+    return [
+        dataclasses.replace(each, owner=owners.get(each.producer_id))
+        if each.owner is None and each.hanging_reason is None
+        else each
+        for each in opened
+    ] + told
 
 
 async def _open_ids(admin: Admin) -> dict[str, TransactionDescription]:

@@ -104,11 +104,11 @@ def _transaction(settings: Settings, facts: Facts, cause: Cause) -> Told:
     if cause.pending:
         one = f" (or one of {cause.candidate_count - 1} others)" if cause.candidate_count > 1 else ""
         held.append(f"commits positions that starting members of {facts.name} wait for{one}: {listed(cause.pending)}")
-    since = (
-        f"since offset {first.start_offset}" if len(cause.open) == 1 else f"on {listed(o.where for o in cause.open)}"
-    )
-    quiet = duration_text(min(each.quiet_ms for each in cause.open))
-    lines = [("by", f"producer {first.producer_id}:{first.producer_epoch}, open {since}, last record {quiet} ago")]
+    since = f"on {listed(each.where for each in cause.open)}"
+    if len(cause.open) == 1 and first.start_offset is not None:
+        since = f"since offset {first.start_offset}"
+    quiet = f", last record {duration_text(min(each.quiet_ms for each in cause.open))} ago"
+    lines = [("by", f"{who}, open {since}{quiet if first.start_offset is not None else ''}")]
     if owner is not None:
         lines.append(("id", id_text(owner)))
     why, advice, command = verdict.why, verdict.advice, verdict.repair

@@ -148,11 +148,13 @@ def _transactions(facts: Facts, older_than_ms: int) -> list[Cause]:
     by_transaction: dict[tuple[int, int, str], list[OpenTransaction]] = {}
     for each in facts.open:
         if (each.where in scope or each.where == pending_at) and _counts(facts, each, older_than_ms):
-            key = (each.producer_id, each.producer_epoch, transaction_verdict(each))
-            by_transaction.setdefault(key, []).append(each)
+            verdict = transaction_verdict(each)
+            # While markers are on their way the coordinator is one epoch ahead (KIP-890); what nobody owns may be several.
+            producer_epoch = each.producer_epoch if verdict == HANGING else -1
+            by_transaction.setdefault((each.producer_id, producer_epoch, verdict), []).append(each)
     found = []
     for places in by_transaction.values():
-        places.sort(key=lambda each: each.where)
+        places.sort(key=lambda each: (each.start_offset is None, each.where))
         read = [each for each in places if each.where in scope]
         blocked = sum(scope[each.where].blocked for each in read if _is_first(scope[each.where], each))
         pending = group is not None and any(each.where == pending_at for each in places)
