@@ -83,6 +83,13 @@ def test_a_hanging_transaction_of_several_partitions_is_one_command() -> None:
     )
 
 
+def test_what_may_have_been_committed_is_only_looked_at() -> None:
+    owner = dataclasses.replace(OWNER, state="CompleteCommit", producer_epoch=8, duration_ms=None)
+    found = transaction(dataclasses.replace(OPEN, owner=owner, hanging_reason="not included"))
+    assert "last transaction was committed" in found.why
+    assert found.command.endswith("transactions abort --topic orders --partition 3 --start-offset 5 --dry-run")
+
+
 def test_a_transaction_without_a_visible_owner_is_left_alone() -> None:
     nobody = dataclasses.replace(OPEN, owner=None)
     found = first(Facts(TOPIC, "orders", (PARTITION,), (nobody,), hidden=("a coordinator is away",)))

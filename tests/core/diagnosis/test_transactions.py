@@ -13,6 +13,7 @@ from oncelog.core.diagnosis.transactions import (
     IN_PROGRESS,
     NEVER_MS,
     TWO_PHASE,
+    may_be_committed,
     transaction_verdict,
 )
 from oncelog.types import TopicPartition
@@ -44,3 +45,27 @@ def test_age_is_the_coordinators_and_a_hanging_ones_its_last_records() -> None:
     assert OPEN.age_ms == 20_000
     assert dataclasses.replace(OPEN, hanging_reason="not included").age_ms == 15_000
     assert dataclasses.replace(OPEN, owner=dataclasses.replace(OWNER, duration_ms=None)).age_ms == 15_000
+
+
+@pytest.mark.parametrize(
+    ("state", "producer_epoch", "expected"),
+    [
+        ("CompleteCommit", 8, True),
+        ("CompleteCommit", 7, True),
+        ("PrepareCommit", 8, True),
+        ("CompleteCommit", 9, False),
+        ("CompleteAbort", 8, False),
+        ("Empty", 8, False),
+    ],
+)
+def test_what_hangs_may_be_a_commits_part_whose_marker_was_lost(
+    state: str, producer_epoch: int, expected: bool
+) -> None:
+    """Seen on Apache Kafka 4.3: decided while a partition had no leader (docs/kafka-notes.md R4)."""
+    owner = dataclasses.replace(OWNER, state=state, producer_epoch=producer_epoch)
+    hanging = dataclasses.replace(OPEN, owner=owner, hanging_reason="not included")
+    assert may_be_committed(hanging) is expected
+    assert not may_be_committed(dataclasses.replace(hanging, owner=None))
+    assert not may_be_committed(dataclasses.replace(OPEN, owner=owner, hanging_reason=None)), (
+        "it has an owner that ends it"
+    )

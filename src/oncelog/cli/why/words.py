@@ -20,7 +20,7 @@ from oncelog.cli.unreadable import WHY_OFFLINE
 from oncelog.core.diagnosis import causes as kinds
 from oncelog.core.diagnosis.causes import Cause
 from oncelog.core.diagnosis.facts import Facts, Owner
-from oncelog.core.diagnosis.transactions import transaction_verdict
+from oncelog.core.diagnosis.transactions import may_be_committed, transaction_verdict
 from oncelog.core.two_phase.exactly_once_sink import attempt_name
 from oncelog.types import TopicPartition
 
@@ -124,6 +124,10 @@ def _transaction(settings: Settings, facts: Facts, cause: Cause) -> Told:
             "mend the partitions that are offline; else look at the logs of coordinator and leaders. These are left:"
         )
         command = settings.repair("transactions", "describe", owner.transactional_id)
+    elif cause.kind == kinds.HANGING_TRANSACTION and may_be_committed(first):
+        why = f"{why}. Its id's last transaction was committed: this may be part of it, whose marker was lost"
+        advice = "compare with its other partitions: where its records are visible, an abort here tears it apart. Only a look:"
+        command = f"{command} --dry-run" if len(cause.open) == 1 else _find_hanging(settings, cause)
     elif cause.kind == kinds.HANGING_TRANSACTION and len(cause.open) > 1:
         advice = f"end it on each of {counted(len(cause.open), 'partition')}: this names the command for each"
         command = _find_hanging(settings, cause)

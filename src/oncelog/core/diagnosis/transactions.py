@@ -17,3 +17,14 @@ def transaction_verdict(found: OpenTransaction) -> str:
     if owner.state != "Ongoing":
         return ENDING
     return TWO_PHASE if owner.timeout_ms == NEVER_MS else IN_PROGRESS
+
+
+def may_be_committed(found: OpenTransaction) -> bool:
+    """Whether what hangs may be part of a transaction that was committed: its id's last one ended so, at the epoch that this one
+    has (or the next, KIP-890). A marker that was lost does not come again (docs/kafka-notes.md R4), and an abort here would
+    tear apart what was acknowledged."""
+    owner = found.owner
+    if transaction_verdict(found) != HANGING or owner is None or owner.producer_id != found.producer_id:
+        return False
+    is_last = owner.producer_epoch - found.producer_epoch in (0, 1)
+    return is_last and owner.state in ("PrepareCommit", "CompleteCommit")
