@@ -182,6 +182,16 @@ def test_a_group_that_reads_is_free(cli: Cli) -> None:
     assert (found["verdict"], found["member_count"], found["lag"], found["group_state"]) == ("free", 1, 2, "Stable")
 
 
+def test_a_partition_that_no_member_reads_is_said(cli: Cli) -> None:
+    """A group that gave up a topic is healthy, one whose member does not see it is not: nobody but the reader knows."""
+    for topic in ("why-left", "why-kept"):
+        cli("produce", cli.create(topic), stdin="a\n")
+        position(cli, "why-left-group", TopicPartition(topic, 0), 0)
+    with member(cli, "why-left-group", "why-kept"):
+        result = cli("why", "why-left-group", "--exit-code")
+    assert "no member reads why-left-0, where its positions are behind" in result.stderr
+
+
 def test_a_quota_that_a_lag_waits_for(cli: Cli) -> None:
     cli.create("why-quota")
     cli("produce", "why-quota", stdin="".join(f"{'x' * 100}{n}\n" for n in range(50)))

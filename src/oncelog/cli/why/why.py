@@ -12,6 +12,7 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import DURATION
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, columns, counted
+from oncelog.cli.transactions.group_scope import listed
 from oncelog.cli.why.collecting import facts_of, positions_again
 from oncelog.cli.why.damage import with_damage
 from oncelog.cli.why.looking import Looking
@@ -124,6 +125,9 @@ def _beside(facts: Facts, found: Sequence[Cause], young: int) -> list[str]:
         notes.append(f"left out, as they are young or just ending: {counted(young, 'open transaction')} (--older-than)")
     if facts.group is not None and not facts.group.member_count and NO_MEMBERS not in {cause.kind for cause in found}:
         notes.append(f"group {facts.name} has no members now: nobody reads")
+    unread = [each.where for each in facts.partitions if each.client_id is None and each.raw_lag]
+    if facts.group is not None and facts.group.member_count and unread:
+        notes.append(f"no member reads {listed(unread)}, where its positions are behind: is it subscribed to that?")
     if facts.owner is not None and not any(cause.open for cause in found):
         notes.append(id_text(facts.owner))
     lag = sum(each.lag or 0 for each in facts.partitions)

@@ -210,7 +210,7 @@ def _damaged(settings: Settings, facts: Facts, cause: Cause) -> Told:
     return Told(
         f"damaged partition: {at} cannot be read at offset {offset}, where {facts.name} stands",
         (),
-        "the batch there is not what was written: its checksum is wrong; the broker's log says where it lies",
+        "the batch there is not what was written: its checksum is wrong; `oncelog dump-log` of its files shows where",
         "restore it; or find the offset behind it, and move the group there with `oncelog groups reset-offsets`, without it",
         settings.repair("consume", f"{at.topic}:{at.partition}", "--from", offset + 1, "--count", 1, "--exit"),
     )
