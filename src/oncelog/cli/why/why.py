@@ -126,7 +126,7 @@ def _beside(facts: Facts, found: Sequence[Cause], young: int) -> list[str]:
     if facts.group is not None and not facts.group.member_count and NO_MEMBERS not in {cause.kind for cause in found}:
         notes.append(f"group {facts.name} has no members now: nobody reads")
     unread = [each.where for each in facts.partitions if each.client_id is None and each.raw_lag]
-    if facts.group is not None and facts.group.member_count and unread:
+    if facts.group is not None and facts.group.member_count and facts.group.looks[0].is_at_rest and unread:
         notes.append(f"no member reads {listed(unread)}, where its positions are behind: is it subscribed to that?")
     if facts.owner is not None and not any(cause.open for cause in found):
         notes.append(id_text(facts.owner))
