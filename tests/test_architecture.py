@@ -59,6 +59,7 @@ ROOMS = {
     "core/processing": set(),
     "core/sasl": set(),
     "core/login": set(),
+    "core/diagnosis": set(),
     "broker/config": {"core/access", "core/metadata", "core/sasl"},
     "broker/metrics": {"broker/config"},
     "broker/requests": set(),

@@ -86,6 +86,7 @@ NAMED: dict[str, str] = {
     "oncelog.client.cluster.authentication.AGAIN_UNTIL": NOBODY,
     "oncelog.client.token_source.RENEW_FROM": NOBODY,
     "oncelog.client.token_source.ENDPOINT_TIMEOUT_S": NOBODY,
+    "oncelog.core.diagnosis.causes.QUOTA_CATCH_UP_MS": ELSEWHERE,
     "oncelog.core.login.mechanisms.NONCE_SIZE_BYTES": NOBODY,
     "oncelog.core.sasl.connection.AGAIN_AFTER_MS": PROTOCOL,
     "oncelog.core.sasl.connection.TOKENS_MAX": NOBODY,

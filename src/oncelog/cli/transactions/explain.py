@@ -15,28 +15,23 @@ from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, duration_text
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, counted, error_name, printable
 from oncelog.cli.transactions.group_scope import GroupScope, group_scope, listed
+from oncelog.cli.transactions.owners import hanging_of, owners_of, seen
+from oncelog.cli.transactions.verdicts import Verdict, verdict_of
 from oncelog.cli.unreadable import WHY_OFFLINE, offline_partitions, why
 from oncelog.client.admin.admin import Admin
-from oncelog.client.admin.transaction_listing import (
-    NEVER_MS,
-    HangingTransaction,
-    ProducerDescription,
-    TransactionDescription,
-)
+from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.view import TopicView
 from oncelog.errors import ErrorCode, KafkaError, error_for
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
-MARKERS_LATE_MS = 30_000
 OFFLINE_ADVICE = "read the broker's log; free or mend its disk, then restart it; `oncelog dump-log` shows the damage"
 ROW_KEYS = (
     *("topic", "partition", "last_stable_offset", "high_watermark", "blocked", "producer_id", "producer_epoch"),
     *("start_offset", "last_timestamp_ms", "quiet_ms", "transactional_id", "coordinator", "state", "duration_ms"),
     *("open_behind", "verdict", "why", "advice", "repair", "group", "pending"),
 )
-ANY_AGE_MS = -(2**62)  # clocks differ: even what seems to come from the future is looked at
 
 
 @dataclass(frozen=True)
@@ -58,16 +53,6 @@ class Holder:
         """For how long it has been open, as its coordinator says; of a hanging one: since its last record."""
         known = self.owner.duration_ms if self.owner is not None and self.hanging is None else None
         return known if known is not None else max(0, self.now_ms - self.producer.last_timestamp_ms)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Why it is open, and the command that ends it (empty: nothing is to be done)."""
-
-    kind: str
-    why: str
-    advice: str
-    repair: str = ""
 
 
 @click.command("explain", cls=Command, watchable=True)
@@ -161,8 +146,8 @@ async def _pending(admin: Admin, scope: GroupScope | None) -> list[Holder]:
         )
     first = dataclasses.replace(found[0], behind=[], pending_group=scope, pending_count=1 + len(found[0].behind))
     rest = [dataclasses.replace(first, producer=producer, owner=None) for producer in found[0].behind]
-    owners = await _owners(admin, {each.producer.producer_id for each in rest})
-    hanging = await _hanging_of(admin, [first.where])
+    owners = await owners_of(admin, {each.producer.producer_id for each in rest})
+    hanging = await hanging_of(admin, [first.where])
     return [first] + [
         dataclasses.replace(
             each,
@@ -185,8 +170,8 @@ async def _holders(admin: Admin, where: list[TopicPartition], unreadable: Unread
     blocked = list(bounds)
     if not blocked:
         return []
-    owners = await _owners(admin, {opened[at][0].producer_id for at in blocked})
-    hanging = await _hanging_of(admin, blocked)
+    owners = await owners_of(admin, {opened[at][0].producer_id for at in blocked})
+    hanging = await hanging_of(admin, blocked)
     now_ms = RealClock().now_ms()
     return [
         Holder(
@@ -202,69 +187,14 @@ async def _holders(admin: Admin, where: list[TopicPartition], unreadable: Unread
     ]
 
 
-async def _hanging_of(
-    admin: Admin, where: list[TopicPartition]
-) -> dict[tuple[TopicPartition, int], HangingTransaction]:
-    hanging: dict[tuple[TopicPartition, int], HangingTransaction] = {}
-    for topic in dict.fromkeys(at.topic for at in where):
-        for found in await admin.find_hanging_transactions(
-            topic=topic, max_transaction_timeout_ms=ANY_AGE_MS, unreadable={}
-        ):
-            hanging[found.topic_partition, found.producer_id] = found
-    return hanging
-
-
 def _start(producer: ProducerDescription) -> int:
     assert producer.transaction_start_offset is not None
     return producer.transaction_start_offset
 
 
-async def _owners(admin: Admin, producer_ids: set[int]) -> dict[int, TransactionDescription]:
-    """What the coordinators say of these producers; an id that vanishes while we ask is left out."""
-    listed = await admin.list_transactions(producer_ids=sorted(producer_ids))
-    found: dict[int, TransactionDescription] = {}
-    for listing in listed:
-        found[listing.producer_id] = (await admin.describe_transactions([listing.transactional_id]))[
-            listing.transactional_id
-        ]
-    return found
-
-
 def judge(settings: Settings, holder: Holder) -> Verdict:
     """Why the transaction is open, and what to do."""
-    owner, where = holder.owner, holder.where
-    if holder.hanging is not None or owner is None:
-        reason = holder.hanging.reason if holder.hanging else "no transactional id has this producer id"
-        place = ("--topic", where.topic, "--partition", where.partition, "--start-offset", _start(holder.producer))
-        return Verdict(
-            "hanging",
-            f"hanging: {reason}; no coordinator will ever end it",
-            "end it on this partition (look with --dry-run first)",
-            settings.repair("transactions", "abort", *place),
-        )
-    terminate = settings.repair("transactions", "force-terminate", "--transactional-id", owner.transactional_id)
-    if owner.state != "Ongoing":
-        outcome = "committed" if owner.state == "PrepareCommit" else "aborted"
-        late = (owner.duration_ms or 0) > MARKERS_LATE_MS
-        advice = "look at the logs of coordinator and leader: the marker should be here by now" if late else "wait"
-        return Verdict("ending", f"{outcome} already; its marker is on the way to this partition", advice)
-    if owner.timeout_ms == NEVER_MS:
-        state = f"{owner.producer_id}:{owner.producer_epoch}"
-        identity = ("--transactional-id", owner.transactional_id, "--state", state)
-        return Verdict(
-            "two-phase",
-            "in two-phase commit: it has no timeout and waits for whoever decides about it",
-            "let its application recover; else look up what its database decided, and add --commit or --abort",
-            settings.repair("transactions", "complete", *identity),
-        )
-    remaining = owner.remaining_ms or 0
-    when = f"in {duration_text(remaining)}" if remaining > 0 else "at its next look"
-    return Verdict(
-        "in progress",
-        f"in progress; the coordinator aborts it {when} (timeout {duration_text(owner.timeout_ms)})",
-        "wait, or abort it everywhere and fence its producer",
-        terminate,
-    )
+    return verdict_of(settings, seen(holder.where, holder.producer, holder.owner, holder.hanging, holder.now_ms))
 
 
 def _row(holder: Holder, verdict: Verdict) -> dict[str, Any]:

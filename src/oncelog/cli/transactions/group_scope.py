@@ -37,12 +37,23 @@ class GroupScope:
     @property
     def notes(self) -> list[str]:
         """What a list of partitions does not show."""
+        return self.position_notes + self.member_notes
+
+    @property
+    def position_notes(self) -> list[str]:
+        """Where positions are missing."""
         found = []
         unstored = [where for where in self.partitions if where not in self.positions and where not in self.pending]
         if unstored:
             found.append(
                 f"no position is stored of {listed(unstored)}: a reader begins where its auto.offset.reset says"
             )
+        return found
+
+    @property
+    def member_notes(self) -> list[str]:
+        """Who does not read (now)."""
+        found = []
         if self.group is None or not self.group.members:
             found.append(f"group {self.name} has no members now: nobody reads")
         elif self.group.state not in AT_REST:

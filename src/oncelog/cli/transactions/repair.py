@@ -17,7 +17,7 @@ from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import duration_text
 from oncelog.cli.output import Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
-from oncelog.cli.transactions.explain import ANY_AGE_MS
+from oncelog.cli.transactions.owners import ANY_AGE_MS
 from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.transaction_listing import NEVER_MS, ProducerDescription, TransactionDescription

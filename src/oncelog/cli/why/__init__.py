@@ -1,0 +1,1 @@
+"""`oncelog why`: what a name means, what is asked about it, and how the causes are told."""

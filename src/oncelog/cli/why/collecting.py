@@ -1,0 +1,357 @@
+"""Everything that is asked about a group, a topic, a partition or a transactional id, as facts for core/diagnosis.
+
+Positions are asked for before the offsets of partitions, and open transactions before their owners: what moves on between two
+questions must not look as if it stood still. What may be a moment's is looked at again, for as long as `older_than_ms` says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable
+
+from oncelog.cli.command import pause
+from oncelog.cli.commands.topics import partition_bounds
+from oncelog.cli.output import error_name
+from oncelog.cli.transactions.group_scope import OFFSETS_TOPIC, GroupScope, describe_group
+from oncelog.cli.transactions.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
+from oncelog.cli.why.looking import TRANSACTIONS_TOPIC, Looking, root_of
+from oncelog.cli.why.quotas import quotas_of
+from oncelog.cli.why.subject import Subject
+from oncelog.client.admin.acls import AclFilter
+from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.groups import GroupDescription
+from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription
+from oncelog.core.diagnosis.causes import is_settled, needs_another_look
+from oncelog.core.diagnosis.facts import (
+    GROUP,
+    PARTITION,
+    TRANSACTION,
+    Facts,
+    GroupFacts,
+    GroupLook,
+    OpenTransaction,
+    PartitionFacts,
+)
+from oncelog.core.diagnosis.transactions import ENDING, transaction_verdict
+from oncelog.core.placement import coordinator_partition
+from oncelog.errors import ClusterAuthorization, KafkaError, TransactionalIdAuthorization
+from oncelog.host.clock import RealClock
+from oncelog.types import TopicPartition
+
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+WATCHED_MAX_MS = 10_000
+LOOK_EVERY_MS = 500
+PENDING_LOOKS, PENDING_LOOK_EVERY_MS = 5, 100
+PROBE_ID = "oncelog-why-may-i-see-any-id"
+
+
+async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Facts:
+    """All that can be seen of the subject."""
+    now_ms = RealClock().now_ms()
+    producers, where = await _open_producers(looking, subject)
+    bounds_errors: dict[TopicPartition, KafkaError] = {}
+    bounds = await partition_bounds(looking.admin, where, unreadable=bounds_errors) if where else {}
+    looking.could_not_read({at: error for at, error in bounds_errors.items() if at not in producers.unreadable})
+    looking.could_not_read(producers.unreadable)
+    opened, hidden = await _owned(looking, producers.found, now_ms)
+    opened = _completed(opened, await _of_coordinators(looking, subject, producers.unreadable.keys() & set(where)))
+    errors = {**producers.unreadable, **bounds_errors}
+    partitions = [_partition_facts(looking, subject.scope, at, bounds.get(at), errors.get(at)) for at in where]
+    coordinators = [at for at in _offline_coordinators(looking, subject) if at not in where]
+    partitions += [_partition_facts(looking, None, at, None, None) for at in coordinators]
+    group = None if subject.scope is None else _group_facts(subject.scope)
+    facts = Facts(
+        subject.kind,
+        subject.name,
+        tuple(partitions),
+        tuple(opened),
+        group,
+        None if subject.owner is None else owner_seen(subject.owner),
+        hidden=hidden,
+    )
+    facts = await _watched(looking, facts, min(older_than_ms, WATCHED_MAX_MS))
+    if facts.group is not None:
+        if not any(each.where == facts.group.offsets_partition for each in facts.open):
+            await _explain_pending(looking, facts)
+        quotas = await quotas_of(looking, facts.partitions)
+        is_guarded = not facts.group.member_count and await _is_guarded(looking, facts.group.name)
+        facts = dataclasses.replace(facts, quotas=quotas, is_guarded=is_guarded)
+    return dataclasses.replace(facts, not_read=tuple(looking.not_read))
+
+
+@dataclasses.dataclass
+class _Producers:
+    found: dict[TopicPartition, list[ProducerDescription]]
+    unreadable: dict[TopicPartition, KafkaError]
+
+
+async def _open_producers(looking: Looking, subject: Subject) -> tuple[_Producers, list[TopicPartition]]:
+    """Open transactions, and the partitions that the subject is about. Of a transactional id every partition is searched: one
+    that hangs is just where its coordinator does not know of it."""
+    owner, scope = subject.owner, subject.scope
+    asked: list[TopicPartition] = []
+    if scope is not None:
+        where = list(scope.partitions)
+        asked = [*where, *([scope.offsets_partition] if scope.offsets_partition else [])]
+    elif subject.kind == PARTITION and subject.partition is not None:
+        asked = where = [subject.partition]
+    elif subject.kind not in (None, GROUP, TRANSACTION):
+        asked = where = [at for at in looking.everywhere if at.topic == subject.name]
+    else:
+        asked = looking.everywhere if owner is not None else []
+        where = []
+    unreadable: dict[TopicPartition, KafkaError] = {}
+    described = await looking.admin.describe_producers(list(dict.fromkeys(asked)), unreadable=unreadable)
+    found = {
+        at: [each for each in producers if each.transaction_start_offset is not None]
+        for at, producers in described.items()
+    }
+    if owner is not None:
+        found = {at: [p for p in opened if p.producer_id == owner.producer_id] for at, opened in found.items()}
+        where = sorted({*(at for at, opened in found.items() if opened), *(at for at in owner.partitions)})
+    return _Producers({at: opened for at, opened in found.items() if opened}, unreadable), where
+
+
+async def _owned(
+    looking: Looking, producers: dict[TopicPartition, list[ProducerDescription]], now_ms: int
+) -> tuple[list[OpenTransaction], tuple[str, ...]]:
+    """Each open transaction with its owner; and why owners may be hidden from us."""
+    if not producers:
+        return [], ()
+    ids = {each.producer_id for opened in producers.values() for each in opened}
+    before = len(looking.not_read)
+    owners = await looking.ask("the list of transactional ids", owners_of(looking.admin, ids)) or {}
+    hanging = await looking.ask("hanging transactions", hanging_of(looking.admin, producers)) or {}
+    hidden = [each.why for each in looking.not_read[before:]]
+    again = await looking.admin.describe_producers(list(producers), unreadable={})
+    opened = [
+        seen(at, each, owners.get(each.producer_id), hanging.get((at, each.producer_id)), now_ms)
+        for at in producers
+        for each in producers[at]
+        if any(_is_same(each, later) for later in again.get(at, [each]))  # what was ended while we asked is no cause
+    ]
+    if any(each.owner is None for each in opened):
+        hidden += await _why_hidden(looking)
+    return opened, tuple(dict.fromkeys(hidden))
+
+
+async def _of_coordinators(
+    looking: Looking, subject: Subject, unreadable: Collection[TopicPartition]
+) -> list[OpenTransaction]:
+    """What is open on partitions that cannot be asked: their transactions' coordinators know."""
+    if not unreadable:
+        return []
+    if subject.owner is not None:
+        described = {subject.name: subject.owner}
+    else:
+        asked = looking.ask("the list of transactional ids", _open_ids(looking.admin))
+        described = await asked or {}
+    return [
+        OpenTransaction(at, each.producer_id, each.producer_epoch, None, each.duration_ms or 0, owner_seen(each))
+        for each in described.values()
+        for at in each.partitions
+        if at in unreadable and each.is_open
+    ]
+
+
+def _completed(opened: list[OpenTransaction], told: list[OpenTransaction]) -> list[OpenTransaction]:
+    """What leaders and what coordinators told; a coordinator that answered late still says whose the leaders' are."""
+    owners = {each.producer_id: each.owner for each in told}
+    return [
+        dataclasses.replace(each, owner=owners.get(each.producer_id))
+        if each.owner is None and each.hanging_reason is None
+        else each
+        for each in opened
+    ] + told
+
+
+async def _open_ids(admin: Admin) -> dict[str, TransactionDescription]:
+    listed = await admin.list_transactions(states=OPEN_STATES)
+    return await described_if_known(admin, *(each.transactional_id for each in listed))
+
+
+def _is_same(one: ProducerDescription, other: ProducerDescription) -> bool:
+    return (one.producer_id, one.producer_epoch, one.transaction_start_offset) == (
+        other.producer_id,
+        other.producer_epoch,
+        other.transaction_start_offset,
+    )
+
+
+async def _why_hidden(looking: Looking) -> list[str]:
+    """Brokers leave out of lists what one may not see, and what a coordinator has not loaded: an owner may be among that."""
+    view = looking.topics.get(TRANSACTIONS_TOPIC)
+    offline = looking.offline(TRANSACTIONS_TOPIC, () if view is None else view.partitions)
+    found = [f"{at} is offline: nobody can ask for the transactional ids that it has" for at in offline[:1]]
+    try:
+        await looking.admin.describe_transactions([PROBE_ID])
+    except TransactionalIdAuthorization:
+        found.append("you may not see all transactional ids")
+    except KafkaError:
+        pass  # there is no such id, and one may know that
+    return found
+
+
+def _partition_facts(
+    looking: Looking,
+    scope: GroupScope | None,
+    at: TopicPartition,
+    bounds: dict[str, int] | None,
+    error: KafkaError | None,
+) -> PartitionFacts:
+    view = looking.topics[at.topic].partitions.get(at.partition) if at.topic in looking.topics else None
+    position = scope.positions.get(at) if scope is not None else None
+    members = scope.group.members if scope is not None and scope.group is not None else ()
+    start, stable, end = (None, None, None) if bounds is None else _offsets(bounds)
+    return PartitionFacts(
+        at,
+        start,
+        stable,
+        end,
+        position=None if position is None else position.offset,
+        client_id=next((each.client_id for each in members if at in each.partitions), None),
+        leader_id=-1 if view is None else view.leader_id,
+        is_offline=view is not None and view.is_offline,
+        error=None if error is None else error_name(root_of(error)),
+    )
+
+
+def _offsets(bounds: dict[str, int]) -> tuple[int, int, int]:
+    return bounds["log_start"], bounds["last_stable_offset"], bounds["high_watermark"]
+
+
+def _offline_coordinators(looking: Looking, subject: Subject) -> list[TopicPartition]:
+    """Partitions of the internal topics without which the subject has no coordinator."""
+    found = []
+    for topic, kinds in ((OFFSETS_TOPIC, (GROUP, None)), (TRANSACTIONS_TOPIC, (TRANSACTION, None))):
+        view = looking.topics.get(topic)
+        if view is not None and view.partitions and subject.kind in kinds:
+            found += looking.offline(topic, [coordinator_partition(subject.name, len(view.partitions))])
+    return found
+
+
+def _group_facts(scope: GroupScope) -> GroupFacts:
+    group = scope.group
+    members = () if group is None else group.members
+    return GroupFacts(
+        scope.name,
+        "Dead" if group is None else group.state,
+        "" if group is None else group.protocol_type,
+        len(members),
+        (_look(group),),
+        0,
+        _late_members(group),
+        scope.pending,
+        scope.offsets_partition,
+    )
+
+
+def _look(group: GroupDescription | None) -> GroupLook:
+    if group is None:
+        return GroupLook("Dead", "", 0)
+    names = ",".join(sorted(each.member_id for each in group.members))
+    fingerprint = names if group.group_epoch is None else str(group.group_epoch)
+    return GroupLook(group.state, fingerprint, sum(len(each.partitions) for each in group.members))
+
+
+def _late_members(group: GroupDescription | None) -> tuple[str, ...]:
+    """Members of a KIP-848 group that have not reached its epoch, or not given back or taken what they are to."""
+    if group is None or group.group_epoch is None:
+        return ()
+    late = [
+        each
+        for each in group.members
+        if (each.member_epoch or 0) < group.group_epoch or set(each.partitions) != set(each.target_partitions)
+    ]
+    return tuple(f"{each.client_id} on {each.client_host} ({each.member_id})" for each in late)
+
+
+async def _watched(looking: Looking, facts: Facts, window_ms: int) -> Facts:
+    """Look again, until nothing is left that may be a moment's, or the window is over."""
+    ending = {each.producer_id: each for each in facts.open if transaction_verdict(each) == ENDING}
+    began_ms = RealClock().now_ms()
+    while needs_another_look(facts) and (watched_ms := RealClock().now_ms() - began_ms) < window_ms:
+        await pause(min(LOOK_EVERY_MS, window_ms - watched_ms) / 1000)
+        if facts.group is not None:
+            facts = await _group_again(looking, facts, facts.group, RealClock().now_ms() - began_ms)
+        if ending:
+            ending = await _still_ending(looking, ending)
+            kept = [e for e in facts.open if transaction_verdict(e) != ENDING or e.producer_id in ending]
+            facts = dataclasses.replace(facts, open=tuple(kept))
+    return dataclasses.replace(facts, still_ending=frozenset(ending))
+
+
+async def _group_again(looking: Looking, facts: Facts, group: GroupFacts, watched_ms: int) -> Facts:
+    if is_settled(group.looks) and group.looks[-1].assigned_count:
+        return facts
+    described = await looking.ask(f"group {group.name}", describe_group(looking.admin, group.name), group.name)
+    looks = (*group.looks, _look(described))
+    state, count = (described.state, len(described.members)) if described is not None else ("Dead", 0)
+    later = dataclasses.replace(group, state=state, member_count=count, looks=looks, watched_ms=watched_ms)
+    return dataclasses.replace(facts, group=dataclasses.replace(later, late_members=_late_members(described)))
+
+
+async def _still_ending(looking: Looking, ending: dict[int, OpenTransaction]) -> dict[int, OpenTransaction]:
+    """Those whose very transaction is still on its way; where the coordinators do not answer, all are."""
+    owners = await looking.ask("the list of transactional ids", owners_of(looking.admin, ending))
+    if owners is None:
+        return ending
+    kept = {}
+    for producer_id, each in ending.items():
+        now, was = owners.get(producer_id), each.owner
+        assert was is not None
+        is_same = now is not None and now.producer_epoch == was.producer_epoch and now.state == was.state
+        if is_same and now is not None and (now.duration_ms or 0) >= (was.duration_ms or 0):
+            kept[producer_id] = each
+    return kept
+
+
+async def _is_guarded(looking: Looking, group_id: str) -> bool:
+    """Whether access rules may keep members out."""
+    try:
+        await looking.admin.describe_acls(AclFilter("group", group_id, pattern_type="match"))
+    except ClusterAuthorization:
+        return True  # one may not look at them: there are some
+    except KafkaError:
+        return False
+    return True
+
+
+async def _explain_pending(looking: Looking, facts: Facts) -> None:
+    """Positions are pending, and no transaction is open that may have them: it cannot be seen. Where transactions come and go,
+    each look may fall between two of them; not every look does."""
+    group = facts.group
+    at = None if group is None else group.offsets_partition
+    if group is None or at is None or any(str(at) in each.what for each in looking.not_read):
+        return
+    for _ in range(PENDING_LOOKS):
+        producers = await looking.admin.describe_producers([at], unreadable={})
+        if any(each.transaction_start_offset is not None for each in producers.get(at, ())):
+            return
+        pending = looking.admin.list_pending_offset_commits(group.name, sorted(group.pending))
+        if not await looking.ask(f"group {group.name}", pending, group.name):
+            return
+        await pause(PENDING_LOOK_EVERY_MS / 1000)
+    looking.lost_sight(f"the transaction that has the pending positions of {group.name}", at)
+
+
+async def positions_again(looking: Looking, facts: Facts, suspects: Iterable[TopicPartition]) -> Facts:
+    """The facts with the positions of these partitions as they are now: a reader, or retention, may just have passed by."""
+    wanted = set(suspects)
+    positions = await looking.ask(
+        f"group {facts.name}", looking.admin.list_consumer_group_offsets(facts.name), facts.name
+    )
+    bounds = await partition_bounds(looking.admin, sorted(wanted), unreadable={})
+    partitions = []
+    for each in facts.partitions:
+        if each.where in wanted and each.where in bounds and positions is not None:
+            position, at = positions.get(each.where), bounds[each.where]
+            each = dataclasses.replace(
+                each,
+                position=None if position is None else position.offset,
+                log_start_offset=at["log_start"],
+                last_stable_offset=at["last_stable_offset"],
+                high_watermark=at["high_watermark"],
+            )
+        partitions.append(each)
+    return dataclasses.replace(facts, partitions=tuple(partitions), not_read=tuple(looking.not_read))

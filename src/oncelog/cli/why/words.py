@@ -1,0 +1,299 @@
+"""How a cause is told: a headline, who and since when, why, what to do, and the command to type next.
+
+No command that is printed loses what was prepared or decided: it looks, asks before it changes anything, or is refused until
+the outcome is added.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oncelog.cli.command import Settings
+from oncelog.cli.durations import duration_text
+from oncelog.cli.output import counted, printable
+from oncelog.cli.transactions.group_scope import listed
+from oncelog.cli.transactions.verdicts import verdict_of
+from oncelog.cli.unreadable import WHY_OFFLINE
+from oncelog.core.diagnosis import causes as kinds
+from oncelog.core.diagnosis.causes import Cause
+from oncelog.core.diagnosis.facts import Facts, Owner
+from oncelog.core.diagnosis.transactions import may_be_committed, transaction_verdict
+from oncelog.core.two_phase.exactly_once_sink import attempt_name
+from oncelog.types import TopicPartition
+
+LATE_NAMED_MAX = 3
+
+
+@dataclass(frozen=True)
+class Told:
+    """A cause in words. `lines` are labels with texts between headline and `why`; `command` may be empty."""
+
+    headline: str
+    lines: tuple[tuple[str, str], ...]
+    why: str
+    advice: str
+    command: str
+
+    @property
+    def text(self) -> str:
+        """For a person: one line each; a line break in a name begins none."""
+        lines = [self.headline, *(f"  {label:<5} {text}" for label, text in self.lines), f"  why   {self.why}"]
+        lines.append(f"  do    {self.advice}")
+        if self.command:
+            lines.append(f"        {self.command}")
+        return "\n".join(map(printable, lines))
+
+
+def told(settings: Settings, facts: Facts, cause: Cause) -> Told:
+    """The words for a cause."""
+    if cause.open:
+        return _transaction(settings, facts, cause)
+    tellers = {
+        kinds.RIGHTS: _rights,
+        kinds.OFFLINE: _offline,
+        kinds.DAMAGED: _damaged,
+        kinds.OUT_OF_RANGE: _out_of_range,
+        kinds.REBALANCING: _rebalancing,
+        kinds.NO_MEMBERS: _no_members,
+        kinds.NO_PARTITIONS: _no_partitions,
+        kinds.QUOTA: _quota,
+    }
+    return tellers[cause.kind](settings, facts, cause)
+
+
+def row(cause: Cause, words: Told) -> dict[str, Any]:
+    """A cause for machines: the same keys for every kind, null where they mean nothing (docs/cli.md)."""
+    first = cause.open[0] if cause.open else None
+    owner = first.owner if first is not None else None
+    return {
+        "kind": cause.kind,
+        "verdict": transaction_verdict(first) if first is not None else None,
+        "partitions": [str(where) for where in cause.partitions],
+        "blocked": cause.blocked if first is not None else None,
+        "pending": [str(where) for where in cause.pending],
+        "transactional_id": owner.transactional_id if owner else None,
+        "coordinator": owner.coordinator_id if owner else None,
+        "state": owner.state if owner else None,
+        "producer_id": first.producer_id if first else None,
+        "producer_epoch": first.producer_epoch if first else None,
+        "start_offset": first.start_offset if first else None,
+        "age_ms": max(each.age_ms for each in cause.open) if first else None,
+        "remaining_ms": owner.remaining_ms if owner else None,
+        "what": words.headline,
+        "why": words.why,
+        "advice": words.advice,
+        "command": words.command or None,
+    }
+
+
+def _transaction(settings: Settings, facts: Facts, cause: Cause) -> Told:
+    first = cause.open[0]
+    owner, verdict = first.owner, verdict_of(settings, first)
+    who = f"producer {first.producer_id}:{first.producer_epoch}"
+    name = owner.transactional_id if owner is not None else f"of {who}"
+    held = []
+    if cause.is_behind:
+        held.append(f"is open on {some(cause.partitions)}, behind others")
+    elif cause.partitions and first.start_offset is None:
+        held.append(f"is open on {some(cause.partitions)}, as its coordinator says")
+    elif cause.partitions:
+        held.append(f"holds back {counted(cause.blocked, 'offset')} of {some(cause.partitions)}")
+    if cause.pending:
+        one = f" (or one of {cause.candidate_count - 1} others)" if cause.candidate_count > 1 else ""
+        held.append(f"commits positions that starting members of {facts.name} wait for{one}: {listed(cause.pending)}")
+    since = f"on {listed(each.where for each in cause.open)}"
+    if len(cause.open) == 1 and first.start_offset is not None:
+        since = f"since offset {first.start_offset}"
+    quiet = f", last record {duration_text(min(each.quiet_ms for each in cause.open))} ago"
+    lines = [("by", f"{who}, open {since}{quiet if first.start_offset is not None else ''}")]
+    if owner is not None:
+        lines.append(("id", id_text(owner)))
+    why, advice, command = verdict.why, verdict.advice, verdict.repair
+    if cause.kind == kinds.UNKNOWN_OWNER:
+        name = f"({who})"
+        why = f"no owner is seen, which does not mean that there is none: {'; '.join(facts.hidden)}"
+        advice = "end nothing; ask again as somebody who sees all transactional ids, once all coordinators answer"
+        command = settings.repair("transactions", "list", "--producer-id", first.producer_id)
+    elif cause.kind == kinds.MARKER_STUCK and owner is not None:
+        outcome = "committed" if owner.state == "PrepareCommit" else "aborted"
+        why = f"{outcome} already, and its markers do not arrive: a leader is away, its disk failed, or it refuses them"
+        advice = (
+            "mend the partitions that are offline; else look at the logs of coordinator and leaders. These are left:"
+        )
+        command = settings.repair("transactions", "describe", owner.transactional_id)
+    elif cause.kind == kinds.HANGING_TRANSACTION and may_be_committed(first):
+        why = f"{why}. Its id's last transaction was committed: this may be part of it, whose marker was lost"
+        advice = "compare with its other partitions: where its records are visible, an abort here tears it apart. Only a look:"
+        command = f"{command} --dry-run" if len(cause.open) == 1 else _find_hanging(settings, cause)
+    elif cause.kind == kinds.HANGING_TRANSACTION and len(cause.open) > 1:
+        advice = f"end it on each of {counted(len(cause.open), 'partition')}: this names the command for each"
+        command = _find_hanging(settings, cause)
+    elif owner is not None and (query := _spark_query(owner.transactional_id)) is not None:
+        why = f"{why}. It is a Spark query's: {query[1]}"
+        advice = "let the query run, or start it again; else look what it has decided, and complete that without Spark"
+        command = settings.repair("recover", "--prefix", query[0], "--query", query[1], "--dry-run")
+    return Told(f"{cause.kind} {name} {' and '.join(held)}", tuple(lines), why, advice, command)
+
+
+def id_text(owner: Owner) -> str:
+    """A transactional id and its state, as `explain` tells it."""
+    lasting = f" for {duration_text(owner.duration_ms)}" if owner.duration_ms is not None else ""
+    where = f"at producer epoch {owner.producer_epoch}, coordinator {owner.coordinator_id}"
+    return f"{owner.transactional_id}: {owner.state}{lasting} {where}"
+
+
+def _find_hanging(settings: Settings, cause: Cause) -> str:
+    topics = {each.where.topic for each in cause.open}
+    place = ["--topic", topics.pop()] if len(topics) == 1 else []
+    return settings.repair("transactions", "find-hanging", *place, "--max-transaction-timeout", "0s")
+
+
+def _spark_query(transactional_id: str) -> tuple[str, str] | None:
+    prefix = transactional_id.partition(".")[0]
+    found = attempt_name(prefix, transactional_id)
+    return None if found is None else (prefix, found.query_id)
+
+
+def some(partitions: Sequence[TopicPartition]) -> str:
+    """One partition by its name, several by their number."""
+    return str(partitions[0]) if len(partitions) == 1 else counted(len(partitions), "partition")
+
+
+def _places(partitions: Iterable[TopicPartition]) -> list[str]:
+    """`--topic T:0,1` for each topic."""
+    grouped = itertools.groupby(sorted(partitions), key=lambda each: each.topic)
+    return [
+        word for topic, each in grouped for word in ("--topic", f"{topic}:{','.join(str(p.partition) for p in each)}")
+    ]
+
+
+def _rights(settings: Settings, _: Facts, cause: Cause) -> Told:
+    assert cause.not_read[0].resource is not None
+    kind, name = cause.not_read[0].resource
+    needed = {"group": "DESCRIBE", "topic": "DESCRIBE and READ", "transactional-id": "DESCRIBE", "cluster": "DESCRIBE"}
+    denied = ", ".join(dict.fromkeys(each.what for each in cause.not_read))
+    resource = ["--cluster"] if kind == "cluster" else [f"--{kind}", name, "--matching"]
+    return Told(
+        f"rights: you may not look at {denied}",
+        (("error", ", ".join(dict.fromkeys(each.error for each in cause.not_read))),),
+        f"it takes {needed[kind]} on the {kind.replace('-', ' ')}; who reads and writes there may lack rights, too",
+        "ask as somebody who may, with --command-config; who administers the rules sees them so:",
+        settings.repair("acls", "list", *resource),
+    )
+
+
+def _offline(settings: Settings, _: Facts, cause: Cause) -> Told:
+    first = cause.seen[0]
+    topics = dict.fromkeys(each.where.topic for each in cause.seen)
+    if first.leader_id < 0:
+        why = "no broker leads it: those that have a copy are away, or behind the last leader"
+        advice = "start the brokers that have a copy (REPLICAS, IN-SYNC)"
+    else:
+        why = WHY_OFFLINE
+        advice = f"read the log of broker {first.leader_id}; free or mend its disk, then restart it"
+    gives = "gives nothing" if first.error or first.leader_id < 0 else "takes nothing more"
+    return Told(
+        f"{cause.kind}: {some(cause.partitions)} {gives}",
+        (("where", listed(cause.partitions)),),
+        why,
+        advice,
+        settings.repair("topics", "describe", *topics, "-o", "wide"),
+    )
+
+
+def _damaged(settings: Settings, facts: Facts, cause: Cause) -> Told:
+    at, offset = cause.seen[0].where, cause.seen[0].damaged_at
+    assert offset is not None
+    return Told(
+        f"damaged partition: {at} cannot be read at offset {offset}, where {facts.name} stands",
+        (),
+        "the batch there is not what was written: its checksum is wrong; `oncelog dump-log` of its files shows where",
+        "restore it; or find the offset behind it, and move the group there with `oncelog groups reset-offsets`, without it",
+        settings.repair("consume", f"{at.topic}:{at.partition}", "--from", offset + 1, "--count", 1, "--exit"),
+    )
+
+
+def _out_of_range(settings: Settings, facts: Facts, cause: Cause) -> Told:
+    first = cause.seen[0]
+    assert first.position is not None
+    if first.log_start_offset is not None and first.position < first.log_start_offset:
+        place = f"before the first record, {first.log_start_offset}"
+        why = "the records there were deleted: by retention, or by somebody"
+    else:
+        place = f"beyond the end, {first.high_watermark}"
+        why = "the topic was made anew, or lost its end, since the position was stored"
+    more = f", and {len(cause.seen) - 1} more like it" if len(cause.seen) > 1 else ""
+    return Told(
+        f"{cause.kind}: {facts.name} stands at offset {first.position} of {first.where}, {place}{more}",
+        (("where", listed(cause.partitions)),),
+        f"{why}; a reader begins where its auto.offset.reset says, or fails",
+        "stop its members, then move it (look first; --to-latest skips what is there)",
+        settings.repair(
+            "groups", "reset-offsets", facts.name, *_places(cause.partitions), "--to-earliest", "--dry-run"
+        ),
+    )
+
+
+def _rebalancing(settings: Settings, facts: Facts, _: Cause) -> Told:
+    assert facts.group is not None
+    group = facts.group
+    lines = [
+        (
+            "seen",
+            f"{', '.join(dict.fromkeys(look.state for look in group.looks))} in {counted(len(group.looks), 'look')}",
+        )
+    ]
+    if group.late_members:
+        more = (
+            f" and {len(group.late_members) - LATE_NAMED_MAX} more" if len(group.late_members) > LATE_NAMED_MAX else ""
+        )
+        lines.append(("late", ", ".join(group.late_members[:LATE_NAMED_MAX]) + more))
+    return Told(
+        f"rebalancing: {group.name} has shared out nothing for {duration_text(group.watched_ms)} or longer",
+        tuple(lines),
+        f"{counted(group.member_count, 'member')}: one does not poll within max.poll.interval.ms, or they come and go",
+        "look which members stay; end the one that does not answer",
+        settings.repair("groups", "describe", group.name, "--members", "--watch"),
+    )
+
+
+def _no_members(settings: Settings, facts: Facts, cause: Cause) -> Told:
+    lag, count = sum(each.raw_lag or 0 for each in cause.seen), counted(len(cause.partitions), "partition")
+    waiting = f"{counted(lag, 'offset')} of {count} wait" if lag else f"where it begins in {count} is not stored"
+    return Told(
+        f"no members: nobody reads for {facts.name}, and {waiting}",
+        (),
+        "its consumers are not running, or cannot join: not reached, refused, or fenced; their own logs say which",
+        "start them; whether they may read:" if facts.is_guarded else "start them, and see whether they come and stay:",
+        settings.repair("acls", "list", "--group", facts.name, "--matching")
+        if facts.is_guarded
+        else settings.repair("groups", "describe", facts.name, "--members", "--watch"),
+    )
+
+
+def _no_partitions(settings: Settings, facts: Facts, _: Cause) -> Told:
+    assert facts.group is not None
+    return Told(
+        f"no partitions: {facts.name} has {counted(facts.group.member_count, 'member')}, and none reads anything",
+        (),
+        "what they subscribed to does not exist, or they may not see it",
+        "compare their subscription with the topics that there are",
+        settings.repair("topics", "list"),
+    )
+
+
+def _quota(settings: Settings, _: Facts, cause: Cause) -> Told:
+    quota = cause.quota
+    assert quota is not None
+    entity = ["--client-id", "default" if quota.is_default else quota.client_id]
+    at_least = duration_text(quota.catch_up_ms) if quota.bytes_per_second > 0 else "for ever"
+    return Told(
+        f"quota: client id {quota.client_id} may read {quota.bytes_per_second:g} bytes a second from a broker",
+        (("lag", f"about {quota.lag_bytes} bytes on one broker: {at_least} at that rate"),),
+        "the broker makes who reads more wait (a quota of its user would win over this one)",
+        "raise it with `oncelog quotas set`, if the reader may have more; all that there are:",
+        settings.repair("quotas", "list", *entity),
+    )

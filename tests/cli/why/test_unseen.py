@@ -1,0 +1,210 @@
+"""`oncelog why` where not everything can be seen: partitions offline or damaged, markers that do not arrive, missing rights."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import shlex
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from oncelog import Admin, TopicPartition
+from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
+from oncelog.testing import TestBroker
+from tests.cli.why.test_why import kinds, why
+from tests.cli.world import Cli, oncelog
+
+NOW = ("--older-than", "0s")
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    """Partition 0 of "lost" does not open, and a transaction is open there; of "flip" a byte of partition 0 is flipped."""
+    directory = tmp_path_factory.mktemp("damaged")
+    with TestBroker(data_dir=str(directory)) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        for topic in ("flip", "lost"):
+            cli.create(topic, 2)
+            for text in ("a", "b", "c", "d"):
+                cli("produce", topic, "-p", 0, stdin=text * 100)
+        cli.leave_open("lost", "lost-holder")
+        cli("groups", "reset-offsets", "readers", "--topic", "flip", "--topic", "lost", "--to-earliest", "-y")
+    for topic, at in (("flip", 0), ("lost", 80)):
+        log = directory / f"{topic}-0" / "00000000000000000000.log"
+        data = bytearray(log.read_bytes())
+        data[at or data.index(b"c" * 100)] ^= 1
+        log.write_bytes(data)
+    for snapshot in (directory / "lost-0").glob("*.snapshot"):
+        snapshot.unlink()
+    with TestBroker(data_dir=str(directory)) as broker:
+        yield Cli(broker.bootstrap_servers)
+
+
+def test_an_offline_partition_hides_no_other_cause(damaged: Cli) -> None:
+    found = why(damaged, "readers", *NOW, "--exit-code", status=3)
+    assert "lost-0" in [
+        at for cause in found["causes"] if cause["kind"] == "offline partition" for at in cause["partitions"]
+    ]
+    assert kinds(found)[-1] == "no members"
+    assert [(each["what"], each["error"]) for each in found["not_read"]] == [("lost-0", "KAFKA_STORAGE_ERROR")]
+    result = damaged("why", "lost", *NOW, status=1)
+    assert "lost-0 could not be read: KAFKA_STORAGE_ERROR" in result.stderr
+    assert "topics describe lost -o wide" in result.stdout
+    assert why(damaged, "lost:1", *NOW)["verdict"] == "free"
+
+
+def test_a_marker_that_does_not_arrive(damaged: Cli) -> None:
+    """Its partition cannot be asked; its coordinator can. What to mend first is the partition."""
+    before = why(damaged, "lost", *NOW, status=1)["causes"]
+    assert [(cause["kind"], cause["transactional_id"]) for cause in before] == [
+        ("offline partition", None),
+        ("open transaction", "lost-holder"),
+    ]
+    damaged(
+        "transactions", "force-terminate", "--transactional-id", "lost-holder", "-y", "--timeout", "300ms", status=1
+    )
+    for name in ("lost", "lost-holder"):
+        found = why(damaged, name, "--older-than", "20ms", status=1)
+        assert kinds(found) == ["offline partition", "marker stuck"]
+        stuck = found["causes"][1]
+        assert (stuck["transactional_id"], stuck["state"], stuck["verdict"]) == (
+            "lost-holder",
+            "PrepareAbort",
+            "ending",
+        )
+        assert stuck["command"].endswith("transactions describe lost-holder")
+
+
+def test_a_damaged_batch_where_the_group_stands(damaged: Cli) -> None:
+    """Nothing but a read shows it: the partition is served, and up to there its records are."""
+    where = ("--topic", "flip:0")
+    damaged("groups", "reset-offsets", "stopped", *where, "--to-offset", 1, "-y")
+    assert "damaged partition" not in kinds(why(damaged, "stopped"))
+    damaged("groups", "reset-offsets", "stopped", *where, "--to-offset", 2, "-y")
+    found = why(damaged, "stopped")
+    assert kinds(found) == ["offline partition", "damaged partition", "no members"], "once read, it takes nothing more"
+    cause = found["causes"][1]
+    assert cause["partitions"] == ["flip-0"]
+    assert "flip-0 cannot be read at offset 2" in cause["what"]
+    assert oncelog(*shlex.split(cause["command"])[1:]).stdout == "d" * 100 + "\n"
+
+
+@pytest.fixture(scope="module")
+def headless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    """The coordinators of group "led" and of transactional id "owner", which is open on "orders", cannot be read."""
+    directory = tmp_path_factory.mktemp("headless")
+    config = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+    with TestBroker(config, data_dir=str(directory)) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("orders")
+        cli.leave_open("orders", "owner")
+        cli("groups", "reset-offsets", "led", "--topic", "orders", "--to-earliest", "-y")
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        log = directory / f"{topic}-0" / "00000000000000000000.log"
+        data = bytearray(log.read_bytes())
+        data[80] ^= 1
+        log.write_bytes(data)
+        for snapshot in log.parent.glob("*.snapshot"):
+            snapshot.unlink()
+    with TestBroker(config, data_dir=str(directory)) as broker:
+        yield Cli(broker.bootstrap_servers)
+
+
+def test_a_coordinator_that_is_away_is_named_and_hides_no_partition(headless: Cli) -> None:
+    """What is open on the partition has an owner that nobody can ask: it is not called hanging."""
+    found = why(headless, "orders", *NOW, "--timeout", "1s", "--as", "topic")
+    assert kinds(found) == ["unknown owner"]
+    assert "__transaction_state-0" in found["causes"][0]["why"]
+    for name, kind, at in (("led", "group", "__consumer_offsets-0"), ("owner", "transaction", "__transaction_state-0")):
+        found = why(headless, name, "--as", kind, "--timeout", "1s", status=1)
+        assert kinds(found) == ["offline partition"]
+        assert (found["type"], found["causes"][0]["partitions"]) == (kind, [at])
+        assert name in found["not_read"][0]["what"]
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[TestBroker]:
+    config = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:root"}
+    users = {"root": "r", "eve": "e", "tina": "t"}
+    with TestBroker(config, security="SASL_PLAINTEXT", mechanism="PLAIN", users=users) as broker:
+        yield broker
+
+
+@pytest.fixture
+def as_user(guarded: TestBroker, tmp_path: pathlib.Path) -> Callable[[str], Cli]:
+    def made(user: str) -> Cli:
+        path = tmp_path / f"{user}.properties"
+        password = guarded.client_options(user)["sasl_password"]
+        path.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+            f'sasl.jaas.config={MODULE} required username="{user}" password="{password}";\n'
+        )
+        path.chmod(0o600)
+
+        class AsUser(Cli):
+            def __call__(self, *arguments: object, **more: object) -> object:  # type: ignore[override]
+                return super().__call__("--command-config", path, *arguments, **more)  # type: ignore[arg-type]
+
+        return AsUser(guarded.bootstrap_servers)
+
+    return made
+
+
+def test_who_may_see_nothing_is_told_so(as_user: Callable[[str], Cli]) -> None:
+    """Whether the name exists is not told: to those who may see nothing everything looks refused."""
+    root, eve = as_user("root"), as_user("eve")
+    root.create("secret")
+    for name in ("secret", "nothing-of-that-name"):
+        found = why(eve, name, status=1)
+        assert (found["type"], found["verdict"], kinds(found)) == (None, "unknown", ["rights"])
+        assert {each["error"] for each in found["not_read"]} == {
+            "GROUP_AUTHORIZATION_FAILED",
+            "TOPIC_AUTHORIZATION_FAILED",
+            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        }
+    group = why(eve, "secret", "--as", "group", "--exit-code", status=3)["causes"][0]
+    assert "acls list --group secret --matching" in group["command"]
+    assert "eve.properties" in group["command"]
+
+
+def test_a_transaction_whose_owner_may_not_be_seen_is_not_called_hanging(
+    as_user: Callable[[str], Cli], guarded: TestBroker
+) -> None:
+    """Its abort on the partition would tear it apart: who does not see the owner cannot know that there is none."""
+    root, tina = as_user("root"), as_user("tina")
+    root.create("seen")
+    root("acls", "add", "--topic", "seen", "--principal", "User:tina", "--operation", "READ", "-y")
+
+    async def leave_open() -> None:
+        from oncelog import Producer
+
+        producer = Producer(**guarded.client_options("root"), transactional_id="unseen")
+        await producer.start()
+        producer.begin_transaction()
+        await producer.send("seen", b"x")
+        await producer.detach_transaction()
+        await producer.stop()
+
+    asyncio.run(leave_open())
+    (cause,) = why(tina, "seen", *NOW)["causes"]
+    assert (cause["kind"], cause["transactional_id"]) == ("unknown owner", None)
+    assert "you may not see all transactional ids" in cause["why"]
+    assert "abort" not in cause["command"]
+    assert kinds(why(root, "seen", *NOW)) == ["open transaction"]
+
+
+def test_members_that_are_not_there_may_lack_rights(as_user: Callable[[str], Cli], guarded: TestBroker) -> None:
+    root = as_user("root")
+    root.create("read")
+    root("produce", "read", stdin="x\n")
+
+    async def store() -> None:
+        async with Admin(**guarded.client_options("root")) as admin:
+            await admin.alter_consumer_group_offsets("absent", {TopicPartition("read", 0): 0})
+
+    asyncio.run(store())
+    (cause,) = why(root, "absent")["causes"]
+    assert cause["kind"] == "no members"
+    assert "acls list --group absent --matching" in cause["command"]
