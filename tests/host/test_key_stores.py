@@ -10,9 +10,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
+from oncelog.host.certificate_authority import Authority
 from oncelog.host.key_stores import identity_from, trusted_from
 from oncelog.host.tls import TlsInvalid, TlsSettings, certificates_of, client_context, server_context
-from oncelog.testing.certificates import Authority
 
 WORD = "store-secret"
 AUTHORITY = Authority()
