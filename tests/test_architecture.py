@@ -39,6 +39,7 @@ ALLOWED_BESIDE = {
     "cli/dump_log/dump_log.py": {"log"},
     "cli/commands/recover_directory.py": {"broker"},
     "cli/secure/credentials.py": {"broker"},
+    "cli/exposure/examination.py": {"broker"},
     "cli/dump_log/files.py": {"log"},
     "cli/dump_log/journal.py": {"log"},
     "cli/commands/doctor.py": {"log"},

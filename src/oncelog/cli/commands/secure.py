@@ -161,7 +161,7 @@ def _plain_path(text: str) -> str:
     """Absolute. What a properties file cannot say, or the broker takes for a list, is refused."""
     path = str(Path(text).absolute()) if "\0" not in text else text
     if not text or not path.isprintable() or any(letter in path for letter in ',\\"') or path != path.strip():
-        raise click.UsageError(f"{text[:80]!r}: a path that a configuration can hold has letters, and no comma, quote or backslash")
+        raise click.UsageError(f"{text[:80]!r}: a path that a configuration can hold has no comma, quote or backslash")
     return str(Path(path).resolve())
 
 
