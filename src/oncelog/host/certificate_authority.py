@@ -177,6 +177,11 @@ def _described(x509: Any, certificate: Any) -> Described:
     )
 
 
+def check_library() -> None:
+    """Raises ConfigurationError, with what to install, where no certificate can be made."""
+    _modules("x509")
+
+
 def _modules(*names: str) -> list[Any]:
     """Parts of `cryptography`. Raises ConfigurationError where it is not installed."""
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pathlib
 import shutil
 import stat
 import sys
@@ -89,35 +90,40 @@ def test_its_users_come_in_and_nobody_else(secured: Home, tmp_path: Path) -> Non
         for user in ("admin", "alice", "bob"):
             assert lets_in(broker, secured.client(user) / "client.properties")
         assert not lets_in(broker, wrong)
-        with sync.Admin(
-            bootstrap_servers=broker.bootstrap_servers,
-            security_protocol="SASL_SSL",
-            ssl_ca_location=str(secured.client("admin") / "ca.pem"),
-            sasl_mechanism="SCRAM-SHA-512",
-            sasl_username="admin",
-            sasl_password=(secured.client("admin") / "password").read_text().strip(),
-        ) as admin:
-            admin.create_topics(["t"])
-        refused: list[confluent_kafka.KafkaError | None] = []
-        producer = confluent_kafka.Producer(
-            {
-                "bootstrap.servers": broker.bootstrap_servers,
-                "security.protocol": "SASL_SSL",
-                "ssl.ca.location": str(secured.client("alice") / "ca.pem"),
-                "sasl.mechanism": "SCRAM-SHA-512",
-                "sasl.username": "alice",
-                "sasl.password": (secured.client("alice") / "password").read_text().strip(),
-                "enable.idempotence": False,
-            }
-        )
-        producer.produce("t", b"x", on_delivery=lambda error, _: refused.append(error))
-        producer.flush(60)
-        assert refused[0] is not None, "no rule allows it"
-        assert refused[0].code() in (
-            confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
-            confluent_kafka.KafkaError._UNKNOWN_TOPIC,
-        )
+
+
+def test_what_it_prints_is_what_clients_need(copy: Home) -> None:
+    """Each text does what it says when it is copied; only the address is another here."""
+    with broker_of(copy) as broker:
+        found = {row["client"]: row["snippet"] for row in rows(copy.path, "--user", "alice")}
+        texts = {
+            client: text.replace("kafka.example.com:9093", broker.bootstrap_servers) for client, text in found.items()
+        }
+        own = copy.client("admin") / "client.properties"
+        as_admin = ("--command-config", own, "-b", broker.bootstrap_servers, "-y")
+        assert oncelog(*as_admin, "topics", "create", "t").exit_code == 0
+
+        told: list[confluent_kafka.KafkaError | None] = []
+        for _ in range(2):  # before a rule allows it, and after
+            producer = eval(texts["confluent-kafka"], {"confluent_kafka": confluent_kafka, "pathlib": pathlib})
+            producer.produce("t", b"x", on_delivery=lambda error, _: told.append(error))
+            producer.flush(60)
+            rule = ("--principal", "User:alice", "--operation", "write")
+            assert oncelog(*as_admin, "acls", "add", "--topic", "t", *rule).exit_code == 0
+        assert told[0] is not None
+        assert told[0].code() != confluent_kafka.KafkaError._AUTHENTICATION
+        assert told[1] is None
+
+        with eval(texts["oncelog in Python"], {"oncelog": sync, "pathlib": pathlib}) as producer:
+            producer.send("t", b"y").result()
+        spark: dict[str, Any] = {"pathlib": pathlib}
+        exec(texts["Spark"].partition("spark.readStream")[0], spark)
+        config = {key.removeprefix("kafka."): value for key, value in spark["options"].items()}
+        with sync.Admin.from_config(config) as admin:
+            assert "t" in admin.list_topics()
+        words = texts["oncelog's tools"].split()
+        assert oncelog(*words[1:], "-b", broker.bootstrap_servers).exit_code == 0
+        assert Path(texts["Java"].split('"')[1]).exists()
 
 
 def test_nobody_else_can_read_what_is_secret(secured: Home) -> None:
@@ -173,7 +179,7 @@ def test_a_certificate_is_who_it_names(secured: Home, caplog: pytest.LogCaptureF
     with broker_of(secured, port) as broker:
         assert lets_in(broker, secured.client("alice") / "mutual-tls.properties", port)
         said = [json.loads(record.getMessage()) for record in caplog.records if record.name == "oncelog.audit"]
-        assert [(each["principal"], each["listener"]) for each in said] == [("User:alice", "CERTIFICATES")]
+        assert {(each["principal"], each["listener"]) for each in said} == {("User:alice", "CERTIFICATES")}
         config = read_properties(str(secured.client("alice") / "mutual-tls.properties"))
         config = {key: value for key, value in config.items() if not key.startswith("ssl.keystore")}
         config |= {"bootstrap.servers": f"127.0.0.1:{port}", "default.api.timeout.ms": "1000"}
@@ -198,6 +204,16 @@ def test_more_users_of_a_broker_that_runs_and_of_one_that_does_not(copy: Home) -
     assert copy.not_stored_yet() == []
     assert (copy.client("alice") / "password").read_text() == before
     assert (copy.client("dave") / "certificate.pem").exists()
+
+
+def test_a_broker_that_its_administrator_does_not_reach(copy: Home) -> None:
+    with broker_of(copy):  # at another address than its files say
+        own = copy.client("admin") / "client.properties"
+        own.write_text(own.read_text().replace("kafka.example.com:9093", "127.0.0.1:1"))
+        result = secure(copy.path, "--user", "carol", "-y", "--timeout", "500ms", status=1)
+        assert "users cannot be stored" in result.stderr
+        assert "a broker runs there" in result.stderr
+        assert not copy.client("carol").exists()
 
 
 def test_a_credential_of_somebody_else_is_not_replaced(copy: Home) -> None:

@@ -12,6 +12,7 @@ from oncelog.cli.command import Settings, command
 from oncelog.cli.output import columns
 from oncelog.cli.secure.home import NAME, PASSWORD_LISTENER, Home, Server, read_server
 from oncelog.core.access.listeners import ListenerInvalid, NamedAddress, named_address
+from oncelog.host.certificate_authority import check_library
 
 DEFAULT_PORT = 9093
 DAYS_MAX = 3650
@@ -70,6 +71,7 @@ async def _first(settings: Settings, home: Home, options: Mapping[str, Any]) -> 
     """Everything anew; of whom to show what clients need. None: nothing was done."""
     from oncelog.cli.secure.making import Wanted, make_home, names_for
 
+    check_library()
     if options["renew"]:
         raise click.UsageError(f"--renew: {home.path} was not made by `oncelog secure`")
     _refuse_others_directory(home)

@@ -53,7 +53,7 @@ def _python(servers: str, user: str, password: str, authority: str) -> str:
     ssl_ca_location="{authority}",
     sasl_mechanism="{MECHANISM}",
     sasl_username="{user}",
-    sasl_password=open("{password}").read().strip(),
+    sasl_password=pathlib.Path("{password}").read_text().strip(),
 )"""
 
 
@@ -64,7 +64,7 @@ def _confluent(servers: str, user: str, password: str, authority: str) -> str:
     "ssl.ca.location": "{authority}",
     "sasl.mechanism": "{MECHANISM}",
     "sasl.username": "{user}",
-    "sasl.password": open("{password}").read().strip(),
+    "sasl.password": pathlib.Path("{password}").read_text().strip(),
 }})"""
 
 
@@ -77,7 +77,7 @@ def _spark(servers: str, user: str, password: str, authority: str) -> str:
     "kafka.ssl.truststore.location": "{authority}",
     "kafka.sasl.mechanism": "{MECHANISM}",
     "kafka.sasl.username": "{user}",
-    "kafka.sasl.password": open("{password}").read().strip(),
+    "kafka.sasl.password": pathlib.Path("{password}").read_text().strip(),
 }}
 spark.readStream.format("oncelog").options(**options)
 # format "kafka" has, instead of the last two, "kafka.sasl.jaas.config":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from oncelog.cli.output import Failed
 from oncelog.cli.secure.home import MECHANISM, Home
 from oncelog.client.admin.admin import Admin
 from oncelog.core.metadata.credentials import SCRAM_SHA_512, alter_credentials, upsertion_of
-from oncelog.errors import StorageError, error_for
+from oncelog.errors import KafkaError, StorageError, error_for
 from oncelog.host.files import RealFiles
 from oncelog.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 
@@ -68,7 +68,14 @@ async def credentials_of(settings: Settings, home: Home, administrator: str, dat
             yield found
         return
     own = home.client(administrator) / "client.properties"
-    async with open_admin(Settings(command_config=str(own), timeout_ms=settings.timeout_ms)) as admin:
+    async with AsyncExitStack() as stack:
+        try:
+            admin = await stack.enter_async_context(
+                open_admin(Settings(command_config=str(own), timeout_ms=settings.timeout_ms))
+            )
+        except (Failed, KafkaError) as error:
+            hint = f"a broker runs there: let {own} reach it from here, or stop it for this"
+            raise Failed(f"users cannot be stored: {error}", hint) from error
         yield _OfABroker(admin)
 
 
