@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
-from oncelog.broker.config.config import ConfigInvalid, config_from
+from oncelog.broker.config.config import LISTENER_KEYS, ConfigInvalid, config_from, rules
 from oncelog.broker.config.listeners import listeners_of
 from oncelog.cli.exposure.examination import examine_config
 from oncelog.cli.finding import FAILURE, OK, WARNING, Finding
@@ -192,3 +193,33 @@ def test_a_file_that_is_none(here: Path) -> None:
 def test_the_data_directory_is_told(here: Path) -> None:
     (here / "server.properties").write_text("log.dirs=one,two\n")
     assert examine_config("server.properties", NOW_MS)[1] == "one"
+
+
+VALUES = (
+    *("", "x", "/dev/null", "broker.pem", "ca.pem", "expired.pem", "1", "-1", "true", "none", "required", "requested"),
+    *("PLAIN", "OAUTHBEARER", "SCRAM-SHA-256,PLAIN", "GSSAPI", "PEM", "JKS", "PKCS12", "TLSv1.2", "AES128-SHA,x"),
+    *(
+        "SSL://1.2.3.4:1,PLAINTEXT://:2",
+        "CLIENTS://[::]:9",
+        "CLIENTS:SSL",
+        "::",
+        "127.0.0.1:1",
+        "User",
+        "User:ANONYMOUS",
+    ),
+    *("file:ca.pem", "file:nowhere", "https://h/x", "RULE:(/x/", "\u202e", "x" * 5000, f'{PLAIN} user_a="b";'),
+)
+WORDS = ("ssl", "sasl", "listen", "super", "auth", "insecure", "token", "metrics", "allow", "log.dir")
+
+
+def test_whatever_stands_there_has_an_answer(here: Path) -> None:
+    draw = random.Random(7)
+    keys = [key for key in rules() if any(word in key for word in WORDS)]
+    keys += [f"listener.name.clients.{key}" for key in LISTENER_KEYS]
+    seen = set()
+    for _ in range(300):
+        changes = {draw.choice(keys).replace(".", "_"): draw.choice(VALUES) for _ in range(draw.randint(1, 4))}
+        found = examined(here, **changes)
+        assert all(each.found and (each.advice or each.status == OK) for each in found)
+        seen |= {each.status for each in found}
+    assert seen == {OK, WARNING, FAILURE}

@@ -49,13 +49,15 @@ def node_id_of(data_directory: Path) -> str:
 
 
 def is_running(data_directory: Path) -> bool:
-    """Whether a broker serves it at this moment."""
+    """Whether a broker serves it at this moment. Raises StorageError where that cannot be asked."""
     lock = data_directory / ".lock"
     if not lock.exists():
         return False
     try:
         RealFiles().lock(str(lock)).close()
-    except StorageError:
+    except StorageError as error:
+        if "is locked" not in str(error):
+            raise
         return True
     return False
 
