@@ -68,3 +68,8 @@ def test_a_parent_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(Failed, match="there is no directory") as caught:
         made(tmp_path / "no" / "home")
     assert caught.value.hint == f"mkdir -p {tmp_path / 'no'}"
+
+
+def test_where_nothing_can_be_made() -> None:
+    with pytest.raises(Failed, match="/proc/home cannot be made: No such file or directory"):
+        made(Path("/proc/home"))

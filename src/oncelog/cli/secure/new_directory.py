@@ -50,8 +50,10 @@ def _be_alone_in(path: Path, target: Path, alone: ExitStack) -> None:
             left.close()
         make_directory(path)
         alone.callback(RealFiles().lock(str(path / LOCK)).close)
-    except (StorageError, FileExistsError, FileNotFoundError) as error:
-        raise Failed(f"another process makes {target} at this moment") from error
+    except (StorageError, OSError) as error:
+        if isinstance(error, FileExistsError) or "is locked" in str(error):
+            raise Failed(f"another process makes {target} at this moment") from error
+        raise Failed(f"{target} cannot be made: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _sync_all(path: Path) -> None:
