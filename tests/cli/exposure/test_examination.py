@@ -11,7 +11,7 @@ from oncelog.broker.config.config import LISTENER_KEYS, ConfigInvalid, config_fr
 from oncelog.broker.config.listeners import listeners_of
 from oncelog.cli.exposure.examination import examine_config
 from oncelog.cli.finding import FAILURE, OK, WARNING, Finding
-from oncelog.host.certificate_authority import Authority
+from oncelog.host.certificate_authority import Authority, Certificate
 from oncelog.host.clock import RealClock
 
 NOW_MS = RealClock().now_ms() + 60_000  # a minute later: what is said of days does not hang on a second
@@ -36,6 +36,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, days in (("broker", (-1, 90)), ("expired", (-9, -1)), ("soon", (-1, 20))):
         AUTHORITY.sign(name, ["kafka.example.com"], days=days).write(tmp_path, name)
     (tmp_path / "ca.pem").write_text(AUTHORITY.pem)
+    one, other = (AUTHORITY.sign("broker", ["kafka.example.com"], days=(-1, 90)) for _ in range(2))
+    Certificate(one.chain, other.key).write(tmp_path, "mixed")
     return tmp_path
 
 
@@ -99,6 +101,7 @@ CASES: dict[str, tuple[dict[str, str | None], str, str]] = {
     "soon": ({"ssl_keystore_location": "soon.pem"}, WARNING, "expires in 19d23h"),
     "another name": ({"advertised_listeners": "CLIENTS://other:9093"}, WARNING, "clients are told other"),
     "no key": ({"ssl_keystore_location": "ca.pem"}, FAILURE, "others can read it"),
+    "another's key": ({"ssl_keystore_location": "mixed.pem"}, FAILURE, "the key does not fit the certificate"),
     "no file": ({"ssl_keystore_location": "nowhere.pem"}, FAILURE, "nowhere.pem: No such file"),
     "no authorizer": ({"authorizer_class_name": None, "super_users": None}, WARNING, "may do everything"),
     "no super user": ({"super_users": None}, WARNING, "super.users is not set"),
