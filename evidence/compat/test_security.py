@@ -22,8 +22,8 @@ from evidence.world.ports import free_port
 from evidence.world.security import JAAS, SCRAM_PASSWORD, SCRAM_USER, SECURED, USERS
 from oncelog import Admin, Consumer, Producer, sync
 from oncelog.errors import AuthenticationFailed
+from oncelog.host.certificate_authority import Authority
 from oncelog.testing.broker import TestBroker
-from oncelog.testing.certificates import Authority
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
 from oncelog.wire.messages.metadata import MetadataRequest
 from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateRequest

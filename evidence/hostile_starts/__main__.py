@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ def main() -> int:
     options = parser.parse_args()
     findings = 0
     with _servers(options.bootstrap_server) as servers, tempfile.TemporaryDirectory() as directory:
+        os.chdir(directory)  # `secure` makes what it is told to
         drawn = list(starts(options.seed, options.count, servers, Path(directory)))
         outside = drawn[:: max(len(drawn) // options.outside, 1)][: options.outside] if options.outside else []
         for number, start in enumerate([*drawn, *outside]):

@@ -44,6 +44,7 @@ def test_every_command_is_drawn(tmp_path: Path) -> None:
 
 
 def test_drawn_starts_end_as_documented(servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # `secure` makes what it is told to
     monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 300)  # behind a drawn "--" the usual address is asked
     quick = [
         start

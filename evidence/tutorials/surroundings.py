@@ -1,4 +1,4 @@
-"""What a page may need beside oncelog: Apache Kafka and its tools, PostgreSQL, Polars. What is not there is left out."""
+"""What a page may need beside oncelog: Apache Kafka or its tools, Spark, PostgreSQL, Polars. What is not there is left out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import pathlib
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from evidence.compat.servers import apache_kafka
@@ -14,9 +14,14 @@ from evidence.differential.brokers import kafka_launcher
 from evidence.tutorials.terminal import BROKER_SHOWN, KAFKA_SHOWN, quiet_port
 from evidence.world import postgresql
 
-KAFKA, POSTGRESQL, POLARS = "apache-kafka", "postgresql", "polars"
+KAFKA, KAFKA_TOOLS, SPARK = "apache-kafka", "apache-kafka-tools", "spark"
+POSTGRESQL, POLARS = "postgresql", "polars"
 POSTGRESQL_SHOWN = "postgresql://app@db/shop"
-TOOLS = {"kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand"}
+TOOLS = {
+    "kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+    "kafka-configs.sh": "kafka.admin.ConfigCommand",
+}
 
 
 @dataclass
@@ -29,18 +34,23 @@ class Surroundings:
 
 
 @contextlib.contextmanager
-def surroundings(wanted: Iterable[str], *, has_time: bool) -> Iterator[Surroundings]:
-    """What can be had of it; Apache Kafka only where there is time."""
+def surroundings(wanted: Collection[str], *, has_time: bool) -> Iterator[Surroundings]:
+    """What can be had of it; Apache Kafka, its tools and Spark only where there is time."""
     around = Surroundings()
     with contextlib.ExitStack() as stack:
-        if KAFKA in wanted and has_time and (launcher := kafka_launcher()) is not None:
-            around.texts[KAFKA_SHOWN] = str(stack.enter_context(apache_kafka(launcher)))
+        launcher = kafka_launcher() if has_time and {KAFKA, KAFKA_TOOLS} & set(wanted) else None
+        if launcher is not None:
             tools = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oncelog-tools-")))
             for name, tool in TOOLS.items():
                 (tools / name).write_text(f'#!/bin/sh\nexec "{launcher}" tool {tool} "$@" 2> /dev/null\n')
                 (tools / name).chmod(0o755)
             around.path.append(tools)
+            around.found.add(KAFKA_TOOLS)
+        if KAFKA in wanted and launcher is not None:
+            around.texts[KAFKA_SHOWN] = str(stack.enter_context(apache_kafka(launcher)))
             around.found.add(KAFKA)
+        if SPARK in wanted and has_time and importlib.util.find_spec("pyspark") is not None:
+            around.found.add(SPARK)
         if POSTGRESQL in wanted and postgresql.why_not() is None:
             around.texts[POSTGRESQL_SHOWN] = stack.enter_context(_postgresql())
             around.found.add(POSTGRESQL)

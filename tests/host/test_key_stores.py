@@ -10,9 +10,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
+from oncelog.host.certificate_authority import Authority
 from oncelog.host.key_stores import identity_from, trusted_from
-from oncelog.host.tls import TlsInvalid, TlsSettings, certificates_of, client_context, server_context
-from oncelog.testing.certificates import Authority
+from oncelog.host.tls import TlsIdentity, TlsInvalid, TlsSettings, certificates_of, client_context, server_context
 
 WORD = "store-secret"
 AUTHORITY = Authority()
@@ -113,3 +113,23 @@ def test_what_keytool_writes(tmp_path):
     (tmp_path / "old.jks").chmod(0o600)
     with pytest.raises(TlsInvalid, match="JKS is not built"):
         identity_from(old, "", WORD, "")
+
+
+def test_trusted_certificates_with_words_between_them(tmp_path):
+    """Bundles name their authorities in comments, in whatever letters."""
+    one, other = Authority("one"), Authority("other")
+    path = tmp_path / "bundle.pem"
+    path.write_text(f"# Türkiye, Магнит\n{one.pem}\n# another\n{other.pem}", encoding="utf-8")
+    context = client_context(TlsSettings(trusted=trusted_from(str(path), "", "")))
+    assert context.cert_store_stats()["x509"] == 2
+
+
+@pytest.mark.parametrize("text", ["ü", "", "-----BEGIN CERTIFICATE-----\nü\n-----END CERTIFICATE-----\n"])
+def test_trusted_certificates_that_are_none(text):
+    with pytest.raises(TlsInvalid, match="certificate"):
+        server_context(TlsSettings(_identity_of(Authority()), text, "bundle.pem", client_certificate="required"))
+
+
+def _identity_of(authority):
+    signed = authority.sign("broker")
+    return TlsIdentity(signed.chain, signed.key)

@@ -9,10 +9,10 @@ import ssl
 import pytest
 from evidence.world.identity_provider import provider
 
+from oncelog.host.certificate_authority import Authority
 from oncelog.host.network import RealNetwork
 from oncelog.host.tls import TlsSettings, client_context
 from oncelog.host.web import ANSWER_BYTES_MAX, UrlInvalid, WebFailed, fetch, web_address
-from oncelog.testing.certificates import Authority
 
 HEADERS = {"Accept": "application/json"}
 AUTHORITY = Authority()

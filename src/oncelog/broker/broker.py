@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
@@ -156,21 +157,27 @@ class Broker:
             raise
         self._is_started = True
 
-    async def recover_directory(self) -> list[str]:
-        """Bring the data directory to Kafka's form, as a start and a clean stop would, and serve nobody: what a journal holds is
-        put back, torn ends are cut and kept aside. The partitions that are damaged, with the reasons: then the directory is not
-        marked as cleanly closed. Raises StorageError, DamagedLog, ConfigInvalid."""
+    @asynccontextmanager
+    async def without_serving(self) -> AsyncIterator[Assembly]:
+        """The data directory as a start leaves it, and nobody is served: what a journal holds is put back, torn ends are cut and
+        kept aside. At the end it is closed as by a clean stop, where no partition is damaged. Raises StorageError (a broker runs
+        there), DamagedLog, ConfigInvalid."""
         try:
             parts = self.assemble()
             for _, step in startup.RECOVERY_STEPS:
                 await step(parts)
             await parts.node.partitions.open_rest()
-            damaged = parts.node.partitions.damaged()
+            yield parts
         except BaseException:
             await self._abandon()
             raise
         await self._abandon(is_clean=True)
-        return damaged
+
+    async def recover_directory(self) -> list[str]:
+        """Bring the data directory to Kafka's form, as a start and a clean stop would. The partitions that are damaged, with the
+        reasons: then the directory is not marked as cleanly closed. Raises what `without_serving` raises."""
+        async with self.without_serving() as parts:
+            return parts.node.partitions.damaged()
 
     async def stop(self) -> None:
         """Stop accepting, finish what is in flight, sync, write snapshots and checkpoints, release the directory."""

@@ -19,6 +19,7 @@ from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, printable_lines
 # name: (where it lives, what it does)
 COMMANDS = {
     "serve": ("oncelog.cli.commands.serve_command:serve", "Run a broker."),
+    "secure": ("oncelog.cli.commands.secure:secure", "Certificates, first users, a configuration for others to reach."),
     "topics": ("oncelog.cli.commands.topics:topics", "List, describe, create, delete topics."),
     "produce": ("oncelog.cli.commands.produce:produce", "Send records from stdin or files, in transactions if wanted."),
     "consume": ("oncelog.cli.commands.consume:consume", "Read records."),

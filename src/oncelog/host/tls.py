@@ -177,9 +177,9 @@ def _why(error: ssl.SSLError, identity: TlsIdentity) -> str:
 
 
 def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    try:
-        context.load_verify_locations(cadata=settings.trusted)
-    except (ssl.SSLError, ValueError):
+    try:  # without what stands between them: comments may be in any letters, and OpenSSL's are ASCII
+        context.load_verify_locations(cadata=b"".join(certificates_of(settings.trusted)))
+    except (ssl.SSLError, ValueError, TlsInvalid):
         raise TlsInvalid(f"{settings.trusted_name}: no certificates in PEM can be read there") from None
     if not context.cert_store_stats()["x509"]:
         raise TlsInvalid(f"{settings.trusted_name}: there is no certificate")

@@ -6,7 +6,6 @@ a temporary directory that ends with the broker.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import tempfile
 from collections.abc import Mapping
@@ -15,15 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from oncelog.broker.broker import Broker
-from oncelog.core.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512, credential
+from oncelog.core.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512, credential, upsertion_of
 from oncelog.errors import ConfigurationError
-from oncelog.testing.certificates import Authority
+from oncelog.host.certificate_authority import Authority
 from oncelog.testing.issuer import TestIssuer
-from oncelog.wire.messages.alter_user_scram_credentials import ScramCredentialUpsertion
 
 SECURITIES = ("SSL", "mTLS", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = {"PLAIN": 0, "OAUTHBEARER": 0, "SCRAM-SHA-256": SCRAM_SHA_256, "SCRAM-SHA-512": SCRAM_SHA_512}
-ITERATION_COUNT = 4_096
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
@@ -107,13 +104,7 @@ class TestSecurity:
             return
         records = []
         for user, password in self.users.items():
-            salt = secrets.token_bytes(24)
-            hash_name = "sha256" if number == SCRAM_SHA_256 else "sha512"
-            salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, ITERATION_COUNT)
-            upsertion = ScramCredentialUpsertion(
-                name=user, mechanism=number, iterations=ITERATION_COUNT, salt=salt, salted_password=salted
-            )
-            records.append(credential(upsertion))
+            records.append(credential(upsertion_of(user, number, password, salt=secrets.token_bytes(24))))
         async with broker.store.changing():
             await broker.store.append(records)
 

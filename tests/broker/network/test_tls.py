@@ -21,7 +21,7 @@ from oncelog import Admin, Consumer, Producer
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid
 from oncelog.errors import AuthenticationFailed, ConfigurationError, RequestTimedOut
-from oncelog.testing.certificates import Authority
+from oncelog.host.certificate_authority import Authority
 
 AUTHORITY, OTHER = Authority(), Authority("another one")
 

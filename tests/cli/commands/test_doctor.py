@@ -68,3 +68,24 @@ def test_slow_parts_are_named(tmp_path: pathlib.Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(doctor, "compiled", lambda: {"varint": True, "record_codec": False})
     found = finding(doctor.examine(str(tmp_path)), "hot paths")
     assert (found.status, found.found) == (doctor.WARNING, "not compiled: record_codec")
+
+
+def test_a_configuration_is_looked_at_and_its_data_directory(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={tmp_path / 'data'}\nlisteners=PLAINTEXT://127.0.0.1:9092\n")
+    result = oncelog("doctor", "--config", file, "-o", "json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert [row["check"] for row in found][-2:] == ["config", "listener PLAINTEXT"]
+    assert str(tmp_path) in next(row["found"] for row in found if row["check"] == "disk sync")
+    file.write_text("listeners=PLAINTEXT://0.0.0.0:9092\n")
+    assert oncelog("doctor", "--config", file).exit_code == 1
+
+
+def test_a_data_directory_that_others_can_look_into(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncelog.cli.exposure.files.others_can_reach", lambda _: True)
+    (tmp_path / "meta.properties").write_text("")
+    tmp_path.chmod(0o755)
+    found = json.loads(oncelog("doctor", "--data-dir", tmp_path, "-o", "json").stdout)
+    assert (found[-1]["check"], found[-1]["status"]) == ("data directory", doctor.WARNING)
+    assert found[-1]["advice"] == f"chmod 700 {tmp_path}"

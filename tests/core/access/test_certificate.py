@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.core.access.certificate import CertificateInvalid, subject_of, validity_of
-from oncelog.testing.certificates import Authority
+from oncelog.host.certificate_authority import Authority
 
 CN, ORG, OU, C, L, ST = "2.5.4.3", "2.5.4.10", "2.5.4.11", "2.5.4.6", "2.5.4.7", "2.5.4.8"
 STREET, DC, UID = "2.5.4.9", "0.9.2342.19200300.100.1.25", "0.9.2342.19200300.100.1.1"
 EMAIL, SERIAL = "1.2.840.113549.1.9.1", "2.5.4.5"
-AUTHORITY = Authority()
+AUTHORITY = Authority(days=(-1, 41 * 365))
 GOOD = ssl.PEM_cert_to_DER_cert(AUTHORITY.sign("alice").chain)
 
 

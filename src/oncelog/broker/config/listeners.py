@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oncelog.broker.config.addresses import advertised_addresses, listen_addresses
@@ -57,29 +57,44 @@ class ListenerConfig:
 
 def listeners_of(config: BrokerConfig, otherwise: Sequence[str]) -> list[ListenerConfig]:
     """Every listener there is to be. Raises ConfigInvalid, naming the key and no value that is secret."""
+    found: list[ListenerConfig] = []
+    for _, listener in each_listener(config, otherwise):
+        if isinstance(listener, ConfigInvalid):
+            raise listener
+        found.append(listener)
+    for each in found:
+        _check_openness(config, each)
+    return found
+
+
+def each_listener(
+    config: BrokerConfig, otherwise: Sequence[str]
+) -> Iterator[tuple[NamedAddress, ListenerConfig | ConfigInvalid]]:
+    """Every address with its listener, or why there can be none; how open it is is not asked. Raises ConfigInvalid."""
     addresses = listen_addresses(config, otherwise)
     protocols = _protocols(config)
     names = [each.name for each in addresses]
     stranger = next((each.name for each in advertised_addresses(config) if each.name not in names), None)
     if stranger is not None:
         raise ConfigInvalid(f"advertised.listeners: there is no listener {stranger}")
-    found = [_listener(config, address, protocols) for address in addresses]
-    for each in found:
-        _check_openness(config, each)
-    return found
+    for address in addresses:
+        try:
+            yield address, _listener(config, address, protocols)
+        except ConfigInvalid as error:
+            yield address, error
 
 
 def warnings_of(listeners: Sequence[ListenerConfig], config: BrokerConfig) -> list[str]:
     """What an operator should know before others find it out."""
     found = []
     for each in listeners:
-        if _takes_unsigned_tokens(each):
+        if takes_unsigned_tokens(each):
             found.append(
                 f"listener {each.name} takes unsigned tokens ({UNSECURED_KEY}): whoever reaches it is who it says"
             )
         if is_loopback(each.host):
             continue
-        why = _openness(each)
+        why = openness_of(each)
         if why:
             found.append(f"listener {each.name} on {each.host or '*'}:{each.port} {why}")
         elif each.protocol is Protocol.SASL_PLAINTEXT:
@@ -89,22 +104,24 @@ def warnings_of(listeners: Sequence[ListenerConfig], config: BrokerConfig) -> li
     return found
 
 
-def _openness(listener: ListenerConfig) -> str:
+def openness_of(listener: ListenerConfig) -> str:
+    """Why nobody but this machine should reach it; "" where clients show who they are and nothing leaks."""
     needs_certificate = listener.tls is not None and listener.tls.settings.client_certificate == "required"
     return openness(listener.protocol, mechanisms=listener.mechanisms, needs_certificate=needs_certificate)
 
 
-def _takes_unsigned_tokens(listener: ListenerConfig) -> bool:
+def takes_unsigned_tokens(listener: ListenerConfig) -> bool:
+    """Whether whoever reaches it is who it says."""
     return any(each.bearer is not None and each.bearer.keys is None for each in listener.mechanisms.values())
 
 
 def _check_openness(config: BrokerConfig, listener: ListenerConfig) -> None:
-    if _takes_unsigned_tokens(listener) and not is_loopback(listener.host):
+    if takes_unsigned_tokens(listener) and not is_loopback(listener.host):
         where = f"listener {listener.name} on {listener.host or '*'}:{listener.port}"
         raise ConfigInvalid(
             f"{where}: {UNSECURED_KEY} is for listeners on 127.0.0.1: whoever reaches it could be anybody"
         )
-    why = _openness(listener)
+    why = openness_of(listener)
     if why and not is_loopback(listener.host) and not config.oncelog_insecure_listeners:
         where = f"listener {listener.name} on {listener.host or '*'}:{listener.port}"
         raise ConfigInvalid(

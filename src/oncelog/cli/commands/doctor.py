@@ -1,4 +1,5 @@
-"""`oncelog doctor`: what of this machine matters to oncelog: what is fast here, what is missing, what would go wrong.
+"""`oncelog doctor`: what of this machine matters to oncelog: what is fast here, what is missing, what would go wrong; and with
+`--config` who can get in (`cli/exposure/`).
 
 Each check is a function that returns a `Finding`; a warning costs speed or a feature, a failure costs correctness.
 """
@@ -14,13 +15,14 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import click
 
 import oncelog
 from oncelog.cli.command import Settings, command
 from oncelog.cli.durations import moment_text
+from oncelog.cli.finding import FAILURE, OK, WARNING, Finding
 from oncelog.cli.output import EXIT_FAILURE, columns
 from oncelog.errors import StorageError
 from oncelog.host.clock import RealClock
@@ -30,7 +32,6 @@ from oncelog.hot_paths import compiled
 from oncelog.wire.compression import Codec, compress, decompress
 from oncelog.wire.crc32c import crc32c, implementation
 
-OK, WARNING, FAILURE = "ok", "warning", "failure"
 SYNC_COUNT = 20
 SLOW_SYNC_MS = 20.0
 FAST_SYNC_MS = 0.02  # no disk confirms a write in 20 microseconds: something in between does not sync
@@ -39,26 +40,29 @@ DESCRIPTORS_MIN = 4096
 BUILT_AFTER_MS = 1_767_225_600_000  # 2026: a clock before that is wrong
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What one check found, and what to do about it."""
-
-    check: str
-    status: str
-    found: str
-    advice: str = ""
-
-
 @command(name="doctor")
-@click.option("--data-dir", default=".", type=click.Path(), help="Where the log is to live [default: here].")
+@click.option(
+    "--data-dir",
+    type=click.Path(),
+    help="Where the log is, or is to live [default: what --config says, else here].",
+)
+@click.option("--config", "config_file", metavar="FILE", help="A server.properties: what of it is open, expired, weak.")
 @click.pass_context
-def doctor(ctx: click.Context, data_dir: str) -> None:
-    """Look at this machine: Python, compiled parts, codecs, optional libraries, disk, clock.
+def doctor(ctx: click.Context, data_dir: str | None, config_file: str | None) -> None:
+    """Look at this machine: Python, compiled parts, codecs, optional libraries, disk, clock; and at who can get in.
 
-    Exit status 1 when something would break correctness; warnings cost speed or a feature.
+    Exit status 1 when something would break correctness, or lets in or shows to others what it should not; warnings cost speed
+    or a feature, or will be failures soon.
     """
+    from oncelog.cli.exposure.examination import examine_config, examine_data_directory
+
     out = ctx.ensure_object(Settings).out
-    findings = examine(data_dir)
+    exposed: list[Finding] = []
+    if config_file is not None:
+        exposed, named = examine_config(config_file, RealClock().now_ms())
+        data_dir = data_dir or named
+    exposed += examine_data_directory(data_dir or ".")
+    findings = [*examine(data_dir or "."), *exposed]
     out.rows(columns("check", "status", "found", "advice"), [asdict(finding) for finding in findings])
     if any(finding.status == FAILURE for finding in findings):
         ctx.exit(EXIT_FAILURE)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from hashlib import new as new_hash
 
 from oncelog.core.metadata.refusal import Refusal, limit_refusal
+from oncelog.core.scram import salted_password_of
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import RemoveScramCredentialRecord, ScramCredentialRecord
 from oncelog.wire.messages.alter_user_scram_credentials import (
@@ -35,6 +36,16 @@ DEFAULT_COUNT_MAX = 10_000
 
 Credentials = Mapping[tuple[str, int], ScramCredentialRecord]
 ScramRecord = ScramCredentialRecord | RemoveScramCredentialRecord
+
+
+def upsertion_of(
+    user: str, mechanism: int, password: str, *, salt: bytes, iterations: int = ITERATION_COUNT_MIN
+) -> ScramCredentialUpsertion:
+    """What a client asks for that sets a password: some milliseconds of work."""
+    salted_password = salted_password_of(_HASHES[mechanism], password, salt, iterations)
+    return ScramCredentialUpsertion(
+        name=user, mechanism=mechanism, iterations=iterations, salt=salt, salted_password=salted_password
+    )
 
 
 def credential(upsertion: ScramCredentialUpsertion) -> ScramCredentialRecord:
