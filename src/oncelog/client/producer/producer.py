@@ -73,6 +73,7 @@ class Producer:
                 two_phase_commit_enable=self._config.transaction_two_phase_commit_enable,
                 retry_backoff_ms=self._config.retry_backoff_ms,
                 retry_backoff_max_ms=self._config.retry_backoff_max_ms,
+                way_out=self._cluster.rights.way_out,
             )
         )
         self._accumulator = RecordAccumulator(
