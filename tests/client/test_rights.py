@@ -197,7 +197,9 @@ def test_producers_are_refused_at_once(broker: TestBroker) -> None:
         ends(lambda: sender.send_and_wait("secret", b"v"), errors.TopicAuthorization, write % ("secret", "secret"))
         ends(lambda: sender.send_and_wait("seen", b"v"), errors.TopicAuthorization, write % ("seen", "seen"))
         assert sender.send_and_wait("his", b"v").offset == 0
-    nothing = r"idempotent-write the cluster: oncelog acls add --cluster --principal User:eve --operation idempotent-write$"
+    nothing = (
+        r"idempotent-write the cluster: oncelog acls add --cluster --principal User:eve --operation idempotent-write$"
+    )
     with sync.Producer(**broker.client_options("eve")) as sender:
         ends(lambda: sender.send_and_wait("seen", b"v"), errors.ClusterAuthorization, nothing)
     not_his = (
