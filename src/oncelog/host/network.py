@@ -7,10 +7,13 @@ Shells speak to transports and protocols only, so the simulated network can stan
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from typing import Protocol as TypingProtocol
 
 from oncelog.host.tls import refusal_in
@@ -125,13 +128,14 @@ class RealNetwork:
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         """A TCP connection to host:port. Raises ConnectFailed, PeerRefused."""
         loop = asyncio.get_running_loop()
+        options: dict[str, Any] = {}
+        if tls is not None:
+            options = {"ssl": tls, "server_hostname": host, "ssl_shutdown_timeout": SHUTDOWN_S}
         try:
-            if tls is None:
-                transport, protocol = await loop.create_connection(protocol_factory, host, port)
-            else:
-                transport, protocol = await loop.create_connection(
-                    protocol_factory, host, port, ssl=tls, server_hostname=host, ssl_shutdown_timeout=SHUTDOWN_S
-                )
+            try:
+                transport, protocol = await loop.create_connection(protocol_factory, host, port, **options)
+            except RuntimeError:  # while the interpreter ends there are no threads any more to look up names in
+                transport, protocol = await _connect_to_any(host, port, protocol_factory, options)
         except ssl.SSLError as error:
             why = refusal_in(error)
             if why:
@@ -143,6 +147,18 @@ class RealNetwork:
             hint = "" if tls is None or not isinstance(error, ConnectionResetError) else "; is TLS spoken there?"
             raise ConnectFailed(f"cannot connect to {host}:{port}: {_reason(error)}{hint}") from error
         return transport, protocol
+
+
+async def _connect_to_any(
+    host: str, port: int, protocol_factory: ProtocolFactory, options: Mapping[str, Any]
+) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+    """The loop waits while the name is looked up."""
+    found = dict.fromkeys(str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    *others, last = found
+    for address in others:
+        with contextlib.suppress(OSError):
+            return await asyncio.get_running_loop().create_connection(protocol_factory, address, port, **options)
+    return await asyncio.get_running_loop().create_connection(protocol_factory, last, port, **options)
 
 
 def _not_listened(host: str, port: int, error: OSError) -> NetworkFailed:
