@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from typing import Protocol as TypingProtocol
 
-from oncelog.host.tls import refusal_in
+from oncelog.host.tls import refusal_in, shown_by
 from oncelog.host.tls_listener import SHUTDOWN_S, TlsListener, TlsListening
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
@@ -137,14 +137,17 @@ class RealNetwork:
             except RuntimeError:  # while the interpreter ends there are no threads any more to look up names in
                 transport, protocol = await _connect_to_any(host, port, protocol_factory, options)
         except ssl.SSLError as error:
-            why = refusal_in(error)
+            why = refusal_in(error, tls)
             if why:
                 raise PeerRefused(f"TLS with {host}:{port}: {why}") from error
             raise ConnectFailed(
                 f"TLS with {host}:{port} failed: {error.reason or error}; is it spoken there?"
             ) from error
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that no name server can be asked for
-            hint = "" if tls is None or not isinstance(error, ConnectionResetError) else "; is TLS spoken there?"
+            hint = ""
+            if tls is not None and isinstance(error, ConnectionResetError):
+                shown = shown_by(tls)
+                hint = "; is TLS spoken there" + (f", and our certificate ({shown}) believed?" if shown else "?")
             raise ConnectFailed(f"cannot connect to {host}:{port}: {_reason(error)}{hint}") from error
         return transport, protocol
 
