@@ -12,7 +12,7 @@ import concurrent.futures
 import contextlib
 import os
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from oncelog.client.admin.admin import Admin as AsyncAdmin
 from oncelog.client.consumer.consumer import POLL_TIMEOUT_MS
@@ -21,6 +21,7 @@ from oncelog.client.consumer.group import RebalanceListener
 from oncelog.client.consumer.iteration import Lent
 from oncelog.client.delivery import Delivery
 from oncelog.client.metrics import ProcessMetrics
+from oncelog.client.option_types import AdminOptions, ConsumerOptions, ProcessOptions, ProducerOptions
 from oncelog.client.processing.blocking import ThreadProcessor
 from oncelog.client.producer.producer import Headers
 from oncelog.client.producer.producer import Producer as AsyncProducer
@@ -165,7 +166,7 @@ class Begun:
 class Producer(_Blocking[AsyncProducer]):
     """`oncelog.Producer` without async."""
 
-    def __init__(self, **config: Any) -> None:
+    def __init__(self, **config: Unpack[ProducerOptions]) -> None:
         super().__init__(lambda: AsyncProducer(**config))
 
     @classmethod
@@ -313,7 +314,7 @@ class _Block:
 class Consumer(_Blocking[AsyncConsumer]):
     """`oncelog.Consumer` without async; iterate it with `for record in consumer`."""
 
-    def __init__(self, *topics: str, **config: Any) -> None:
+    def __init__(self, *topics: str, **config: Unpack[ConsumerOptions]) -> None:
         super().__init__(lambda: AsyncConsumer(*topics, **config))
 
     @classmethod
@@ -394,11 +395,11 @@ class Consumer(_Blocking[AsyncConsumer]):
 class Processor(ThreadProcessor):
     """`oncelog.Processor` without async; the transform is called by the thread that calls `run`."""
 
-    def __init__(self, topics: str | Iterable[str], **options: Any) -> None:
+    def __init__(self, topics: str | Iterable[str], **options: Unpack[ProcessOptions]) -> None:
         super().__init__(loop_thread(), Call, topics, options)
 
 
-def process(topics: str | Iterable[str], **options: Any) -> ProcessMetrics:
+def process(topics: str | Iterable[str], **options: Unpack[ProcessOptions]) -> ProcessMetrics:
     """`oncelog.process` without async: reads `topics`, calls `transform` in this thread, writes exactly once."""
     return Processor(topics, **options).run()
 
@@ -406,7 +407,7 @@ def process(topics: str | Iterable[str], **options: Any) -> ProcessMetrics:
 class Admin(_Blocking[AsyncAdmin]):
     """`oncelog.Admin` without async."""
 
-    def __init__(self, **config: Any) -> None:
+    def __init__(self, **config: Unpack[AdminOptions]) -> None:
         super().__init__(lambda: AsyncAdmin(**config))
 
     @classmethod

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from oncelog.client import arguments
 from oncelog.client.backoff import Deadline
@@ -30,6 +30,7 @@ from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Position, Positi
 from oncelog.client.consumer.refused_topics import RefusedTopics
 from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
 from oncelog.client.metrics import ConsumerMetrics, partition_metrics, report
+from oncelog.client.option_types import ConsumerOptions
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.consumer.transaction_order import OrderPosition
 from oncelog.errors import (
@@ -60,7 +61,7 @@ class Consumer(GroupPart, Iteration, LogBounds):
     keys in snake case. Raises ConfigurationError.
     """
 
-    def __init__(self, *topics: str, host: Host | None = None, **config: Any) -> None:
+    def __init__(self, *topics: str, host: Host | None = None, **config: Unpack[ConsumerOptions]) -> None:
         for topic in topics:
             _check_topic(topic)
         self._config = ConsumerConfig.of(config)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
@@ -18,6 +18,7 @@ from oncelog.client.config import ProducerConfig, snake_case
 from oncelog.client.delivery import Delivery
 from oncelog.client.interceptors import ProducerInterceptor, interceptors_of
 from oncelog.client.metrics import ProducerMetrics, report
+from oncelog.client.option_types import ProducerOptions
 from oncelog.client.producer.appending import Appender
 from oncelog.client.producer.arguments import Headers as Headers
 from oncelog.client.producer.arguments import (
@@ -63,7 +64,7 @@ class Producer:
     Keyword arguments are Kafka's producer keys in snake case. Raises ConfigurationError for what it does not know.
     """
 
-    def __init__(self, *, host: Host | None = None, **config: Any) -> None:
+    def __init__(self, *, host: Host | None = None, **config: Unpack[ProducerOptions]) -> None:
         self._config = ProducerConfig.of(config)
         self._host = host or real_host()
         self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._sender.wake())
