@@ -227,3 +227,18 @@ def test_transactions_are_refused_at_once(broker: TestBroker, level: int, way: s
 
         ends(lambda: commits("theirs", OPEN), errors.GroupAuthorization, NOT_HIS)
         ends(lambda: commits("classic", SECRET), errors.TopicAuthorization, READ_SECRET)
+
+
+def test_processing_ends_at_once(broker: TestBroker) -> None:
+    def work() -> object:
+        return sync.process(
+            "secret", group_id="classic", into="his", transform=lambda _: None, **broker.client_options("bob")
+        )
+
+    ends(work, errors.TransactionalIdAuthorization, "the right to write transactional id 'classic-")
+    options = broker.client_options("bob") | {"transactional_id": "his"}
+    ends(
+        lambda: sync.process("secret", group_id="classic", transform=lambda _: None, **options),
+        errors.TopicAuthorization,
+        READ_SECRET,
+    )
