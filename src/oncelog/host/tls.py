@@ -211,7 +211,8 @@ _REFUSALS = {
     "CERTIFICATE_REVOKED": "our certificate ({shown}) was revoked: show a new one ({alert})",
     "BAD_CERTIFICATE": _BAD,
     "UNSUPPORTED_CERTIFICATE": _BAD,
-    "CERTIFICATE_UNKNOWN": _BAD,
+    "CERTIFICATE_UNKNOWN": "it does not take our certificate ({shown}): its ssl.truststore has not who signed it, or it has "
+    "expired, is not for clients, or damaged ({alert})",  # Java says no more (docs/kafka-notes.md A7)
     "ACCESS_DENIED": _BAD,
     "PROTOCOL_VERSION": _NOT_SPOKEN,
     "INSUFFICIENT_SECURITY": _NOT_SPOKEN,

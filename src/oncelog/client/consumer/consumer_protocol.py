@@ -190,7 +190,9 @@ class ConsumerProtocol:
             if response.error_code in FIND_AGAIN:
                 self._cluster.forget_coordinator(group_key(self.group_id))
             elif response.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                await self._cluster.refresh(self.machine.topics)  # it tells which, and the consumer's poll raises it
+                await self._cluster.refresh(
+                    self.machine.topics
+                )  # it says of which; poll raises it (docs/kafka-notes.md G10)
         elif heard is Heard.REFUSED:
             text = response.error_message or "the heartbeat was refused"
             raise self._cluster.refusal(response.error_code, f"group {self.group_id!r}: {text}", self.group_id)
