@@ -138,10 +138,32 @@ def test_a_transaction_that_is_open_is_aborted(bootstrap: str) -> None:
         producer.send("aborted", b"v")
     """
     (line,) = run(script, bootstrap)
-    assert "inside a transaction of 'left-open': it is aborted" in line
+    assert "inside a transaction of 'left-open': it was aborted" in line
     with sync.Admin(bootstrap_servers=bootstrap) as admin:
         assert admin.describe_transactions(["left-open"])["left-open"].state in ("PrepareAbort", "CompleteAbort")
     assert values(bootstrap, "aborted") == []
+
+
+def test_a_transaction_that_cannot_be_aborted_any_more_is_said(bootstrap: str) -> None:
+    script = """
+        from oncelog.host import loop_thread
+        from oncelog.testing import FaultyProxy
+
+        loop_thread.LAST_WORDS_TIMEOUT_MS = 500
+        with FaultyProxy(BOOTSTRAP) as proxy:
+            options = {"bootstrap_servers": proxy.bootstrap_servers, "transactional_id": sys.argv[2]}
+            producer = sync.Producer(**options, transaction_two_phase_commit_enable=sys.argv[2] == "for-ever")
+            producer.start()
+            producer.begin_transaction()
+            producer.send_and_wait("undecided", b"v")
+    """
+    (line,) = run(script.replace("sys.argv[2]", "'for-a-while'"), bootstrap)
+    assert (
+        "the transaction of 'for-a-while' is open until the broker aborts it, transaction_timeout_ms=60000 after"
+        in line
+    )
+    (line,) = run(script.replace("sys.argv[2]", "'for-ever'"), bootstrap)
+    assert "the transaction of 'for-ever' is open until the next start with this id, or an operator" in line
 
 
 STARTED = """

@@ -247,12 +247,11 @@ class Producer:
 
     async def say_last_words(self, timeout_ms: int) -> None:
         """For `oncelog.sync`, at the interpreter's exit: `stop`, and what that ended is said."""
-        if self._manager.state in _OPEN and not self._is_stopping:
+        aborted_count = self._sender.counts.aborted_transaction_count
+        await self.stop(timeout_ms)  # it says what it could not do
+        if self._sender.counts.aborted_transaction_count > aborted_count:
             name = self._config.transactional_id
-            log.warning(
-                "the interpreter ended inside a transaction of %r: it is aborted, nobody will read its records", name
-            )
-        await self.stop(timeout_ms)
+            log.warning("the interpreter ended inside a transaction of %r: it was aborted, its records are void", name)
 
     def was_heard(self) -> None:
         """For `oncelog.sync`, from the main thread: the loop may be held up by a callback."""

@@ -62,10 +62,10 @@ class Unsent:
             self._unheard.be_quiet()
         if self._manager.state in OPEN:
             config = self._manager.config
-            said += (
-                f"{';' if said else ':'} the transaction of {config.transactional_id!r} is open until the broker aborts it, "
-                f"transaction_timeout_ms={config.transaction_timeout_ms} after its begin"
-            )
+            until = f"the broker aborts it, transaction_timeout_ms={config.transaction_timeout_ms} after its begin"
+            if config.two_phase_commit_enable:
+                until = "the next start with this id, or an operator (`oncelog transactions`), ends it"
+            said += f"{';' if said else ':'} the transaction of {config.transactional_id!r} is open until {until}"
         return said
 
     def say(self, why: str) -> None:
