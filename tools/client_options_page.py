@@ -138,6 +138,10 @@ def render() -> str:
         "Keyword arguments of `Producer`, `Consumer` and `Admin` (and those of `oncelog.sync`), or Kafka's dotted keys through",
         "`from_config({...})` and properties files. An unknown one is refused with the nearest known name; keys of Kafka's",
         "that mean nothing here are taken with a warning. Written by `tools/client_options_page.py`.",
+        "",
+        "For mypy, pyright and editors they are typed (PEP 692): a wrong name or kind of value is a red line. Options in a dict",
+        "of several types want an annotation: `options: oncelog.ProducerOptions = {...}` (`ConsumerOptions`, `AdminOptions`,",
+        "`ProcessOptions`), or `dict[str, Any]`.",
     ]
     for title, config in (
         ("All clients", ClientConfig),

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from oncelog.client.metrics import ConsumerMetrics as ConsumerMetrics
     from oncelog.client.metrics import ProcessMetrics as ProcessMetrics
     from oncelog.client.metrics import ProducerMetrics as ProducerMetrics
+    from oncelog.client.option_types import AdminOptions as AdminOptions
+    from oncelog.client.option_types import ConsumerOptions as ConsumerOptions
+    from oncelog.client.option_types import ProcessOptions as ProcessOptions
+    from oncelog.client.option_types import ProducerOptions as ProducerOptions
     from oncelog.client.processing.processor import Processor as Processor
     from oncelog.client.processing.processor import process as process
     from oncelog.client.producer.producer import Producer as Producer
@@ -35,19 +39,23 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Admin": "oncelog.client.admin.admin",
+    "AdminOptions": "oncelog.client.option_types",
     "Broker": "oncelog.broker.broker",
     "Consumer": "oncelog.client.consumer.consumer",
     "ConsumerInterceptor": "oncelog.client.interceptors",
     "ConsumerMetrics": "oncelog.client.metrics",
+    "ConsumerOptions": "oncelog.client.option_types",
     "ConsumerRecord": "oncelog.client.records",
     "Delivery": "oncelog.client.delivery",
     "OffsetAndMetadata": "oncelog.types",
     "PreparedTxnState": "oncelog.types",
     "ProcessMetrics": "oncelog.client.metrics",
+    "ProcessOptions": "oncelog.client.option_types",
     "Processor": "oncelog.client.processing.processor",
     "Producer": "oncelog.client.producer.producer",
     "ProducerInterceptor": "oncelog.client.interceptors",
     "ProducerMetrics": "oncelog.client.metrics",
+    "ProducerOptions": "oncelog.client.option_types",
     "ProducerRecord": "oncelog.client.interceptors",
     "RebalanceListener": "oncelog.client.consumer.group",
     "RecordMetadata": "oncelog.client.records",

@@ -1,19 +1,18 @@
 """The clients without async: the same names, for scripts, notebooks, threads and Spark workers.
 
 One background thread per process runs an event loop for all of them, so a loop that already runs here (a notebook) does
-not matter. A client belongs to the process that made it: after a fork it refuses to work, a new one works.
+not matter. A client belongs to the process that made it: after a fork it refuses to work, a new one works. A producer that
+nobody stopped is stopped when the interpreter ends (not by a signal that kills it): what it has is sent, or it is said.
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import concurrent.futures
 import contextlib
 import os
-import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from oncelog.client.admin.admin import Admin as AsyncAdmin
 from oncelog.client.consumer.consumer import POLL_TIMEOUT_MS
@@ -22,11 +21,13 @@ from oncelog.client.consumer.group import RebalanceListener
 from oncelog.client.consumer.iteration import Lent
 from oncelog.client.delivery import Delivery
 from oncelog.client.metrics import ProcessMetrics
+from oncelog.client.option_types import AdminOptions, ConsumerOptions, ProcessOptions, ProducerOptions
 from oncelog.client.processing.blocking import ThreadProcessor
 from oncelog.client.producer.producer import Headers
 from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.client.records import ConsumerRecord, RecordMetadata
 from oncelog.errors import IllegalState, KafkaError
+from oncelog.host.loop_thread import Call, LoopThread, loop_thread
 from oncelog.types import PreparedTxnState
 
 P = ParamSpec("P")
@@ -35,167 +36,29 @@ C = TypeVar("C", AsyncProducer, AsyncConsumer, AsyncAdmin)
 
 __all__ = ["Admin", "Consumer", "Processor", "Producer", "process"]
 
-EXIT_TIMEOUT_S = 5.0
-INTERRUPTED_TIMEOUT_S = 5.0
 BEFORE_A_FORK = "this client was made before a fork: make a new one in this process"
-
-
-class _Call(Generic[T]):
-    """A coroutine for another thread's loop. `wait` waits until it has really ended, then `result` is there.
-
-    (What `asyncio.run_coroutine_threadsafe` gives is cancelled at once, its coroutine some time later, or before it began. And an
-    interrupt of a thread that waits with a Condition may become a RuntimeError, "cannot release un-acquired lock".)
-    """
-
-    def __init__(
-        self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, before: Callable[[], None] | None = None
-    ) -> None:
-        self._has_ended, self._ended_lock = False, threading.Lock()
-        self._ended_lock.acquire()
-        self._work, self._loop, self._before = work, loop, before
-        self._task: asyncio.Task[T] | None = None
-
-    def begin(self) -> None:
-        """Begin it, in the loop's own time."""
-        self._loop.call_soon_threadsafe(self._begin)
-
-    def cancel(self) -> None:
-        """Cancel it where it waits. What it does before its first wait is done in any case: that may be what ends something."""
-        self._loop.call_soon_threadsafe(self._cancel)
-
-    def wait(self, timeout_s: float = -1) -> None:
-        """Until it has ended; for one thread."""
-        if not self._has_ended:
-            self._ended_lock.acquire(timeout=timeout_s)
-
-    def result(self) -> T:
-        """What it gave, once it has ended. Raises what it raised."""
-        assert self._task is not None
-        if self._task.cancelled():
-            raise concurrent.futures.CancelledError
-        return self._task.result()
-
-    def _begin(self) -> asyncio.Task[T]:
-        if self._task is None:
-            work = self._work if self._before is None else _after(self._before, self._work)
-            self._task = self._loop.create_task(work)
-            self._task.add_done_callback(self._ended)
-        return self._task
-
-    def _cancel(self) -> None:
-        self._loop.call_soon(self._begin().cancel)  # behind its first step
-
-    def _ended(self, task: asyncio.Task[T]) -> None:
-        if not task.cancelled():
-            task.exception()  # it is asked for, perhaps by nobody else: who waited was interrupted
-        self._has_ended = True
-        self._ended_lock.release()
-
-
-async def _after(before: Callable[[], None], work: Coroutine[Any, Any, T]) -> T:
-    before()
-    return await work
-
-
-class _LoopThread:
-    """An event loop in a daemon thread of this process."""
-
-    def __init__(self) -> None:
-        self.process_id = os.getpid()
-        self.is_here = True  # not in a child, once it is forked
-        self.loop = asyncio.new_event_loop()
-        self._begun: set[concurrent.futures.Future[Any]] = set()
-        self._thread = threading.Thread(target=self._run, name="oncelog-sync", daemon=True)
-        self._thread.start()
-        atexit.register(self.stop)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-
-    def call(self, work: Coroutine[Any, Any, T], before: Callable[[], None] | None = None) -> T:
-        """Run `work` there (and `before` at its beginning) and wait. An interrupt of the waiting thread cancels it, and waits
-        until it has ended."""
-        try:
-            self.check_thread()
-        except IllegalState:
-            work.close()
-            raise
-        call = _Call(work, self.loop, before)
-        try:
-            call.begin()
-            call.wait()
-        except (KeyboardInterrupt, SystemExit):
-            call.cancel()
-            call.wait(INTERRUPTED_TIMEOUT_S)
-            raise
-        return call.result()
-
-    def begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Run `work` there; nobody waits but the interpreter's exit, and that not for long."""
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        self._begun.add(future)
-        future.add_done_callback(self._begun.discard)
-        return future
-
-    def is_this_thread(self) -> bool:
-        """Whether this is asked in the thread itself."""
-        return threading.get_ident() == self._thread.ident
-
-    def check_thread(self) -> None:
-        """Raise IllegalState in the thread itself."""
-        if self.is_this_thread():
-            raise IllegalState("a blocking call inside the clients' own thread (a callback?) would wait for itself")
-
-    def stop(self) -> None:
-        """End the thread at interpreter exit."""
-        if os.getpid() == self.process_id and self._thread.is_alive():
-            concurrent.futures.wait(tuple(self._begun), timeout=EXIT_TIMEOUT_S)
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join(timeout=5)
-
-
-_lock = threading.Lock()
-_thread: _LoopThread | None = None
-
-
-def _loop_thread() -> _LoopThread:
-    global _thread
-    with _lock:
-        if _thread is None or _thread.process_id != os.getpid():
-            _thread = _LoopThread()
-        return _thread
-
-
-def _after_fork() -> None:
-    """The child has neither the thread nor, if another thread held it, a lock that anybody will release."""
-    global _lock, _thread
-    if _thread is not None:
-        _thread.is_here = False
-    _lock, _thread = threading.Lock(), None
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Blocking(Generic[C]):
     """A client and the thread it lives in."""
 
     _client: C
-    _owner: _LoopThread
+    _owner: LoopThread
 
     def __init__(self, make: Callable[[], C]) -> None:
-        self._owner = _loop_thread()
+        self._owner = loop_thread()
 
         async def made() -> C:
             return make()
 
         self._client = self._owner.call(made())
+        if isinstance(self._client, AsyncProducer):
+            self._owner.hear_at_exit(self._client)
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return self._checked(work).call(work)
 
-    def _checked(self, work: Coroutine[Any, Any, Any]) -> _LoopThread:
+    def _checked(self, work: Coroutine[Any, Any, Any]) -> LoopThread:
         if os.getpid() != self._owner.process_id:
             work.close()
             raise IllegalState(BEFORE_A_FORK)
@@ -248,7 +111,7 @@ class SentRecord:
 
     __slots__ = ("_delivery", "_owner")
 
-    def __init__(self, delivery: Delivery, owner: _LoopThread) -> None:
+    def __init__(self, delivery: Delivery, owner: LoopThread) -> None:
         self._delivery, self._owner = delivery, owner
 
     def done(self) -> bool:
@@ -281,7 +144,7 @@ class SentRecord:
 class Begun:
     """A call that runs in the clients' thread while its caller goes on."""
 
-    def __init__(self, future: concurrent.futures.Future[None], owner: _LoopThread) -> None:
+    def __init__(self, future: concurrent.futures.Future[None], owner: LoopThread) -> None:
         self._future, self._owner = future, owner
 
     def wait(self, timeout_ms: int | None = None) -> bool:
@@ -303,7 +166,7 @@ class Begun:
 class Producer(_Blocking[AsyncProducer]):
     """`oncelog.Producer` without async."""
 
-    def __init__(self, **config: Any) -> None:
+    def __init__(self, **config: Unpack[ProducerOptions]) -> None:
         super().__init__(lambda: AsyncProducer(**config))
 
     @classmethod
@@ -451,7 +314,7 @@ class _Block:
 class Consumer(_Blocking[AsyncConsumer]):
     """`oncelog.Consumer` without async; iterate it with `for record in consumer`."""
 
-    def __init__(self, *topics: str, **config: Any) -> None:
+    def __init__(self, *topics: str, **config: Unpack[ConsumerOptions]) -> None:
         super().__init__(lambda: AsyncConsumer(*topics, **config))
 
     @classmethod
@@ -532,11 +395,11 @@ class Consumer(_Blocking[AsyncConsumer]):
 class Processor(ThreadProcessor):
     """`oncelog.Processor` without async; the transform is called by the thread that calls `run`."""
 
-    def __init__(self, topics: str | Iterable[str], **options: Any) -> None:
-        super().__init__(_loop_thread(), _Call, topics, options)
+    def __init__(self, topics: str | Iterable[str], **options: Unpack[ProcessOptions]) -> None:
+        super().__init__(loop_thread(), Call, topics, options)
 
 
-def process(topics: str | Iterable[str], **options: Any) -> ProcessMetrics:
+def process(topics: str | Iterable[str], **options: Unpack[ProcessOptions]) -> ProcessMetrics:
     """`oncelog.process` without async: reads `topics`, calls `transform` in this thread, writes exactly once."""
     return Processor(topics, **options).run()
 
@@ -544,7 +407,7 @@ def process(topics: str | Iterable[str], **options: Any) -> ProcessMetrics:
 class Admin(_Blocking[AsyncAdmin]):
     """`oncelog.Admin` without async."""
 
-    def __init__(self, **config: Any) -> None:
+    def __init__(self, **config: Unpack[AdminOptions]) -> None:
         super().__init__(lambda: AsyncAdmin(**config))
 
     @classmethod

@@ -15,8 +15,8 @@ import pytest
 from oncelog import Broker, PreparedTxnState, TopicPartition, errors, sync
 from oncelog.client.consumer import iteration
 from oncelog.client.producer.producer import Producer as AsyncProducer
+from oncelog.host.loop_thread import Call, loop_thread
 from oncelog.hot_paths import compiled
-from oncelog.sync import _loop_thread
 from tests.interrupts import Interrupts
 
 
@@ -27,9 +27,9 @@ def bootstrap():
         await broker.start()
         return broker
 
-    broker = _loop_thread().call(start())
+    broker = loop_thread().call(start())
     yield broker.bootstrap_servers
-    _loop_thread().call(broker.stop())
+    loop_thread().call(broker.stop())
 
 
 def read_all(bootstrap, topic):
@@ -138,13 +138,13 @@ needs_compiled = pytest.mark.skipif(not compiled()["appending"], reason="plain P
 @pytest.fixture
 def changes_of_threads(monkeypatch):
     begun = []
-    begin = sync._Call.begin
+    begin = Call.begin
 
     def counted(self) -> None:
         begun.append(self)
         begin(self)
 
-    monkeypatch.setattr(sync._Call, "begin", counted)
+    monkeypatch.setattr(Call, "begin", counted)
     return begun
 
 
@@ -509,7 +509,7 @@ def test_an_interrupted_call_has_ended_when_the_interrupt_is_raised():
             steps.append("ended")
 
     with pytest.raises(KeyboardInterrupt):
-        _loop_thread().call(slow_to_end())
+        loop_thread().call(slow_to_end())
     assert steps == ["begun", "ended"]
 
 
@@ -520,15 +520,15 @@ def test_what_an_interrupted_call_does_before_it_waits_is_done(monkeypatch):
         steps.append("begun")
         await asyncio.Event().wait()
 
-    begin = sync._Call.begin
+    begin = Call.begin
 
     def interrupted_begin(self) -> None:
         begin(self)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sync._Call, "begin", interrupted_begin)
+    monkeypatch.setattr(Call, "begin", interrupted_begin)
     with pytest.raises(KeyboardInterrupt):
-        _loop_thread().call(work())
+        loop_thread().call(work())
     assert steps == ["begun"]
 
 
@@ -592,7 +592,7 @@ def test_wrong_arguments_are_told_here_too(call, bootstrap):
 def test_the_next_transaction_begins_wherever_one_was_interrupted(bootstrap, again_after):
     """Once, or once more while the first is cleaned up: no record of half a transaction, nothing in the way."""
     topic, told, at = f"interrupted-anywhere-{again_after}", [], 1
-    interrupts = Interrupts(["oncelog/sync.py"])
+    interrupts = Interrupts(["oncelog/sync.py", "oncelog/host/loop_thread.py"])
     with sync.Producer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
         while True:
             with contextlib.suppress(KeyboardInterrupt), interrupts.at(at, at + again_after), producer.transaction():

@@ -3,6 +3,7 @@
 Nothing here is run. Only public names are imported; each value that a user gets is asserted to have a type of its own.
 """
 
+# pyright: reportUnnecessaryTypeIgnoreComment=true
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +21,18 @@ from oncelog import (
     Delivery,
     OffsetAndMetadata,
     PreparedTxnState,
+    ProcessMetrics,
+    Processor,
     Producer,
     ProducerInterceptor,
     ProducerMetrics,
+    ProducerOptions,
     ProducerRecord,
     RebalanceListener,
     RecordMetadata,
     TopicPartition,
     errors,
+    process,
     sync,
 )
 from oncelog.sync import SentRecord
@@ -179,6 +184,57 @@ def mistakes(error: errors.KafkaError) -> str:
         case _:
             assert_type(error.code, errors.ErrorCode)
             return "again" if error.retriable else "?"
+
+
+def total(record: ConsumerRecord) -> tuple[str, int]:
+    return record.topic, record.offset
+
+
+def told_of_work(found: ProcessMetrics) -> None:
+    print(found.readable_lag)
+
+
+OPTIONS: ProducerOptions = {"bootstrap_servers": "x:1", "linger_ms": 5}
+
+
+async def processing(config: dict[str, Any]) -> None:
+    assert_type(
+        await process(
+            "t", group_id="g", into="u", transform=total, linger_ms=5, max_poll_records=10, stats_cb=told_of_work
+        ),
+        ProcessMetrics,
+    )
+    assert_type(await process(["t"], **config), ProcessMetrics)
+    processor = Processor("t", group_id="g", transform=total, bootstrap_servers=["x:1"], ssl_cafile="ca.pem")
+    assert_type(processor.metrics(), ProcessMetrics)
+    assert_type(sync.process("t", group_id="g", transform=total, until_end=True), ProcessMetrics)
+    assert_type(sync.Processor("t", group_id="g", transform=total).run(), ProcessMetrics)
+    Producer(**config)
+    Producer(**OPTIONS)
+    Consumer("t", **config)
+
+
+async def planted_mistakes() -> None:
+    """Each must be a red line: `warn_unused_ignores` and reportUnnecessaryTypeIgnoreComment look whether it is."""
+    await process("t", group_id="g", transfrom=total)  # type: ignore[call-arg]
+    await process("t", group_id=7, transform=total)  # type: ignore[arg-type]
+    await process("t", transform=total)  # type: ignore[call-arg]
+    await process("t", group_id="g", transform=total, acks="all")  # type: ignore[call-arg]
+    await process("t", group_id="g", transform=total, concurrency="4")  # type: ignore[arg-type]
+    await process("t", group_id="g", transform=total, bootstrap_server="x:1")  # type: ignore[call-arg]
+    Processor("t", group_id="g", transform=total, linger="5")  # type: ignore[call-arg]
+    Processor("t", group_id="g", transform=total, linger_ms="5")  # type: ignore[arg-type]
+    sync.process("t", group_id="g", transform=total, stats_cb=told)  # type: ignore[arg-type]
+    sync.process("t", group_id="g", transfrom=total)  # type: ignore[call-arg]
+    sync.Processor("t", group_id="g", until_end=1)  # type: ignore[arg-type]
+    Producer(linger=1)  # type: ignore[call-arg]
+    Producer(group_id="g")  # type: ignore[call-arg]
+    Consumer("t", max_poll_records="10")  # type: ignore[arg-type]
+    Consumer("t", transactional_id="x")  # type: ignore[call-arg]
+    Admin(acks="all")  # type: ignore[call-arg]
+    sync.Producer(acks=None)  # type: ignore[arg-type]
+    sync.Consumer("t", offset_reset="earliest")  # type: ignore[call-arg]
+    sync.Admin(bootstrap_servers=9092)  # type: ignore[arg-type]
 
 
 async def brokers() -> None:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -74,6 +75,81 @@ def test_who_does_not_show_who_he_is_does_not_come_in() -> None:
 def test_what_there_is_not(arguments: dict[str, str]) -> None:
     with pytest.raises(errors.ConfigurationError, match="expected one of"):
         TestBroker(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("users", "match"),
+    [
+        ({"a": None}, "the password of 'a' .* must be text"),
+        ({"a": ""}, "the password of 'a' .* must be text, not empty"),
+        ({"a": b"x"}, "it is a bytes"),
+        ({"a": "s3cret\0"}, "without NUL"),
+        (["a"], "users must be a mapping of names to passwords, not a list"),
+        ("a", "not a str"),
+        ({}, "name one at least"),
+        ({"": "x"}, "the name '' .* must be text, not empty"),
+        ({1: "x"}, "the name 1 .* must be text"),
+        ({"a\0b": "x"}, "without control characters"),
+        ({"a\nb": "x"}, "without control characters"),
+        ({"\ud800": "x"}, "must be text"),
+    ],
+)
+@pytest.mark.parametrize("security", ["SSL", "mTLS", "SASL_PLAINTEXT"])
+def test_wrong_users_are_told_in_one_line(security: str, users: Any, match: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=match) as told:
+        TestBroker(security=security, users=users)
+    assert "\n" not in str(told.value)
+    assert "s3cret" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["a b", 'a"b', "a=b", "a;b"])
+def test_names_that_no_jaas_line_can_have(name: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=r"mechanism=PLAIN.*SCRAM-SHA-256"):
+        TestBroker(security="SASL_PLAINTEXT", mechanism="PLAIN", users={name: "x"})
+
+
+@pytest.mark.parametrize("name", ["a,b", "a=b", "a+b", " a", "#a", "a" * 65])
+def test_names_that_no_certificate_can_have(name: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match="with mTLS the name"):
+        TestBroker(security="mTLS", users={name: "x"})
+
+
+ODD = ["a/b", "../../a", "a b", "ä", "x" * 64]
+
+
+def principal_of(options: dict[str, Any]) -> str:
+    """As the broker sees it: a token's owner is who asks for one."""
+    with sync.Admin(**options) as admin:
+        return str(admin.create_delegation_token().owner)
+
+
+@pytest.mark.parametrize(("security", "mechanism"), [("mTLS", "PLAIN"), ("SASL_PLAINTEXT", "SCRAM-SHA-256")])
+def test_odd_names_come_in_as_they_are(security: str, mechanism: str) -> None:
+    config = {"delegation.token.secret.key": "0123456789abcdef0123456789abcdef"}
+    with TestBroker(config, security=security, mechanism=mechanism, users=dict.fromkeys(ODD, "x")) as broker:
+        for name in ODD:
+            assert principal_of(broker.client_options(name)) == f"User:{name}"
+
+
+@pytest.mark.parametrize(
+    ("security", "mechanism"), [("mTLS", "PLAIN"), ("SASL_SSL", "PLAIN"), ("SASL_SSL", "OAUTHBEARER")]
+)
+def test_a_user_that_there_is_not(security: str, mechanism: str) -> None:
+    nobodies: list[Any] = ["nobody", "", "a/b", "a\0b", 7]
+    with TestBroker(security=security, mechanism=mechanism, users={"alice": "a", "bob": "b"}) as broker:
+        for name in nobodies:
+            with pytest.raises(errors.InvalidArgument, match=r"user: there is no .*; there are alice, bob"):
+                broker.client_options(name)
+            if mechanism == "OAUTHBEARER":
+                with pytest.raises(errors.InvalidArgument, match="there are alice, bob"):
+                    broker.token(name)
+
+
+def test_users_without_security_log_in_nowhere() -> None:
+    with pytest.raises(errors.InvalidArgument, match="nobody logs in without security"):
+        TestBroker(users={"alice": "a"})
+    with pytest.raises(errors.InvalidArgument, match="nobody logs in without security"):
+        TestBroker().client_options("alice")
 
 
 def properties_of(broker: TestBroker, path: Path, user: str) -> Path:

@@ -95,6 +95,13 @@ class ClientSecurity:
     sasl: SaslLogin | None = None
     tls: TlsSettings | None = None
 
+    @property
+    def user(self) -> str:
+        """Whom the broker takes this client for; "" where only the broker knows (a certificate's subject, a token's)."""
+        if self.sasl is not None:
+            return "" if self.sasl.is_token else self.sasl.user
+        return "ANONYMOUS" if self.tls is None or self.tls.identity is None else ""
+
 
 def security_of(options: SecurityOptions) -> ClientSecurity:
     """Raises ConfigurationError, which names the option and no value that is secret."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from oncelog import TopicPartition, sync
 from oncelog.demo.processes import now_ms
@@ -26,7 +27,11 @@ class Watch:
         self._thread.join(10)
 
     def _run(self) -> None:
-        config = {"bootstrap_servers": self._bootstrap, "request_timeout_ms": 2000, "default_api_timeout_ms": 2000}
+        config: dict[str, Any] = {
+            "bootstrap_servers": self._bootstrap,
+            "request_timeout_ms": 2000,
+            "default_api_timeout_ms": 2000,
+        }
         with (
             sync.Consumer(**config, isolation_level="read_committed") as committed,
             sync.Consumer(**config, isolation_level="read_uncommitted") as uncommitted,

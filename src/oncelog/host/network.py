@@ -7,13 +7,16 @@ Shells speak to transports and protocols only, so the simulated network can stan
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from typing import Protocol as TypingProtocol
 
-from oncelog.host.tls import refusal_in
+from oncelog.host.tls import refusal_in, shown_by
 from oncelog.host.tls_listener import SHUTDOWN_S, TlsListener, TlsListening
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
@@ -125,24 +128,40 @@ class RealNetwork:
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         """A TCP connection to host:port. Raises ConnectFailed, PeerRefused."""
         loop = asyncio.get_running_loop()
+        options: dict[str, Any] = {}
+        if tls is not None:
+            options = {"ssl": tls, "server_hostname": host, "ssl_shutdown_timeout": SHUTDOWN_S}
         try:
-            if tls is None:
-                transport, protocol = await loop.create_connection(protocol_factory, host, port)
-            else:
-                transport, protocol = await loop.create_connection(
-                    protocol_factory, host, port, ssl=tls, server_hostname=host, ssl_shutdown_timeout=SHUTDOWN_S
-                )
+            try:
+                transport, protocol = await loop.create_connection(protocol_factory, host, port, **options)
+            except RuntimeError:  # while the interpreter ends there are no threads any more to look up names in
+                transport, protocol = await _connect_to_any(host, port, protocol_factory, options)
         except ssl.SSLError as error:
-            why = refusal_in(error)
+            why = refusal_in(error, tls)
             if why:
                 raise PeerRefused(f"TLS with {host}:{port}: {why}") from error
             raise ConnectFailed(
                 f"TLS with {host}:{port} failed: {error.reason or error}; is it spoken there?"
             ) from error
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that no name server can be asked for
-            hint = "" if tls is None or not isinstance(error, ConnectionResetError) else "; is TLS spoken there?"
+            hint = ""
+            if tls is not None and isinstance(error, ConnectionResetError):
+                shown = shown_by(tls)
+                hint = "; is TLS spoken there" + (f", and our certificate ({shown}) believed?" if shown else "?")
             raise ConnectFailed(f"cannot connect to {host}:{port}: {_reason(error)}{hint}") from error
         return transport, protocol
+
+
+async def _connect_to_any(
+    host: str, port: int, protocol_factory: ProtocolFactory, options: Mapping[str, Any]
+) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+    """The loop waits while the name is looked up."""
+    found = dict.fromkeys(str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    *others, last = found
+    for address in others:
+        with contextlib.suppress(OSError):
+            return await asyncio.get_running_loop().create_connection(protocol_factory, address, port, **options)
+    return await asyncio.get_running_loop().create_connection(protocol_factory, last, port, **options)
 
 
 def _not_listened(host: str, port: int, error: OSError) -> NetworkFailed:

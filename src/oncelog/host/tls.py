@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from oncelog.host.tls_alert import AlertingContext
+
 TlsContext = ssl.SSLContext  # for those who only pass it on
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 IANA = {
@@ -92,7 +94,7 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
     """What a listener speaks TLS with. Raises TlsInvalid."""
-    context = _context(ssl.PROTOCOL_TLS_SERVER, settings)
+    context = _set_up(AlertingContext(ssl.PROTOCOL_TLS_SERVER), settings)
     assert settings.identity is not None, "a server has a key"
     if settings.client_certificate != "none":
         if not settings.trusted:
@@ -105,7 +107,10 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
     """What a client speaks TLS with. Raises TlsInvalid."""
-    context = _context(ssl.PROTOCOL_TLS_CLIENT, settings)
+    context = ClientContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.shown = settings.identity.name if settings.identity is not None else ""
+    context.trusted = settings.trusted_name if settings.trusted else "what this system trusts"
+    _set_up(context, settings)
     context.check_hostname = settings.checks_host_name
     if settings.trusted:
         _trust(context, settings)
@@ -114,8 +119,14 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _context(protocol: int, settings: TlsSettings) -> ssl.SSLContext:
-    context = ssl.SSLContext(protocol)
+class ClientContext(ssl.SSLContext):
+    """A client's, with the names of what it shows and trusts, for messages."""
+
+    shown = ""  # nothing
+    trusted = ""
+
+
+def _set_up(context: ssl.SSLContext, settings: TlsSettings) -> ssl.SSLContext:
     versions = [VERSIONS[name] for name in settings.versions]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -191,14 +202,51 @@ def peer_certificate(ssl_object: Any) -> bytes | None:
     return certificate
 
 
-def refusal_in(error: BaseException | None) -> str:
-    """Why TLS failed in a way that no retry mends: what was shown is not believed, by us or by them; else ""."""
+_BAD = "it does not take our certificate ({shown}): not valid yet, not for clients, or damaged ({alert})"
+_NOT_SPOKEN = "it speaks none of our TLS versions with our ciphers: ssl_enabled_protocols, ssl_cipher_suites ({alert})"
+_REFUSALS = {
+    "UNKNOWN_CA": "it does not believe who signed our certificate ({shown}): its ssl.truststore needs that authority, or we "
+    "another certificate ({alert})",
+    "CERTIFICATE_EXPIRED": "our certificate ({shown}) has expired: show a new one ({alert})",
+    "CERTIFICATE_REVOKED": "our certificate ({shown}) was revoked: show a new one ({alert})",
+    "BAD_CERTIFICATE": _BAD,
+    "UNSUPPORTED_CERTIFICATE": _BAD,
+    "CERTIFICATE_UNKNOWN": "it does not take our certificate ({shown}): its ssl.truststore has not who signed it, or it has "
+    "expired, is not for clients, or damaged ({alert})",  # Java says no more (docs/kafka-notes.md A7)
+    "ACCESS_DENIED": _BAD,
+    "PROTOCOL_VERSION": _NOT_SPOKEN,
+    "INSUFFICIENT_SECURITY": _NOT_SPOKEN,
+    "HANDSHAKE_FAILURE": _NOT_SPOKEN,
+}
+_ASKS = "it wants a certificate of ours, and none was shown: set ssl_keystore_location ({alert})"
+_WHERE_NONE_IS_SHOWN = {
+    "CERTIFICATE_REQUIRED": _ASKS,
+    "BAD_CERTIFICATE": _ASKS,  # Java, of an empty chain
+    "HANDSHAKE_FAILURE": "it wants a certificate of ours, and none was shown (ssl_keystore_location), or "
+    + _NOT_SPOKEN,
+}
+
+
+def refusal_in(error: BaseException | None, context: ssl.SSLContext | None = None) -> str:
+    """Why TLS failed in a way that no retry mends: what was shown is not believed, by us or by them; else "". `context`:
+    what we speak with."""
+    shown, trusted = (context.shown, context.trusted) if isinstance(context, ClientContext) else ("", "")
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not believed: {error.verify_message or error.reason}"
-    if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
-        what = (error.reason or "").lower().replace("_", " ")
-        return f"it refused our certificate, or what we speak ({what})"
-    return ""
+        by = f" by {trusted}" if trusted else ""
+        return f"its certificate is not believed{by}: {error.verify_message or error.reason}"
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    name = reason.partition("ALERT_")[2]
+    if not name:
+        return ""
+    text = _REFUSALS.get(name, "it refused our certificate, or what we speak ({alert})")
+    if not shown:
+        text = _WHERE_NONE_IS_SHOWN.get(name, text)
+    return text.format(shown=shown or "none", alert=reason.lower().replace("_", " "))
+
+
+def shown_by(context: ssl.SSLContext) -> str:
+    """The file or option of the certificate that a client's context shows; "" for none."""
+    return context.shown if isinstance(context, ClientContext) else ""
 
 
 def tls_version(ssl_object: Any) -> str:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from oncelog.host.tasks import Tasks
+from oncelog.host.tls_alert import accepted
 
 SHUTDOWN_S = 1.0  # for the other end's goodbye
 BACKLOG = 1_024
@@ -140,6 +141,7 @@ class TlsListener:
         handshaking.is_begun = True  # from here on the loop closes the socket
         try:
             connection.setblocking(False)
+            accepted.set(connection)  # this task's, and what asyncio does for it
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._protocol_factory,
                 connection,

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from oncelog.broker.broker import Broker
-from oncelog.errors import ConfigurationError
+from oncelog.errors import ConfigurationError, InvalidArgument
 from oncelog.testing.loop_thread import LoopThread
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class TestBroker:
 
     `config` has Kafka's keys. The data is kept in `data_dir` if given, else removed at the end. `security` is one of SSL,
     mTLS, SASL_PLAINTEXT, SASL_SSL: certificates and `users` (name to password; default: alice) are made for it, and
-    `client_options(user)` are what a client of ours comes in with. Raises ConfigurationError.
+    `client_options(user)` are what a client of ours comes in with. Raises ConfigurationError, InvalidArgument.
     """
 
     __test__ = False  # not a test class, whatever pytest makes of its name
@@ -34,6 +34,8 @@ class TestBroker:
         users: Mapping[str, str] | None = None,
     ) -> None:
         self._security: TestSecurity | None = None
+        if security is None and users is not None:
+            raise InvalidArgument('users: nobody logs in without security: give security="SASL_PLAINTEXT", for example')
         if security is not None:
             from oncelog.testing.security import TestSecurity
 
@@ -50,8 +52,15 @@ class TestBroker:
         self.bootstrap_servers = ""
 
     def client_options(self, user: str | None = None) -> dict[str, Any]:
-        """A client's options for this broker, `bootstrap_servers` included, as `user` (else the first one)."""
+        """A client's options for this broker, `bootstrap_servers` included, as `user` (else the first one).
+
+        Raises InvalidArgument for a user that there is not.
+        """
         options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
+        if self._security is None and user is not None:
+            raise InvalidArgument(
+                f"user={user!r}: nobody logs in without security: TestBroker(security=..., users=...)"
+            )
         return options if self._security is None else options | self._security.client_options(user)
 
     def token(self, user: str | None = None) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from evidence.world.client import ScriptedBroker, producer, run
+from evidence.world.client import NO_ANSWER, ScriptedBroker, producer, run
 
 from oncelog import ProducerInterceptor, errors
 from oncelog.errors import ErrorCode
@@ -157,5 +157,29 @@ def test_in_a_transaction_its_end_tells(caplog):
                 async with p.transaction():
                     await p.send("t", b"v", partition=0)
         assert lines(caplog) == []
+
+    run(work)
+
+
+def test_a_stop_that_is_not_done_in_time_says_all_in_one_line(caplog):
+    """What failed before is told by itself; what the stop gives up is counted, with its topics."""
+
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.MESSAGE_TOO_LARGE, *[NO_ANSWER] * 9)
+        p = producer(broker, batch_size=1)
+        await p.start()
+        kept = [await p.send("t", b"before", partition=0)]
+        await settled(p)
+        kept += [await p.send("t", b"%d" % n, partition=n % 2) for n in range(5)]
+        await p.stop(timeout_ms=200)
+        del kept
+        said = [each.getMessage() for each in caplog.records if each.levelname in ("ERROR", "WARNING")]
+        assert [line for line in said if "were not acknowledged" in line] == [
+            "the producer was stopped with unfinished work: it was not done within 200 ms: 5 records for t were not acknowledged"
+        ]
+        assert [line for line in said if "were not delivered" in line] == lines(caplog)
+        (before,) = lines(caplog)
+        assert before.startswith("1 records for t-0 were not delivered: MESSAGE_TOO_LARGE")
 
     run(work)

@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.cluster.connection import BrokerVersions
 from oncelog.client.config import AdminConfig, snake_case
+from oncelog.client.option_types import AdminOptions
 from oncelog.errors import ErrorCode, KafkaError, NotController, error_for
 from oncelog.host.host import Host, real_host
 from oncelog.types import CoordinatorKey, Node
@@ -45,7 +46,7 @@ class ClusterDescription:
 class AdminSession:
     """Life and shared questions of an admin client."""
 
-    def __init__(self, *, host: Host | None = None, **config: Any) -> None:
+    def __init__(self, *, host: Host | None = None, **config: Unpack[AdminOptions]) -> None:
         self._config = AdminConfig.of(config)
         self._host = host or real_host()
         self._cluster = Cluster(self._config, self._host, self._broken)

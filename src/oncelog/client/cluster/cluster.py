@@ -17,6 +17,7 @@ from oncelog.client.cluster.authentication import Authentication
 from oncelog.client.cluster.connection import BrokerVersions, Connection
 from oncelog.client.cluster.view import ClusterView, TopicView
 from oncelog.client.config import ClientConfig
+from oncelog.client.rights import OF_TOPICS, Rights
 from oncelog.client.security import tls_context
 from oncelog.client.token_source import TokenSource
 from oncelog.client.traffic import TrafficByBroker
@@ -68,6 +69,7 @@ class Cluster:
         sasl = self._security.sasl
         self._token_source = None if sasl is None or sasl.tokens is None else TokenSource(sasl.tokens, host)
         self._tls = None if self._security.tls is None else tls_context(self._security.tls)
+        self.rights = Rights(OF_TOPICS.get(config.KIND, "describe"), self._security.user)
         self.view = ClusterView()
         self.versions = BrokerVersions()  # of the broker with the newest features
         self.tasks = Tasks(on_failure)
@@ -192,6 +194,11 @@ class Cluster:
                     raise UnknownTopicOrPartition(f"{error.message}: create it, or look at its name") from error
                 last_error = error
             await deadline.wait(backoff, last_error)
+
+    def refusal(self, error_code: int, text: str, name: str, operation: str = "") -> KafkaError:
+        """The error of a code that a broker answered with about the topic, group or transactional id `name`; where rights
+        are missing, with the way out."""
+        return error_for(error_code, text + self.rights.way_out(error_code, name, operation))
 
     # -- connections
 
@@ -354,7 +361,7 @@ class Cluster:
             raise CoordinatorNotAvailable(f"the coordinator of {key.key!r} is not in the answer")
         found = response.coordinators[0]
         if found.error_code:
-            raise error_for(found.error_code, f"the coordinator of {key.key!r} was not found")
+            raise self.refusal(found.error_code, f"the coordinator of {key.key!r} was not found", key.key)
         self._coordinators[key] = Node(found.node_id, found.host, found.port)
         return self._coordinators[key]
 
@@ -489,7 +496,8 @@ class Cluster:
             await self.refresh((name,))
             topic = self.view.topics.get(name)
             if topic is None or topic.error_code:
-                raise error_for(topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
+                code = topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                raise self.refusal(code, f"topic {name!r}", name)
             if not topic.led_partitions:
                 raise LeaderNotAvailable(f"no partition of topic {name!r} has a leader")
             return topic
@@ -510,7 +518,7 @@ class Cluster:
         topic, found = self.view.topics.get(topic_partition.topic), self.view.leader_of(topic_partition)
         if found is None:
             if topic is not None and topic.error_code:
-                raise error_for(topic.error_code, f"topic {topic_partition.topic!r}")
+                raise self.refusal(topic.error_code, f"topic {topic.name!r}", topic.name)
             if topic is None or topic_partition.partition not in topic.partitions:
                 raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(topic_partition))
             raise LeaderNotAvailable(f"{topic_partition} has no leader now")

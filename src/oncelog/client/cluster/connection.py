@@ -25,7 +25,7 @@ from oncelog.errors import (
 )
 from oncelog.host.network import ConnectFailed, PeerRefused
 from oncelog.host.network import Network as NetworkDoor
-from oncelog.host.tls import TlsContext, refusal_in
+from oncelog.host.tls import TlsContext, refusal_in, shown_by
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import decode_response, encode_request, response_correlation_id
 from oncelog.wire.frame_buffer import FrameBuffer
@@ -34,8 +34,6 @@ from oncelog.wire.schema import Struct
 
 SOFTWARE_NAME = "oncelog"
 SOFTWARE_VERSION = "0.1.0"
-NO_TLS_HINT = "is this a Kafka listener, and one without TLS?"
-TLS_HINT = "does the listener want a certificate of ours (ssl_keystore_location)?"
 THROTTLE_MS_MAX = 60_000  # quotas are judged over seconds; who asks for days means something else
 
 
@@ -77,7 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self._next_correlation_id = 0
         self._has_heard = False
         self._answered_count = 0
-        self._hint = NO_TLS_HINT
+        self._tls: TlsContext | None = None
         self._waiting: dict[int, tuple[int, int, asyncio.Future[Any], asyncio.TimerHandle, float]] = {}
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -110,7 +108,7 @@ class Connection(asyncio.BufferedProtocol):
                 if tls is None:
                     await network.connect(host, port, lambda: connection)
                 else:
-                    connection._hint = TLS_HINT
+                    connection._tls = tls
                     await network.connect(host, port, lambda: connection, tls=tls)
                 await connection._agree_on_versions(timeout_ms)
                 if log_in is not None:
@@ -313,16 +311,24 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The broker closed it, or the network did. Of TLS 1.3 a refusal of what we showed comes here, too."""
         self._is_lost.set()
-        refusal = refusal_in(exc)
-        if refusal:
+        refusal = refusal_in(exc, self._tls)
+        if refusal and not self._has_heard:
             self.close(AuthenticationFailed(f"TLS with {self.name}: {refusal}"))
             return
         because = f": {exc}" if exc else ""
         if not self._has_heard and not self.is_closed:
-            because += f" before its first answer: {self._hint}"
+            because += f" before its first answer: {self._hint()}"
         elif self._answered_count == 1 and not self.is_closed:
             because += " after its first answer: does the listener want security_protocol=SASL_PLAINTEXT or SASL_SSL?"
         self.close(Network(f"the connection to {self.name} was lost{because}"))
+
+    def _hint(self) -> str:
+        if self._tls is None:
+            return "is this a Kafka listener, and one without TLS?"
+        shown = shown_by(self._tls)
+        if shown:
+            return f"did the broker refuse our certificate ({shown})? Its log says why"
+        return "does the listener want a certificate of ours (ssl_keystore_location)?"
 
     def pause_writing(self) -> None:
         """The transport's buffer is full."""

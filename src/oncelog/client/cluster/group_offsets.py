@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import Cluster
-from oncelog.errors import ErrorCode, KafkaError, error_for
+from oncelog.errors import ErrorCode, KafkaError
 from oncelog.types import CoordinatorKey, GroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -32,11 +32,13 @@ def group_key(group_id: str) -> CoordinatorKey:
     return CoordinatorKey(0, group_id)
 
 
-def group_error(cluster: Cluster, group_id: str, error_code: int, text: str) -> KafkaError:
-    """The error of a group's coordinator; one that says that it moved makes the client look for it again."""
+def group_error(cluster: Cluster, group_id: str, error_code: int, text: str, *, topic: str | None = None) -> KafkaError:
+    """The error of a group's coordinator (about a topic, perhaps); one that says that it moved makes the client look for it
+    again."""
     if error_code in FIND_AGAIN:
         cluster.forget_coordinator(group_key(group_id))
-    return error_for(error_code, f"group {group_id!r}: {text}")
+    name = topic if topic is not None and error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else group_id
+    return cluster.refusal(error_code, f"group {group_id!r}: {text}", name)
 
 
 async def commit_offsets(
@@ -77,7 +79,7 @@ async def commit_offsets(
                     log.debug("%s-%d is not there any more", topic.name, each.partition_index)
                 elif each.error_code:
                     text = f"the position in {topic.name}-{each.partition_index} was not committed"
-                    raise group_error(cluster, group.group_id, each.error_code, text)
+                    raise group_error(cluster, group.group_id, each.error_code, text, topic=topic.name)
 
     if offsets:
         await cluster.retry(f"commit offsets of group {group.group_id!r}", attempt, timeout_ms=timeout_ms)
@@ -149,7 +151,7 @@ def _positions(cluster: Cluster, group: OffsetFetchResponseGroup) -> dict[TopicP
             topic_partition = TopicPartition(topic.name, each.partition_index)
             if each.error_code:
                 text = f"the position in {topic_partition} cannot be read"
-                raise group_error(cluster, group.group_id, each.error_code, text)
+                raise group_error(cluster, group.group_id, each.error_code, text, topic=topic.name)
             if each.committed_offset >= 0:
                 found[topic_partition] = OffsetAndMetadata(
                     each.committed_offset, each.metadata or "", each.committed_leader_epoch

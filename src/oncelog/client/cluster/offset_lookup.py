@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.each_leader import LOOKS, Unreadable, ask_leaders
-from oncelog.errors import KafkaError, error_for
+from oncelog.errors import KafkaError
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
@@ -67,7 +67,7 @@ async def _ask(
         for each in topic.partitions:
             topic_partition = TopicPartition(topic.name, each.partition_index)
             if each.error_code:
-                errors[topic_partition] = error_for(each.error_code, f"offsets of {topic_partition}")
+                errors[topic_partition] = cluster.refusal(each.error_code, f"offsets of {topic_partition}", topic.name)
             else:
                 found[topic_partition] = FoundOffset(each.offset, each.timestamp, each.leader_epoch)
     return found, errors

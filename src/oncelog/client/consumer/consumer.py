@@ -12,7 +12,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from oncelog.client import arguments
 from oncelog.client.backoff import Deadline
@@ -27,8 +27,10 @@ from oncelog.client.consumer.group import GroupPart, InHand, RebalanceListener
 from oncelog.client.consumer.iteration import Iteration
 from oncelog.client.consumer.log_bounds import LogBounds
 from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Position, Positions
+from oncelog.client.consumer.refused_topics import RefusedTopics
 from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
 from oncelog.client.metrics import ConsumerMetrics, partition_metrics, report
+from oncelog.client.option_types import ConsumerOptions
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.consumer.transaction_order import OrderPosition
 from oncelog.errors import (
@@ -59,14 +61,15 @@ class Consumer(GroupPart, Iteration, LogBounds):
     keys in snake case. Raises ConfigurationError.
     """
 
-    def __init__(self, *topics: str, host: Host | None = None, **config: Any) -> None:
+    def __init__(self, *topics: str, host: Host | None = None, **config: Unpack[ConsumerOptions]) -> None:
         for topic in topics:
             _check_topic(topic)
         self._config = ConsumerConfig.of(config)
         self._host = host or real_host()
-        self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._fetcher.metadata_came())
+        self._cluster = Cluster(self._config, self._host, self._broken, self._metadata_came)
         self._positions = Positions(in_transaction_order=self._config.order == "transaction")
         self._fetcher = Fetcher(self._cluster, self._config, self._positions, self._host.new_spill)
+        self._refused = RefusedTopics(self._cluster, self._wanted_topics)
         self._membership: GroupMembership | None = None
         self._protocol: ConsumerProtocol | None = None
         self._topics: tuple[str, ...] = tuple(topics)
@@ -155,6 +158,17 @@ class Consumer(GroupPart, Iteration, LogBounds):
         log.error("the consumer met an error of its own", exc_info=error)
         self._failure = UnknownServer(f"the consumer met an error of its own: {error!r}")
         self._fetcher.arrived.set()
+
+    def _metadata_came(self) -> None:
+        self._refused.metadata_came()
+        self._fetcher.metadata_came()
+
+    def _wanted_topics(self) -> set[str]:
+        """Topics that are read, or would be if they were there; the leader of a group's others, too, as in Java's consumer."""
+        read = {each.topic for each in self._positions.by_partition}
+        if self._assigned_by_hand:
+            return read
+        return read.union(self._topics, () if self._membership is None else self._membership.group_topics)
 
     # -- what to read
 
@@ -283,6 +297,7 @@ class Consumer(GroupPart, Iteration, LogBounds):
                 raise self._failure
             await self._prepare(ends)
             self._check_running()  # it may have been stopped meanwhile
+            self._refused.raise_error()
             self._fetcher.raise_error()
             taken, moved = take()
             self._polled()
@@ -335,6 +350,8 @@ class Consumer(GroupPart, Iteration, LogBounds):
         if self._may_look_for(topics):
             await self._partition_counts(topics)
         counts = {name: count for name in topics if (count := self._count_of(name)) is not None}
+        known = self._known_counts  # a right that was taken away may come back: the places stay
+        counts |= {name: known[name] for name in topics if name in known and self._refused.is_refused(name)}
         if counts != self._known_counts:
             self._known_counts = counts
             self._cluster.track(topics, may_create=False)
@@ -407,11 +424,11 @@ class Consumer(GroupPart, Iteration, LogBounds):
             )
         except RequestTimedOut as error:
             log.debug("%s", error)  # the next poll goes on with it
-        for reason in unreadable.values():
-            if not reason.retriable:
-                raise reason
         if self._positions.without_offset():
             self._next_lookup_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms
+            for reason in unreadable.values():
+                if not reason.retriable:
+                    raise reason
             self._tell_missing({each.topic for each in self._positions.without_offset()})
             self._tell_unreadable(unreadable)
 

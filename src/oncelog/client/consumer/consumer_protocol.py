@@ -17,7 +17,7 @@ from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.group_offsets import FIND_AGAIN, group_key
 from oncelog.client.config import ConsumerConfig
 from oncelog.core.consumer.membership import ConsumerMembership, Heard, MemberIdentity
-from oncelog.errors import KafkaError, UnsupportedVersion, error_for
+from oncelog.errors import ErrorCode, KafkaError, UnsupportedVersion
 from oncelog.types import GroupMetadata, TopicPartition
 from oncelog.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -189,9 +189,13 @@ class ConsumerProtocol:
         elif heard is Heard.LATER:
             if response.error_code in FIND_AGAIN:
                 self._cluster.forget_coordinator(group_key(self.group_id))
+            elif response.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                await self._cluster.refresh(
+                    self.machine.topics
+                )  # it says of which; poll raises it (docs/kafka-notes.md G10)
         elif heard is Heard.REFUSED:
             text = response.error_message or "the heartbeat was refused"
-            raise error_for(response.error_code, f"group {self.group_id!r}: {text}")
+            raise self._cluster.refusal(response.error_code, f"group {self.group_id!r}: {text}", self.group_id)
         if not self._names().keys() >= self.machine.assigned.keys():
             await self._cluster.refresh(None)  # topics found by a pattern, or new ones
             self._wake()

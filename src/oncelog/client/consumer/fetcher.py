@@ -412,7 +412,8 @@ class Fetcher:
                 log.warning("%s: offset %s is not in the log, resetting", topic_partition, position.offset)
                 position.jump(None, reset_to=reset_to)
             return
-        error = error_for(error_code, f"Fetch of {topic_partition} at offset {position.offset}")
+        text = f"Fetch of {topic_partition} at offset {position.offset}"
+        error = self._cluster.refusal(error_code, text, topic_partition.topic)
         position.not_before_ms = now_ms + self._config.retry_backoff_ms
         if error_code in _MOVED:
             self._cluster.refresh_soon((topic_partition.topic,))

@@ -9,7 +9,7 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from oncelog.client import arguments
 from oncelog.client.config import snake_case
@@ -17,6 +17,7 @@ from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.consumer.group import RebalanceListener
 from oncelog.client.interceptors import ProducerRecord
 from oncelog.client.metrics import ProcessMetrics, report
+from oncelog.client.option_types import ProcessClientOptions, ProcessOptions
 from oncelog.client.processing.options import (
     STOP_TIMEOUT_MS,
     TRANSFORM_TIMEOUT_MS,
@@ -132,7 +133,7 @@ class Processor(RebalanceListener):
         stats_cb: Callable[[ProcessMetrics], None] | None = None,
         statistics_interval_ms: int = 1000,
         host: Host | None = None,
-        **config: Any,
+        **config: Unpack[ProcessClientOptions],
     ) -> None:
         self._topics = arguments.texts("topics", topics)
         options = client_options(group_id, config, (host or real_host()).random)
@@ -437,7 +438,7 @@ class Processor(RebalanceListener):
                 self._consumer.seek(topic_partition, stored.get(topic_partition, step.first_offsets[topic_partition]))
 
 
-async def process(topics: str | Iterable[str], **options: Any) -> ProcessMetrics:
+async def process(topics: str | Iterable[str], **options: Unpack[ProcessOptions]) -> ProcessMetrics:
     """Read `topics`, call `transform` for each record, write what it gives, exactly once: outputs and positions are in
     one transaction. Runs until it is stopped; the arguments, and what it raises, are `Processor`'s.
 

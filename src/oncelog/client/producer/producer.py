@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
@@ -18,6 +18,7 @@ from oncelog.client.config import ProducerConfig, snake_case
 from oncelog.client.delivery import Delivery
 from oncelog.client.interceptors import ProducerInterceptor, interceptors_of
 from oncelog.client.metrics import ProducerMetrics, report
+from oncelog.client.option_types import ProducerOptions
 from oncelog.client.producer.appending import Appender
 from oncelog.client.producer.arguments import Headers as Headers
 from oncelog.client.producer.arguments import (
@@ -27,6 +28,7 @@ from oncelog.client.producer.arguments import (
 )
 from oncelog.client.producer.sender import Sender, all_ended
 from oncelog.client.producer.sending import JAVAS, STOPPED, Sending
+from oncelog.client.producer.unsent import Unsent
 from oncelog.client.records import RecordMetadata
 from oncelog.core.producer.accumulator import AccumulatorConfig, RecordAccumulator
 from oncelog.core.producer.batch import ProducerBatch
@@ -62,7 +64,7 @@ class Producer:
     Keyword arguments are Kafka's producer keys in snake case. Raises ConfigurationError for what it does not know.
     """
 
-    def __init__(self, *, host: Host | None = None, **config: Any) -> None:
+    def __init__(self, *, host: Host | None = None, **config: Unpack[ProducerOptions]) -> None:
         self._config = ProducerConfig.of(config)
         self._host = host or real_host()
         self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._sender.wake())
@@ -73,6 +75,7 @@ class Producer:
                 two_phase_commit_enable=self._config.transaction_two_phase_commit_enable,
                 retry_backoff_ms=self._config.retry_backoff_ms,
                 retry_backoff_max_ms=self._config.retry_backoff_max_ms,
+                way_out=self._cluster.rights.way_out,
             )
         )
         self._accumulator = RecordAccumulator(
@@ -84,6 +87,7 @@ class Producer:
             )
         )
         self._sender = Sender(self._cluster, self._config, self._manager, self._accumulator)
+        self._unsent = Unsent(self._config.client_id, self._manager, self._accumulator, self._sender.unheard)
         sticky = StickyPartitioner(self._host.random.below, batch_size_bytes=self._config.batch_size)
         self._appender = Appender(
             self._cluster.view,
@@ -141,6 +145,7 @@ class Producer:
         self._is_started = True
         self._home = asyncio.get_running_loop()
         self._appender.begin(self._home)
+        self._unsent.begin(self)
         try:
             await self._cluster.start()
             self._cluster.tasks.start(self._sender.run(), name="oncelog-sender", on_end=self._sender_ended)
@@ -173,7 +178,11 @@ class Producer:
         except KafkaError as error:
             log.warning("the producer was stopped with unfinished work: %s", error)
         except TimeoutError:
-            log.warning("the producer was stopped with unfinished work: it was not done within %d ms", patience_ms)
+            log.warning(
+                "the producer was stopped with unfinished work: it was not done within %d ms%s",
+                patience_ms,
+                self._unsent.take(),
+            )
         finally:
             await self._close()
 
@@ -194,6 +203,7 @@ class Producer:
 
     async def _close(self) -> None:
         self._is_stopping = self._is_stopped = True
+        self._unsent.end(self)
         self._appender.end()
         self._sender.end_all(UnknownServer("the producer was stopped"))
         self._sender.unheard.end()
@@ -214,9 +224,39 @@ class Producer:
         """`asyncio.run` cancels all tasks where a handler of the application's own raised KeyboardInterrupt: a `stop` that
         waited for records then would wait for nobody."""
         if not self._is_stopped:
+            self.say_unsent("its event loop ended, or whoever ran it cancelled its tasks")
             self._sender.end_all(
                 UnknownServer("the producer's tasks were ended from outside, with the event loop's perhaps")
             )
+
+    # -- an end that nobody asked for
+
+    def __del__(self) -> None:
+        if getattr(self, "_is_stopped", True) or not self._is_started:
+            return  # perhaps not even wholly made
+        self.say_unsent("nobody holds it any more")
+
+    def say_unsent(self, why: str) -> None:
+        """One line, where records or a transaction are left."""
+        self._unsent.say(why)
+
+    @property
+    def has_last_words(self) -> bool:
+        """For `oncelog.sync`: whether it was started and not stopped."""
+        return self._is_started and not self._is_stopped
+
+    async def say_last_words(self, timeout_ms: int) -> None:
+        """For `oncelog.sync`, at the interpreter's exit: `stop`, and what that ended is said."""
+        aborted_count = self._sender.counts.aborted_transaction_count
+        await self.stop(timeout_ms)  # it says what it could not do
+        if self._sender.counts.aborted_transaction_count > aborted_count:
+            name = self._config.transactional_id
+            log.warning("the interpreter ended inside a transaction of %r: it was aborted, its records are void", name)
+
+    def was_heard(self) -> None:
+        """For `oncelog.sync`, from the main thread: the loop may be held up by a callback."""
+        if not self._is_stopped:
+            self.say_unsent("the interpreter ended")
 
     # -- sending
 

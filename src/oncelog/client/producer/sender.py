@@ -386,7 +386,10 @@ class Sender:
         if ranges:
             self._split(batch, ranges, result.error_code, named)
             return
-        error = error_for(result.error_code, _refusal(batch, result, named))
+        name = batch.topic_partition.topic
+        if result.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            name = self._config.transactional_id or ""
+        error = self._cluster.refusal(result.error_code, _refusal(batch, result, named), name)
         if verdict is BatchVerdict.RETRY:
             moved = result.error_code in MOVED
             if moved:

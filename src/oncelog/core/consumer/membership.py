@@ -105,6 +105,11 @@ class ConsumerMembership:
         return bool(self._topics) or self._pattern is not None
 
     @property
+    def topics(self) -> tuple[str, ...]:
+        """What is subscribed by name."""
+        return self._topics
+
+    @property
     def is_joined(self) -> bool:
         """Whether the broker knows the member in an epoch."""
         return self.member_epoch > JOIN_EPOCH

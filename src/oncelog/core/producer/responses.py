@@ -11,6 +11,15 @@ from oncelog.core.producer.verdicts import TxnApi, Verdict, verdict_of
 from oncelog.errors import ErrorCode, KafkaError, ProducerFenced, UnsupportedVersion, error_for
 from oncelog.types import Node, ProducerIdAndEpoch
 
+RIGHTS = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+
 
 def on_response(manager: TransactionManager, request: TxnRequest, response: Any, now_ms: float) -> None:
     """Take the response to the request on its way."""
@@ -20,7 +29,7 @@ def on_response(manager: TransactionManager, request: TxnRequest, response: Any,
         return
     code = _error_code(request, response)
     if code != ErrorCode.NONE:
-        _on_error(manager, request, code, _detail(request, response), now_ms)
+        _on_error(manager, request, code, response, now_ms)
     else:
         _on_success(manager, request, response)
 
@@ -94,7 +103,23 @@ def _gravest(request: TxnRequest, codes: list[int]) -> int:
     return max(told, key=lambda code: _GRAVITY.index(verdict_of(request.api, code)), default=ErrorCode.NONE)
 
 
-def _on_error(manager: TransactionManager, request: TxnRequest, code: int, detail: str, now_ms: float) -> None:
+def _resource(manager: TransactionManager, request: TxnRequest, code: int, response: Any) -> tuple[str, str]:
+    """What a refusal for missing rights is about, and the operation where it is not the usual one."""
+    if code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        group = request.group.group_id if request.group else request.finds.key if request.finds else ""
+        return group, ""
+    if code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return manager.config.transactional_id or "", ""
+    if request.api is TxnApi.TXN_OFFSET_COMMIT:  # who moves positions in a topic is a reader of it
+        return next(t.name for t in response.topics for p in t.partitions if p.error_code == code), "read"
+    if request.api is not TxnApi.ADD_PARTITIONS_TO_TXN:
+        return "", ""
+    added = response.results_by_topic_v3_and_below
+    return next(t.name for t in added for p in t.results_by_partition if p.partition_error_code == code), ""
+
+
+def _on_error(manager: TransactionManager, request: TxnRequest, code: int, response: Any, now_ms: float) -> None:
+    detail = _detail(request, response)
     verdict = verdict_of(request.api, code, is_abort=request.is_abort)
     if request.api is TxnApi.ADD_PARTITIONS_TO_TXN and verdict not in (Verdict.RETRY, Verdict.FIND):
         manager.partitions_not_added()
@@ -104,6 +129,8 @@ def _on_error(manager: TransactionManager, request: TxnRequest, code: int, detai
             backoff_ms = manager.config.concurrent_transactions_backoff_ms
         manager.retry(request, now_ms, backoff_ms=backoff_ms, find=verdict is Verdict.FIND)
         return
+    if code in RIGHTS:
+        detail += manager.config.way_out(code, *_resource(manager, request, code, response))
     manager.fail_request(request, verdict, _error(manager, request, verdict, code, detail))
 
 

@@ -8,7 +8,7 @@ Rule: whatever was sent under one identity and sequence is never renumbered; aft
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from oncelog.core.producer.batch import ProducerBatch
@@ -76,6 +76,8 @@ class TransactionManagerConfig:
     retry_backoff_ms: float = 100
     retry_backoff_max_ms: float = 1000
     concurrent_transactions_backoff_ms: float = 20  # KAFKA-5477: the previous transaction's markers are on their way
+    way_out: Callable[[int, str, str], str] = lambda error_code, name, operation: ""  # noqa: ARG005
+    """What to say behind a refusal for missing rights: of the code, the resource's name, the operation ("": the usual one)."""
 
 
 class TransactionManager:

@@ -22,6 +22,7 @@ class UnheardFailures:
         self._tell = tell
         self._kept: deque[Failure] = deque()
         self._forgotten_count = 0
+        self._is_quiet = False
 
     def add(self, batch: ProducerBatch, error: KafkaError) -> None:
         """A batch failed, and nobody waits for it so far."""
@@ -33,6 +34,8 @@ class UnheardFailures:
             self._kept.append(failure)
 
     def _is_forgotten(self, failure: Failure) -> None:
+        if self._is_quiet:
+            return
         self._forgotten_count += 1
         count = self._forgotten_count
         if count & (count - 1) == 0:
@@ -47,12 +50,17 @@ class UnheardFailures:
             each.is_heard = True
         return unheard[0].error if unheard else None
 
+    def be_quiet(self) -> None:
+        """What fails from now on is told by somebody else, all in one line; what failed before is told now."""
+        self.end()
+        self._is_quiet = True
+
     def end(self) -> None:
         """Nobody will flush any more: what is kept and was not told is told in one line."""
         unheard = [each for each in self._kept if not each.is_heard and not each.is_told]
         self._kept.clear()
         for each in unheard:
             each.is_heard = True
-        if unheard:
+        if unheard and not self._is_quiet:
             more = f" (the first of {len(unheard)} such batches)" if len(unheard) > 1 else ""
             self._tell(f"{unheard[0]}; nobody waited for it{more}")

@@ -1,0 +1,44 @@
+"""What to do about a refusal of the authorizer: which right is missing, whose, and the command that gives it.
+
+A broker answers with a code alone (29, 30, 31, 53); whoever reads the error is seldom who may change the rules.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from oncelog.errors import ErrorCode
+
+_OPTIONS = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: ("topic", "--topic", ""),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: ("group", "--group", "read"),
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: ("transactional id", "--transactional-id", "write"),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ("the cluster", "--cluster", "idempotent-write"),
+}
+OF_TOPICS = {"consumer": "read", "producer": "write", "admin": "describe"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Of one client: what it does with topics, and its user's name where the client knows it."""
+
+    of_topics: str  # the operation
+    user: str = ""
+
+    def way_out(self, error_code: int, name: str, operation: str = "") -> str:
+        """To be put behind an error's text; "" where it is none of rights. `name`: the topic's, group's or transactional
+        id's; `operation` (default: what such a client does with it) is the right that is missing."""
+        found = _OPTIONS.get(ErrorCode(error_code)) if error_code in _OPTIONS else None
+        if found is None:
+            return ""
+        kind, option, usual = found
+        operation = operation or usual or self.of_topics
+        resource = kind if option == "--cluster" else f"{kind} {name!r}"
+        argument = "" if option == "--cluster" else f" {shlex.quote(name)}"
+        who = f"User:{self.user}" if self.user else "its user"
+        also = " (create too where it does not exist yet)" if option == "--topic" and operation != "describe" else ""
+        return (
+            f"; {who} needs the right to {operation} {resource}{also}: oncelog acls add {option}{argument} "
+            f"--principal {shlex.quote(f'User:{self.user}') if self.user else 'User:NAME'} --operation {operation}"
+        )

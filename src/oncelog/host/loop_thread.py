@@ -1,0 +1,207 @@
+"""The thread that the clients of `oncelog.sync` live in: an event loop in a daemon thread, one for the process.
+
+A client belongs to the process that made it: after a fork the thread is not there, and a new one is made for new clients.
+At interpreter exit (atexit: when no other thread runs any more but daemons) those that have something to send are waited
+for, not for long; so nothing that was buffered is lost without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, Protocol, TypeVar
+
+from oncelog.errors import IllegalState
+
+log = logging.getLogger("oncelog.client")
+
+T = TypeVar("T")
+
+EXIT_TIMEOUT_S = 5.0
+INTERRUPTED_TIMEOUT_S = 5.0
+LAST_WORDS_TIMEOUT_MS = 5_000  # for what is buffered when the interpreter ends
+LAST_WORDS_GRACE_S = 2.0  # for closing connections behind it
+
+
+class LastWords(Protocol):
+    """What is waited for at interpreter exit."""
+
+    @property
+    def has_last_words(self) -> bool:
+        """Whether it was not ended before."""
+        ...
+
+    async def say_last_words(self, timeout_ms: int) -> None:
+        """End, and say what could not be done; in the thread's loop. Raises nothing."""
+        ...
+
+    def was_heard(self) -> None:
+        """Behind that, in the main thread: it may not have ended in time, or at all."""
+        ...
+
+
+class Call(Generic[T]):
+    """A coroutine for another thread's loop. `wait` waits until it has really ended, then `result` is there.
+
+    (What `asyncio.run_coroutine_threadsafe` gives is cancelled at once, its coroutine some time later, or before it began. And an
+    interrupt of a thread that waits with a Condition may become a RuntimeError, "cannot release un-acquired lock".)
+    """
+
+    def __init__(
+        self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, before: Callable[[], None] | None = None
+    ) -> None:
+        self._has_ended, self._ended_lock = False, threading.Lock()
+        self._ended_lock.acquire()
+        self._work, self._loop, self._before = work, loop, before
+        self._task: asyncio.Task[T] | None = None
+
+    def begin(self) -> None:
+        """Begin it, in the loop's own time."""
+        self._loop.call_soon_threadsafe(self._begin)
+
+    def cancel(self) -> None:
+        """Cancel it where it waits. What it does before its first wait is done in any case: that may be what ends something."""
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def wait(self, timeout_s: float = -1) -> None:
+        """Until it has ended; for one thread."""
+        if not self._has_ended:
+            self._ended_lock.acquire(timeout=timeout_s)
+
+    def result(self) -> T:
+        """What it gave, once it has ended. Raises what it raised."""
+        assert self._task is not None
+        if self._task.cancelled():
+            raise concurrent.futures.CancelledError
+        return self._task.result()
+
+    def _begin(self) -> asyncio.Task[T]:
+        if self._task is None:
+            work = self._work if self._before is None else _after(self._before, self._work)
+            self._task = self._loop.create_task(work)
+            self._task.add_done_callback(self._ended)
+        return self._task
+
+    def _cancel(self) -> None:
+        self._loop.call_soon(self._begin().cancel)  # behind its first step
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        if not task.cancelled():
+            task.exception()  # it is asked for, perhaps by nobody else: who waited was interrupted
+        self._has_ended = True
+        self._ended_lock.release()
+
+
+async def _after(before: Callable[[], None], work: Coroutine[Any, Any, T]) -> T:
+    before()
+    return await work
+
+
+class LoopThread:
+    """An event loop in a daemon thread of this process."""
+
+    def __init__(self) -> None:
+        self.process_id = os.getpid()
+        self.is_here = True  # not in a child, once it is forked
+        self.loop = asyncio.new_event_loop()
+        self._begun: set[concurrent.futures.Future[Any]] = set()
+        self._last_words: weakref.WeakSet[LastWords] = weakref.WeakSet()
+        self._thread = threading.Thread(target=self._run, name="oncelog-sync", daemon=True)
+        self._thread.start()
+        atexit.register(self.stop)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def call(self, work: Coroutine[Any, Any, T], before: Callable[[], None] | None = None) -> T:
+        """Run `work` there (and `before` at its beginning) and wait. An interrupt of the waiting thread cancels it, and waits
+        until it has ended."""
+        try:
+            self.check_thread()
+        except IllegalState:
+            work.close()
+            raise
+        call = Call(work, self.loop, before)
+        try:
+            call.begin()
+            call.wait()
+        except (KeyboardInterrupt, SystemExit):
+            call.cancel()
+            call.wait(INTERRUPTED_TIMEOUT_S)
+            raise
+        return call.result()
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run `work` there; nobody waits but the interpreter's exit, and that not for long."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        self._begun.add(future)
+        future.add_done_callback(self._begun.discard)
+        return future
+
+    def is_this_thread(self) -> bool:
+        """Whether this is asked in the thread itself."""
+        return threading.get_ident() == self._thread.ident
+
+    def check_thread(self) -> None:
+        """Raise IllegalState in the thread itself."""
+        if self.is_this_thread():
+            raise IllegalState("a blocking call inside the clients' own thread (a callback?) would wait for itself")
+
+    def hear_at_exit(self, one: LastWords) -> None:
+        """`one` is asked for its last words when the interpreter ends, if it is still there."""
+        self._last_words.add(one)
+
+    def stop(self) -> None:
+        """End the thread at interpreter exit; what has last words says them first, for a bounded time."""
+        if os.getpid() == self.process_id and self._thread.is_alive():
+            concurrent.futures.wait(tuple(self._begun), timeout=EXIT_TIMEOUT_S)
+            self._hear_last_words()
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join(timeout=EXIT_TIMEOUT_S)
+
+    def _hear_last_words(self) -> None:
+        silent = [each for each in tuple(self._last_words) if each.has_last_words]
+        if not silent:
+            return
+
+        async def all_of_them() -> None:
+            await asyncio.gather(*(each.say_last_words(LAST_WORDS_TIMEOUT_MS) for each in silent))
+
+        call = Call(all_of_them(), self.loop)
+        call.begin()
+        try:
+            call.wait(LAST_WORDS_TIMEOUT_MS / 1000 + LAST_WORDS_GRACE_S)
+        except KeyboardInterrupt:
+            log.warning("interrupted while the interpreter ended")
+        for each in silent:
+            each.was_heard()
+
+
+_lock = threading.Lock()
+_thread: LoopThread | None = None
+
+
+def loop_thread() -> LoopThread:
+    global _thread
+    with _lock:
+        if _thread is None or _thread.process_id != os.getpid():
+            _thread = LoopThread()
+        return _thread
+
+
+def _after_fork() -> None:
+    """The child has neither the thread nor, if another thread held it, a lock that anybody will release."""
+    global _lock, _thread
+    if _thread is not None:
+        _thread.is_here = False
+    _lock, _thread = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_after_fork)
