@@ -9,7 +9,7 @@ from tools.site.contents import INDEX, ROOT, contents, pages, toctrees
 
 
 def listed() -> list[str]:
-    found = [page for entries in contents(INDEX.read_text(encoding="utf-8")).values() for page in entries]
+    found = [page for entries in contents(INDEX.read_text(encoding="utf-8")).values() for _, page in entries]
     return [str((INDEX.parent / page).resolve().relative_to(ROOT)) for page in found]
 
 
@@ -19,13 +19,13 @@ def test_every_page_is_in_the_table_of_contents_once() -> None:
 
 def test_a_page_that_is_missing_is_found() -> None:
     text = "# x\n## Where\n[a](a.md)\n## All pages\n### One\n* [b](b.md)\n* [c](../c.md#d) [e](e.md)\n## After\n[f](f.md)\n"
-    assert contents(text) == {"One": ["b.md", "e.md"]}
+    assert contents(text) == {"One": [("b", "b.md"), ("e", "e.md")]}
 
 
 def test_sphinx_gets_a_toctree_for_each_caption() -> None:
     captions = re.findall(r":caption: (.+)", toctrees())
     assert captions == list(contents(INDEX.read_text(encoding="utf-8")))
-    assert "\ntutorials/README\n" in toctrees()
+    assert "\nTutorials, and how to install <tutorials/README>\n" in toctrees()
 
 
 def sections(heading: str) -> str:

@@ -35,11 +35,12 @@ def render(module: str) -> str:
     """The page of one module."""
     parts = [f"# `{module}`", INTROS[module]]
     for name in names(module):
-        is_class = inspect.isclass(getattr(importlib.import_module(module), name))
-        kind = "autoexception" if module == "oncelog.errors" else "autoclass" if is_class else "autofunction"
-        options = ["   :members:", f"   :inherited-members: {_NOT_OURS}"] if kind == "autoclass" else []
-        if kind == "autoexception":
-            options = ["   :show-inheritance:"]
+        value = getattr(importlib.import_module(module), name)
+        kind, options = "autofunction", []
+        if inspect.isclass(value) and issubclass(value, Exception):
+            kind, options = "autoexception", ["   :show-inheritance:"]
+        elif inspect.isclass(value):
+            kind, options = "autoclass", ["   :members:", f"   :inherited-members: {_NOT_OURS}"]
         parts += ["", f"## `{name}`", "```{eval-rst}", f".. {kind}:: {module}.{name}", *options, "```"]
     return "\n".join(parts) + "\n"
 

@@ -31,8 +31,9 @@ line (`-c KEY=VALUE`), or as `Broker(config={...})`. Keys that begin with `oncel
 `flush.interval.ms`, `journal` and `metrics.listen`, are oncelog's own. An unknown key is refused with the nearest known name. A
 key of Kafka's that means nothing here is taken, and a warning names it.
 
-*While it runs*: `oncelog configs` or `kafka-configs` changes it without a restart. *Listener*: `listener.name.NAME.KEY` sets it
-for one listener ([security](security.md)). What a topic sets for itself wins over the broker's default.
+*While it runs*: `oncelog configs` or `kafka-configs` changes it without a restart. All others need one. *Listener*:
+`listener.name.NAME.KEY` sets it for one listener ([security](security.md)). What a topic sets for itself wins over the broker's
+default.
 Written by `tools/broker_keys_page.py` from the configuration's classes.
 """
 
@@ -69,15 +70,14 @@ def render() -> str:
     parts = [INTRO]
     for key, (kind, rule) in rules().items():
         if key in titles:
-            head = ["| key | type | default | values | while it runs | what it does |", "|---|---|---|---|---|---|"]
+            head = ["| key | default | type, values | what it does |", "|---|---|---|---|"]
             parts += [*([""] if len(parts) > 1 else []), f"## {titles[key]}", *head]
         default = text_of(getattr(BrokerConfig(), key.replace(".", "_")))
         shown = f"`{default}`" if default and kind is not Secret else ""
-        runs = "yes" if rule.is_dynamic else ""
+        runs = " *While it runs.*" if rule.is_dynamic else ""
         scope = " *Listener.*" if key in LISTENER_KEYS else ""
-        parts.append(
-            f"| `{key}` | {broker_key_kind(key)} | {shown} | {values(kind, rule)} | {runs} | {meaning(key)}{scope} |"
-        )
+        taken = ", ".join(filter(None, (broker_key_kind(key), values(kind, rule))))
+        parts.append(f"| `{key}` | {shown} | {taken} | {meaning(key)}{runs}{scope} |")
     parts += ["", "## Topics' keys", *topic_table()]
     return "\n".join(parts) + "\n"
 

@@ -10,7 +10,7 @@ INDEX = ROOT / "docs" / "index.md"
 PAGES = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/*.md", "docs/**/*.md", "src/oncelog/log/layout.md")
 SECTION = "## All pages"
 _CAPTION = re.compile(r"^### (.+)$")
-_LINK = re.compile(r"\]\(([^)#\s]+\.md)\)")
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+\.md)\)")
 
 
 def pages() -> set[str]:
@@ -19,9 +19,9 @@ def pages() -> set[str]:
     return {str(path.relative_to(ROOT)) for path in found} - {"docs/index.md"}
 
 
-def contents(text: str) -> dict[str, list[str]]:
-    """Caption -> pages, as paths from docs/, of the section "All pages" of `text`."""
-    found: dict[str, list[str]] = {}
+def contents(text: str) -> dict[str, list[tuple[str, str]]]:
+    """Caption -> (name, page as a path from docs/) of the section "All pages" of `text`."""
+    found: dict[str, list[tuple[str, str]]] = {}
     _, _, section = text.partition(f"\n{SECTION}\n")
     for line in section.splitlines():
         if line.startswith("## "):
@@ -37,6 +37,6 @@ def toctrees() -> str:
     """Sphinx's directives for what docs/index.md lists."""
     blocks = []
     for caption, entries in contents(INDEX.read_text(encoding="utf-8")).items():
-        names = "\n".join(entry.removesuffix(".md") for entry in entries)
+        names = "\n".join(f"{name} <{page.removesuffix('.md')}>" for name, page in entries)
         blocks.append(f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{names}\n```\n")
     return "\n" + "".join(blocks)
