@@ -18,7 +18,6 @@ INTROS = {
     "oncelog.spark": "Functions beside the Spark format `oncelog`: [Spark](../spark.md).",
     "oncelog.errors": "The exception classes. Cause and cure of each: [errors](../errors.md).",
 }
-_NOT_OURS = "object, Generic, Protocol, Exception, BaseException, tuple, dict, ValueError, TypeError"
 _MODULES = {"oncelog": {"errors", "sync"}, "oncelog.recipes": {"sync"}}  # have, or need, no entry of their own
 
 
@@ -36,12 +35,10 @@ def render(module: str) -> str:
     parts = [f"# `{module}`", INTROS[module]]
     for name in names(module):
         value = getattr(importlib.import_module(module), name)
-        kind, options = "autofunction", []
-        if inspect.isclass(value) and issubclass(value, Exception):
-            kind, options = "autoexception", ["   :show-inheritance:"]
-        elif inspect.isclass(value):
-            kind, options = "autoclass", ["   :members:", f"   :inherited-members: {_NOT_OURS}"]
-        parts += ["", f"## `{name}`", "```{eval-rst}", f".. {kind}:: {module}.{name}", *options, "```"]
+        is_error = inspect.isclass(value) and issubclass(value, Exception)
+        kind = "autoexception" if is_error else "autoclass" if inspect.isclass(value) else "autofunction"
+        parts += ["", f"## `{name}`", "```{eval-rst}", f".. {kind}:: {module}.{name}"]
+        parts += [*(["   :show-inheritance:"] if is_error else []), "```"]
     return "\n".join(parts) + "\n"
 
 

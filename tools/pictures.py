@@ -117,7 +117,7 @@ PICTURES = {
     "last-stable-offset.svg": log(
         "The last stable offset stops before the first open transaction",
         (
-            ("B is open: A is committed and cannot be read yet", OPEN, 1, "readers stop here"),
+            ("B is open: A is committed, and its second record waits", OPEN, 1, "readers stop here"),
             ("B is committed: everything can be read", [*OPEN, ("COMMIT B", "b")], 8, "nothing is open"),
         ),
     ),

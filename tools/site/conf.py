@@ -32,10 +32,15 @@ myst_heading_anchors = 6
 nitpicky = False  # types in signatures are not links to other projects' inventories
 
 autodoc_member_order = "bysource"
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": "object, Generic, Protocol, Exception, BaseException, tuple, dict, ValueError, TypeError",  # not these
+}
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 default_role = "code"  # docstrings are written with single backticks
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 100
 
 html_theme = "furo"
