@@ -219,13 +219,14 @@ KAFKA = {
         "The broker has this batch already.", "It is stored; in a transaction, abort and begin again."
     ),
     "InvalidProducerEpoch": Advice(
-        "The broker knows a newer epoch: the coordinator ended this transaction, mostly by its timeout.",
-        "Abort and begin again; raise `transaction_timeout_ms` if transactions take longer "
-        "([fencing](concepts.md#producer-epochs-and-fencing)).",
+        "The partition knows a newer epoch: the transaction ran into its timeout, or a newer producer has this `transactional_id`.",
+        "Abort and begin again; a newer producer makes that fail with `ProducerFenced`. Raise `transaction_timeout_ms` if "
+        "transactions take longer ([fencing](concepts.md#producer-epochs-and-fencing)).",
     ),
     "InvalidTxnState": Advice(
-        "The coordinator's transaction is in another state than the producer believes.",
-        "Make a new producer; it ends what was left open. Check that nobody else uses this `transactional_id`.",
+        "The coordinator has the transaction in another state than the producer; mostly its timeout ended it before the commit.",
+        "Make a new producer and begin the transaction again; after a timeout nothing of it is visible. Raise "
+        "`transaction_timeout_ms` if transactions take longer. Check that nobody else uses this `transactional_id`.",
     ),
     "InvalidPidMapping": Advice(
         "The coordinator does not know this producer under its transactional id: it was silent for too long.",
@@ -319,7 +320,8 @@ KAFKA = {
         "You made or deleted topics and partitions faster than your quota allows.", "Wait, or raise the quota."
     ),
     "ProducerFenced": Advice(
-        "A newer producer uses this `transactional_id`; the old one may write nothing more.",
+        "A newer producer uses this `transactional_id`; this one may write nothing more. Below `transaction.version` 2 a timeout "
+        "looks the same.",
         "End this instance. If both are to live, give each its own id ([fencing](concepts.md#producer-epochs-and-fencing)).",
     ),
     "ResourceNotFound": Advice("The named user or resource does not exist.", "Check the name."),
