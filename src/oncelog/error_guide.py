@@ -219,7 +219,7 @@ KAFKA = {
         "The broker has this batch already.", "It is stored; in a transaction, abort and begin again."
     ),
     "InvalidProducerEpoch": Advice(
-        "The partition knows a newer epoch: the transaction ran into its timeout, or a newer producer has this `transactional_id`.",
+        "The partition knows a newer epoch: a timeout ended the transaction, or a newer producer has this `transactional_id`.",
         "Abort and begin again; a newer producer makes that fail with `ProducerFenced`. Raise `transaction_timeout_ms` if "
         "transactions take longer ([fencing](concepts.md#producer-epochs-and-fencing)).",
     ),
