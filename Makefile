@@ -61,9 +61,22 @@ demo: $(STAMP)
 sim: $(STAMP)
 	@$(if $(SEED),$(BIN)/python,$(RECORD) sim --) -m evidence.simulator $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --json {json}) $(if $(PROFILE),--profile $(PROFILE)) $(if $(WITH),--with "$(WITH)")
 
+# The site of docs/, README.md and the docstrings: build/docs/index.html. A warning is an error.
+$(VENV)/.docs-installed: $(STAMP) requirements/docs.txt
+	@echo "docs: Sphinx, MyST and furo from requirements/docs.txt into $(VENV)" >&2
+	@$(BIN)/python -m pip install --quiet --no-input --require-hashes -r requirements/docs.txt || \
+	{ echo "docs: requirements/docs.txt cannot be installed: make docs needs Sphinx, MyST and furo from a package index" >&2; exit 1; }
+	@touch $@
+
+docs: $(VENV)/.docs-installed
+	@rm -rf build/docs
+	@$(BIN)/python -m sphinx -q -E -W --keep-going -b html -c tools/site -d build/docs-doctrees . build/docs
+	@echo "docs: $$(find build/docs -name '*.html' | wc -l) pages, build/docs/index.html"
+
 lock:
 	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/dev.txt requirements/dev.in
 	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/java.txt requirements/java.in
+	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/docs.txt requirements/docs.in
 
 clean:
 	@rm -rf $(VENV) build; echo "clean: removed $(VENV) and build"

@@ -15,6 +15,7 @@ BASE = {"errors", "types"}
 APPLICATIONS = {"client", "core", "wire", "host", "sync", *BASE}
 MAY_IMPORT = {
     "error_codes": set(),
+    "error_guide": set(),
     "errors": {"error_codes"},
     "types": {"errors"},
     "hot_paths": set(),

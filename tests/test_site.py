@@ -1,0 +1,60 @@
+"""docs/index.md is the way to every page of the site that `make docs` builds. Needs no Sphinx."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tools.site.contents import INDEX, ROOT, contents, pages, toctrees
+
+
+def listed() -> list[str]:
+    found = [page for entries in contents(INDEX.read_text(encoding="utf-8")).values() for _, page in entries]
+    return [str((INDEX.parent / page).resolve().relative_to(ROOT)) for page in found]
+
+
+def test_every_page_is_in_the_table_of_contents_once() -> None:
+    assert sorted(listed()) == sorted(pages())
+
+
+def test_a_page_that_is_missing_is_found() -> None:
+    text = "# x\n## Where\n[a](a.md)\n## All pages\n### One\n* [b](b.md)\n* [c](../c.md#d) [e](e.md)\n## After\n[f](f.md)\n"
+    assert contents(text) == {"One": [("b", "b.md"), ("e", "e.md")]}
+
+
+def test_sphinx_gets_a_toctree_for_each_caption() -> None:
+    captions = re.findall(r":caption: (.+)", toctrees())
+    assert captions == list(contents(INDEX.read_text(encoding="utf-8")))
+    assert "\nTutorials, and how to install <tutorials/README>\n" in toctrees()
+
+
+def sections(heading: str) -> str:
+    text = INDEX.read_text(encoding="utf-8")
+    return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def test_ten_questions_have_a_link_each_and_four_readers_an_order() -> None:
+    questions = re.findall(r"^\d+\. .+\?.*\]\((.+)\)$", sections("Ten questions"), re.MULTILINE)
+    assert len(questions) == 10
+    orders = sections("Where to begin").split("\n**")[1:]
+    assert len(orders) == 4
+    assert all(len(re.findall(r"^\d+\. \[", order, re.MULTILINE)) == 4 for order in orders)
+
+
+@pytest.mark.parametrize("page", sorted(pages() | {"docs/index.md"}))
+def test_a_page_begins_with_one_title(page: str) -> None:
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert text.startswith("# ")
+    assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize("page", sorted(pages() - {page for page in pages() if page.startswith("docs/api/")}))
+def test_nothing_in_a_page_is_for_sphinx_only(page: str) -> None:
+    assert not re.search(r"^```\{|^:::|\{(?:ref|doc|term)\}`", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_each_picture_has_words_for_those_who_cannot_see_it() -> None:
+    for page in pages():
+        for alternative, name in re.findall(r"!\[(.*?)\]\((.+?)\)", (ROOT / page).read_text(encoding="utf-8")):
+            assert len(alternative) > 20, (page, name)
+            assert ((ROOT / page).parent / name).exists()
