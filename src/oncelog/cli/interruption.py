@@ -1,5 +1,4 @@
-"""A command that is told to end ends as after Ctrl-C: by SIGTERM (`kill`, `timeout`, a service manager), or by SIGHUP
-(its terminal went away; under nohup it is ignored).
+"""A command that is told to end while it runs is cancelled, whichever signal says so (`signals.py`).
 
 Its transaction is aborted and its place in a group given back, instead of both being left to their timeouts. A second
 signal ends it at once.
@@ -8,45 +7,83 @@ signal ends it at once.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from types import FrameType
+from typing import Any, TypeVar
 
 import click
 
-EXIT_TERMINATED = 128 + signal.SIGTERM
+from oncelog.cli.output import Failed
+from oncelog.cli.signals import Signalled, end_at_once, heard_by, raise_signalled
 
-
-def ending_signals() -> tuple[signal.Signals, ...]:
-    """Those that tell a process to end; not SIGHUP where whoever started it said that it is to stay."""
-    stays = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return (signal.SIGTERM,) if stays else (signal.SIGTERM, signal.SIGHUP)
+T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run it in a loop of its own. Raises click's Exit with status 143 after SIGTERM, 129 after SIGHUP."""
-    return asyncio.run(_until_terminated(work))
+    """Run it in a loop of its own. Raises Signalled when a signal ended it."""
+    running = _Running(work)
+    with heard_by(running.signalled):
+        result = asyncio.run(running.until_signalled())
+    if running.ended_by is not None:
+        raise running.ended_by
+    return result
 
 
-async def _until_terminated(work: Coroutine[Any, Any, Any]) -> Any:
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    received: list[signal.Signals] = []
-    signals = ending_signals()
+class _Running:
+    """A command's body in its loop. A signal that comes when it is done has nothing to end any more."""
 
-    def terminate(number: signal.Signals) -> None:
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        self.ended_by: Signalled | None = None
+        self._work = work
+        self._received: list[int] = []
+        self._cancel: Callable[[], object] | None = None
+
+    def signalled(self, number: int, frame: FrameType | None) -> None:
+        """A handler of Python's, not of the loop's: it is called also while the loop is held up by a full pipe."""
+        if self._received:
+            end_at_once(number, frame)
+        self._received.append(number)
+        if self._cancel is not None:
+            self._cancel()
+
+    async def until_signalled(self) -> Any:
+        """What the body gives; None, and `ended_by`, where a signal ended it."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        try:
+            if self._received:  # before it began
+                self._work.close()
+                raise Signalled(self._received[0])
+            return await self._work
+        except Signalled as error:  # also one that was raised at a question
+            self.ended_by = error
+        except asyncio.CancelledError:
+            if not self._received:
+                raise
+            self.ended_by = Signalled(self._received[0])
+        finally:
+            self._cancel = None
+
+
+def asked(question: Callable[[], T], *, is_hidden: bool = False) -> T:
+    """What a person answers to `question`, which waits for it and holds up everything else. Nothing may have been changed yet.
+    `is_hidden`: the answer is not shown; then the line is ended already.
+
+    Raises Signalled for a signal, at once; Failed when the input ended without an answer (Ctrl-D).
+    """
+    received: list[int] = []
+
+    def raised(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        for each in signals:
-            loop.remove_signal_handler(each)
-        task.cancel()
+        raise_signalled(number, frame)
 
-    with contextlib.suppress(RuntimeError, ValueError):  # only a main thread is told of signals
-        for number in signals:
-            loop.add_signal_handler(number, terminate, number)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        if received:
-            raise click.exceptions.Exit(128 + received[0]) from None
-        raise
+    with heard_by(raised):
+        try:
+            return question()
+        except (click.Abort, Signalled):  # Abort is what click makes of a signal, and of an end of the input
+            if not is_hidden:
+                click.echo(err=True)  # the cursor stands behind the question
+    if received:
+        raise Signalled(received[0], "nothing was changed")
+    raise Failed("no answer, nothing was changed")

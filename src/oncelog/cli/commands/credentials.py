@@ -8,6 +8,7 @@ import click
 
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
+from oncelog.cli.interruption import asked
 from oncelog.cli.output import columns
 from oncelog.client.admin.clients import MECHANISMS
 
@@ -55,7 +56,10 @@ async def set_credential(settings: Settings, user: str, mechanism: str, iteratio
 
 def _password(user: str) -> str:
     if sys.stdin.isatty():
-        return str(click.prompt(f"password of {user}", hide_input=True, confirmation_prompt=True, err=True))
+        question = f"password of {user}"
+        return asked(
+            lambda: str(click.prompt(question, hide_input=True, confirmation_prompt=True, err=True)), is_hidden=True
+        )
     password = sys.stdin.readline().rstrip("\r\n")
     if not password:
         raise click.UsageError("no password: give it as the first line of stdin")

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid, is_secret_key, properties_from
-from oncelog.cli.interruption import ending_signals
+from oncelog.cli.signals import ending_signals
 from oncelog.errors import DamagedLog, StorageError
 from oncelog.host.limits import raise_open_files_limit
 from oncelog.host.memory import keep_freed_memory
@@ -67,7 +67,7 @@ async def _serve(broker: Broker) -> int:
             os._exit(1)
         stopped.set_result(None)
 
-    for number in (*ending_signals(), signal.SIGINT):
+    for number in {*ending_signals(), signal.SIGINT}:
         loop.add_signal_handler(number, stop)
     await broker.start()
     gc.freeze()  # what was loaded stays: it need not be looked at in every collection
