@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from oncelog.testing import TestBroker
+
 TIMEOUT_S = 120  # for a hang
 
 
@@ -116,10 +118,7 @@ def test_a_signal_while_it_recovers_ends_it_and_after_a_clean_stop_leaves_it_cle
 
     assert told_to_stop() == (143, "", "terminated: it was not ready yet\n")
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
-    process = serve("--data-dir", tmp_path, "--listen", "127.0.0.1:0")
-    assert process.stdout.readline().startswith("ready")
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(TIMEOUT_S) == 0
-    process.communicate()
+    with TestBroker(data_dir=str(tmp_path)):
+        pass
     assert told_to_stop() == (0, "ready", "")
     assert (tmp_path / ".kafka_cleanshutdown").exists()

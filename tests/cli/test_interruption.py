@@ -129,7 +129,6 @@ def at_a_question(*command: str, question: bytes, answer: bytes | signal.Signals
         (signal.SIGTERM, 143, "terminated: nothing was changed"),
         (signal.SIGHUP, 129, "hung up: nothing was changed"),
         (CTRL_D, 1, "error: no answer, nothing was changed"),
-        (b"no\n", 1, "error: not confirmed, nothing was changed"),
     ],
 )
 def test_a_question_is_left_at_once_and_nothing_is_changed(

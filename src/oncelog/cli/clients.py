@@ -76,8 +76,8 @@ async def open_consumer(settings: Settings, *topics: str, **more: Any) -> AsyncI
     await _start(client, settings)
     try:
         yield client
-    finally:
-        await client.stop()
+    finally:  # a broker that answers no more is not waited for as long again
+        await client.stop(min(settings.timeout_ms // 2, CONNECT_TIMEOUT_MS))
 
 
 def arguments(kind: type[ClientConfig], settings: Settings, **more: Any) -> dict[str, Any]:
