@@ -55,7 +55,9 @@ class Settings:
         config: dict[str, Any] = read_properties(self.command_config) if self.command_config else {}
         config.setdefault("default.api.timeout.ms", self.timeout_ms)
         config.update(self.properties)
-        if self.bootstrap_servers:
+        if (
+            self.bootstrap_servers is not None
+        ):  # an empty one (a variable that is not set) is refused, not another broker
             config["bootstrap.servers"] = self.bootstrap_servers
         config.setdefault("bootstrap.servers", DEFAULT_BOOTSTRAP)
         config.setdefault("client.id", "oncelog-cli")
@@ -100,6 +102,8 @@ def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
             settings.properties.update(property_from_text(text) for text in value)
         except ConfigurationError as error:
             raise click.BadParameter(str(error), ctx, param) from error
+    elif value == 0 and param.type is DURATION:
+        raise click.BadParameter("must be more than 0", ctx, param)
     else:
         setattr(settings, param.name, value)
 
