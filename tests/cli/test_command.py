@@ -101,9 +101,9 @@ def test_a_change_needs_yes_without_a_terminal() -> None:
 
 def test_on_a_terminal_the_name_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(click, "prompt", lambda *_, **__: "it")
+    monkeypatch.setattr("oncelog.cli.command.asked", lambda _: "it")
     assert Settings().confirm("delete it", "it")
-    monkeypatch.setattr(click, "prompt", lambda *_, **__: "something else")
+    monkeypatch.setattr("oncelog.cli.command.asked", lambda _: "something else")
     with pytest.raises(Exception, match="not confirmed"):
         Settings().confirm("delete it", "it")
 

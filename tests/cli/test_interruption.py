@@ -13,12 +13,11 @@ import sys
 import termios
 from collections.abc import Iterator
 
-import click
 import pytest
 
+from oncelog.cli import interruption
 from oncelog.cli.interruption import asked, run
-from oncelog.cli.output import Failed
-from oncelog.cli.signals import Signalled, ending_signals
+from oncelog.cli.signals import Signalled, ending_signals, raise_signalled
 from tests.cli.world import Cli
 
 
@@ -154,15 +153,49 @@ def test_a_password_is_not_waited_for_either(cli: Cli) -> None:
     assert cli.json("credentials", "list") == []
 
 
-def test_an_end_of_input_at_a_question_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    def ended() -> str:
-        raise click.Abort
+def test_a_signal_just_before_the_read_ends_it_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is heard by Python before the read begins, and the read would wait for the next key."""
+    keyboard, terminal = pty.openpty()
+    select = interruption.select.select
 
-    with pytest.raises(Failed, match="nothing was changed"):
-        asked(ended)
-    with pytest.raises(Failed, match="nothing was changed"):
-        asked(ended, is_hidden=True)
-    assert capsys.readouterr().err == "\n"
+    def signalled_first(*files: list[int]) -> object:
+        handler = signal.signal(signal.SIGTERM, lambda *_: None)  # heard, and not raised until the call is over
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.signal(signal.SIGTERM, handler)
+        found = select(*files, 30)
+        assert found[0], "it would wait for a key"
+        raise_signalled(signal.SIGTERM)
+
+    with open(terminal, encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        monkeypatch.setattr(interruption.select, "select", signalled_first)
+        with pytest.raises(Signalled):
+            asked("sure")
+    os.close(keyboard)
+
+
+def test_a_password_is_typed_twice_and_unseen(cli: Cli) -> None:
+    keyboard, terminal = pty.openpty()
+    command = [sys.executable, "-m", "oncelog", "-b", cli.bootstrap_servers, "credentials", "set", "typed", "--yes"]
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as process:
+        shown = b""
+        for question, answer in (
+            (b"of typed: ", b"first"),
+            (b"once more: ", b"two"),
+            (b"of typed: ", b"s"),
+            (b"more: ", b"s"),
+        ):
+            before = len(shown)
+            while question not in shown[before:]:
+                shown += os.read(keyboard, 1000)
+            os.write(keyboard, answer + b"\n")
+        assert process.wait(30) == 0
+        assert termios.tcgetattr(terminal)[3] & termios.ECHO
+    os.close(terminal)
+    os.close(keyboard)
+    assert b"first" not in shown
+    assert b"the two are not the same" in shown
+    cli("credentials", "remove", "typed", "-y")
 
 
 def test_a_signal_before_the_body_began_ends_it_without_a_warning() -> None:

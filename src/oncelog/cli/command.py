@@ -85,8 +85,7 @@ class Settings:
             return True
         if not sys.stdin.isatty():
             raise click.UsageError("this changes something and stdin is no terminal: add --yes (or --dry-run to look)")
-        question = f"type {printable(word)} to go on"
-        if asked(lambda: click.prompt(question, err=True, default="", show_default=False)) != word:
+        if asked(f"type {printable(word)} to go on") != word:
             raise Failed("not confirmed, nothing was changed")
         return True
 

@@ -7,16 +7,20 @@ signal ends it at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import os
+import select
+import signal
+import sys
+import termios
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from oncelog.cli.output import Failed
 from oncelog.cli.signals import Signalled, end_at_once, heard_by, raise_signalled
-
-T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -66,24 +70,51 @@ class _Running:
             self._cancel = None
 
 
-def asked(question: Callable[[], T], *, is_hidden: bool = False) -> T:
-    """What a person answers to `question`, which waits for it and holds up everything else. Nothing may have been changed yet.
-    `is_hidden`: the answer is not shown; then the line is ended already.
+def asked(question: str, *, is_hidden: bool = False) -> str:
+    """What a person at the terminal answers, without the line's end. It holds up everything else, and nothing may have been
+    changed yet. `is_hidden`: what is typed is not shown.
 
     Raises Signalled for a signal, at once; Failed when the input ended without an answer (Ctrl-D).
     """
-    received: list[int] = []
+    try:
+        with heard_by(raise_signalled), _waking() as woken, _unseen(is_hidden):
+            click.echo(f"{question}: ", nl=False, err=True)
+            select.select([sys.stdin, woken], [], [])
+            answer = sys.stdin.readline()  # a terminal gives one line at a time
+    except Signalled as error:
+        click.echo(err=True)  # the cursor stands behind the question
+        raise Signalled(error.number, "nothing was changed") from None
+    if not answer or is_hidden:
+        click.echo(err=True)
+    if not answer:
+        raise Failed("no answer, nothing was changed")
+    return answer.rstrip("\r\n")
 
-    def raised(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        raise_signalled(number, frame)
 
-    with heard_by(raised):
-        try:
-            return question()
-        except (click.Abort, Signalled):  # Abort is what click makes of a signal, and of an end of the input
-            if not is_hidden:
-                click.echo(err=True)  # the cursor stands behind the question
-    if received:
-        raise Signalled(received[0], "nothing was changed")
-    raise Failed("no answer, nothing was changed")
+@contextmanager
+def _waking() -> Iterator[int]:
+    """A file that a signal makes readable: one that comes just before a read would not end it."""
+    woken, waking = os.pipe()
+    os.set_blocking(waking, False)
+    before = signal.set_wakeup_fd(waking)
+    try:
+        yield woken
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(woken)
+        os.close(waking)
+
+
+@contextmanager
+def _unseen(is_hidden: bool) -> Iterator[None]:
+    if not is_hidden:
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    unseen = [*before]
+    unseen[3] &= ~termios.ECHO
+    try:
+        termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, unseen)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)
