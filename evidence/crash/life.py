@@ -21,6 +21,7 @@ from evidence.world.loop import run_simulated
 from evidence.world.power_disk import PowerDisk, Survival, survivals
 from evidence.world.requests import Refused, Session
 from oncelog.errors import StorageError
+from oncelog.log.journal import BEGUN_FILE
 from oncelog.log.journal import FILE_PREFIX as JOURNAL_PREFIX
 from oncelog.types import TopicPartition
 
@@ -43,7 +44,7 @@ def kind_of(path: str) -> str:
     """What the file or directory is for."""
     relative = path.removeprefix(f"{DATA}/").removesuffix(".tmp")
     directory, _, name = relative.rpartition("/")
-    if name.startswith(JOURNAL_PREFIX):
+    if name.startswith((JOURNAL_PREFIX, BEGUN_FILE)):
         return "journal"
     if "checkpoint" in name and not directory:
         return "checkpoint"

@@ -17,6 +17,7 @@ from evidence.world.requests import Refused, Session
 from oncelog.broker import startup
 from oncelog.broker.broker import Broker
 from oncelog.errors import StorageError
+from oncelog.log.journal import BEGUN_FILE
 from oncelog.log.journal import FILE_PREFIX as JOURNAL_PREFIX
 
 RECOVERING = [name for name, _ in startup.STEPS].index("start the flusher")
@@ -81,7 +82,8 @@ def recover_only(disk: PowerDisk, seed: int | str, config: dict[str, object] = C
     run_simulated(seed, main)
     disk.crash(Keep.NONE)
     # A journal names the start that made it.
-    return {path: data for path, data in disk.snapshot(DATA).items() if not path.startswith(f"{DATA}/{JOURNAL_PREFIX}")}
+    journal = (f"{DATA}/{JOURNAL_PREFIX}", f"{DATA}/{BEGUN_FILE}")
+    return {path: data for path, data in disk.snapshot(DATA).items() if not path.startswith(journal)}
 
 
 def check_survivor(cut: Cut, survive: Survival, seed: int | str, *, twice: bool = True) -> None:

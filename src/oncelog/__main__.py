@@ -1,6 +1,6 @@
 """`python -m oncelog ...` is the command `oncelog ...`."""
 
-from oncelog.cli.main import main
+from oncelog.cli.entry_points import oncelog
 
 if __name__ == "__main__":
-    main()
+    oncelog()

@@ -11,6 +11,7 @@ from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.partitions import partitions
 from oncelog.core.placement import coordinator_partition
 from oncelog.errors import CorruptRecord, DamagedLog, ErrorCode, StorageError
+from oncelog.host.network import NetworkFailed
 from oncelog.log import partition_log
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest
@@ -291,6 +292,29 @@ def test_a_directory_belongs_to_one_server(tmp_path):
             pass
         with pytest.raises(ConfigInvalid, match="node 1"):
             await Broker(str(tmp_path), {"node.id": 2}).start()
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_start_whose_port_is_in_use_leaves_the_directory_as_clean_as_it_was(tmp_path, is_killed):
+    """The next one recovered everything, as after a crash."""
+
+    async def work():
+        data = tmp_path / "data"
+        async with broker_and_client(data) as (_, client):
+            await client.create("t", 1)
+            await client.produce("t", "one")
+            if is_killed:
+                data = killed(data, tmp_path / "copy")
+        async with broker_and_client(tmp_path / "other") as (other, _):
+            for _ in range(2):
+                with pytest.raises(NetworkFailed, match="in use"):
+                    await Broker(str(data), listen=other.bootstrap_servers).start()
+                assert (data / ".kafka_cleanshutdown").exists() is not is_killed
+        async with broker_and_client(data) as (broker, client):
+            assert broker.is_clean_start is not is_killed
+            assert await client.read("t") == ["one"]
 
     run(work())
 

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from oncelog.testing import TestBroker
+
 TIMEOUT_S = 120  # for a hang
 
 
@@ -91,3 +93,32 @@ def test_a_properties_file_and_a_warning(tmp_path):
     assert process.returncode == 0
     assert "num.io.threads" in errors
     assert errors.count("\n") == 1
+
+
+TOLD_TO_STOP = """
+import asyncio, os, signal, sys
+from oncelog.broker import startup
+from oncelog.cli.commands.serve import main
+
+async def told(parts):
+    os.kill(os.getpid(), signal.SIGTERM)
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+startup.STEPS = (*startup.STEPS[:4], ("told to stop", told), *startup.STEPS[4:])
+sys.exit(main(["--data-dir", sys.argv[1], "--listen", "127.0.0.1:0"]))
+"""
+
+
+def test_a_signal_while_it_recovers_ends_it_and_after_a_clean_stop_leaves_it_clean(tmp_path):
+    def told_to_stop():
+        command = [sys.executable, "-c", TOLD_TO_STOP, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+        return done.returncode, done.stdout[:5], done.stderr
+
+    assert told_to_stop() == (143, "", "terminated: it was not ready yet\n")
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    with TestBroker(data_dir=str(tmp_path)):
+        pass
+    assert told_to_stop() == (0, "ready", "")
+    assert (tmp_path / ".kafka_cleanshutdown").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import signal
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from oncelog.cli.command import Command, Group, Settings
+from oncelog.cli.signals import Signalled
 from oncelog.errors import ConfigurationError, ProducerFenced
 from tests.cli.world import Cli
 
@@ -36,7 +38,7 @@ async def fail(how: str) -> None:
         "config": ConfigurationError("no such key"),
         "group": ExceptionGroup("several", [ProducerFenced("somebody newer")]),
         "interrupt": KeyboardInterrupt(),
-        "abort": click.Abort(),
+        "terminate": Signalled(signal.SIGTERM),
         "os": FileNotFoundError(2, "No such file or directory", "x"),
         "bug": ZeroDivisionError("ours"),
     }
@@ -75,8 +77,8 @@ def test_a_setting_wins_over_the_file_and_an_option_over_both(tmp_path: pathlib.
         ("kafka", 1, "error: PRODUCER_FENCED: somebody newer"),
         ("group", 1, "error: PRODUCER_FENCED: somebody newer"),
         ("config", 2, "error: no such key"),
-        ("interrupt", 130, ""),
-        ("abort", 130, ""),
+        ("interrupt", 130, "interrupted"),
+        ("terminate", 143, "terminated"),
         ("os", 1, "error: [Errno 2] No such file or directory: 'x'"),
     ],
 )
@@ -99,9 +101,9 @@ def test_a_change_needs_yes_without_a_terminal() -> None:
 
 def test_on_a_terminal_the_name_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(click, "prompt", lambda *_, **__: "it")
+    monkeypatch.setattr("oncelog.cli.command.asked", lambda _: "it")
     assert Settings().confirm("delete it", "it")
-    monkeypatch.setattr(click, "prompt", lambda *_, **__: "something else")
+    monkeypatch.setattr("oncelog.cli.command.asked", lambda _: "something else")
     with pytest.raises(Exception, match="not confirmed"):
         Settings().confirm("delete it", "it")
 

@@ -22,6 +22,11 @@ def test_dotted_keys_and_text_values():
     assert config.bootstrap_addresses() == [("a", 1), ("::1", 2)]
 
 
+def test_what_a_bootstrap_server_speaks_may_stand_before_it_as_in_kafka():
+    config = ProducerConfig.of({"bootstrap_servers": "PLAINTEXT://a:1,SSL://[::1]:2,::1:3"})
+    assert config.bootstrap_addresses() == [("a", 1), ("::1", 2), ("::1", 3)]
+
+
 def test_bootstrap_servers_may_be_a_list():
     assert ProducerConfig.of({"bootstrap_servers": ["a:1", "b:2"]}).bootstrap_addresses() == [("a", 1), ("b", 2)]
 
@@ -36,6 +41,9 @@ def test_bootstrap_servers_may_be_a_list():
         ({"enable.idempotence": "perhaps"}, "expected bool"),
         ({"bootstrap.servers": "nowhere"}, "expected HOST:PORT"),
         ({"bootstrap.servers": "a:99999"}, "expected HOST:PORT"),
+        ({"bootstrap.servers": ""}, "expected HOST:PORT"),
+        ({"bootstrap.servers": "a b:1"}, "expected HOST:PORT"),
+        ({"bootstrap.servers": "://:1"}, "expected HOST:PORT"),
         ({"compression.type": "rar"}, "expected one of none, gzip"),
         ({"acks": "2"}, "expected all, 1 or 0"),
         ({"acks": "1"}, "needs enable_idempotence=False"),

@@ -5,12 +5,18 @@ from __future__ import annotations
 import struct
 
 import pytest
-from evidence.world.files import Keep, SimFiles
+from evidence.world.files import Keep, PowerCut, SimFiles
 
 from oncelog.log import journal as module
-from oncelog.log.journal import CLOSED_FILE, FILE_PREFIX, Journal, remove_journal
-from oncelog.log.journal_entries import ENTRY_MAGIC, SEGMENT_HEADER_BYTES, UnknownJournal, entry_from_bytes
-from oncelog.log.journal_reading import DamagedJournal, read_journal
+from oncelog.log.journal import BEGUN_FILE, CLOSED_FILE, FILE_PREFIX, Journal, remove_journal
+from oncelog.log.journal_entries import (
+    ENTRY_MAGIC,
+    SEGMENT_HEADER_BYTES,
+    UNKNOWN_BOOT,
+    UnknownJournal,
+    entry_from_bytes,
+)
+from oncelog.log.journal_reading import DamagedJournal, MissingJournal, read_journal
 from oncelog.wire.crc32c import crc32c
 
 DATA = "data"
@@ -74,6 +80,80 @@ def test_there_is_none():
     assert read_journal(files, DATA) is None, "a file that was made, and the power went"
     files.open(f"{DATA}/{FILE_PREFIX}0").write_at(0, bytes(5000))
     assert read_journal(files, DATA) is None, "filled with zeros, and the power went"
+
+
+def without_segments(entries: int = 3) -> SimFiles:
+    files = written(entries)
+    for name in files.list(DATA):
+        if name.startswith(FILE_PREFIX):
+            files.remove(f"{DATA}/{name}")
+    return files
+
+
+def test_one_that_was_begun_and_is_not_there_is_missed():
+    files = without_segments()
+    with pytest.raises(MissingJournal, match=f"the journal of {DATA} is missing .*: restore it") as raised:
+        read_journal(files, DATA, DIRECTORY)
+    assert raised.value.boot == BOOT
+    assert f"or remove {DATA}/{BEGUN_FILE}" in str(raised.value)
+    files.remove(f"{DATA}/{BEGUN_FILE}")
+    assert read_journal(files, DATA, DIRECTORY) is None, "the way out"
+
+
+def test_zeros_in_its_place_are_no_journal_either():
+    files = without_segments()
+    files.open(f"{DATA}/{FILE_PREFIX}0").write_at(0, bytes(5000))
+    with pytest.raises(MissingJournal):
+        read_journal(files, DATA, DIRECTORY)
+
+
+def test_that_it_was_begun_is_believed_when_the_rest_of_it_cannot_be_read():
+    files = written(3)
+    files.flip_bit(f"{DATA}/{BEGUN_FILE}", 100)
+    assert sequences(files) == [1, 2, 3], "the segments say it themselves"
+    files = without_segments()
+    files.flip_bit(f"{DATA}/{BEGUN_FILE}", 100)
+    with pytest.raises(MissingJournal) as raised:
+        read_journal(files, DATA, DIRECTORY)
+    assert raised.value.boot == UNKNOWN_BOOT
+
+
+def test_one_of_another_start_in_its_place_is_damage():
+    files, older = written(3), written(5)
+    remove_journal(files, DATA)
+    journal = Journal(files, DATA, size_bytes_max=32_000)
+    journal.begin(DIRECTORY, BOOT, 8)
+    journal.close()
+    files.open(f"{DATA}/{FILE_PREFIX}0").write_at(0, older.read_whole(f"{DATA}/{FILE_PREFIX}0"))
+    with pytest.raises(DamagedJournal, match=f"{FILE_PREFIX}0 is of another start than {DATA}/{BEGUN_FILE}: restore"):
+        read_journal(files, DATA, DIRECTORY)
+
+
+def test_one_of_before_this_was_noted_is_read_as_it_was():
+    files = written(3)
+    files.remove(f"{DATA}/{BEGUN_FILE}")
+    assert sequences(files) == [1, 2, 3]
+
+
+def test_the_power_goes_at_every_step_of_a_beginning():
+    """A start finds the journal or none that there must be, and the next one can begin."""
+    seen = set()
+    for operation in range(1, 30):
+        for seed in range(6):
+            files = SimFiles(seed)
+            files.make_directory(DATA)
+            files.sync_directory("")
+            files.cut_power_at(operation)
+            try:
+                Journal(files, DATA, size_bytes_max=32_000).begin(DIRECTORY, BOOT, 7)
+            except PowerCut:
+                files.crash(Keep.RANDOM)
+            found = read_journal(files, DATA, DIRECTORY)
+            seen.add((found is None, files.exists(f"{DATA}/{BEGUN_FILE}")))
+            files.heal()
+            remove_journal(files, DATA)
+            assert read_journal(files, DATA, DIRECTORY) is None
+    assert seen == {(True, False), (False, False), (False, True)}
 
 
 def test_entries_of_several_segments_are_found_in_order():

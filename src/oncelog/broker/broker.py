@@ -15,12 +15,12 @@ from typing import Self
 from oncelog.broker import startup
 from oncelog.broker.assembly import Assembly, assemble
 from oncelog.broker.config.addresses import Address
-from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.config.config import BrokerConfig, ConfigInvalid
 from oncelog.broker.config.configuration import Configuration
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.host.host import Host, real_host
-from oncelog.host.network import Listener
+from oncelog.host.network import Listener, NetworkFailed
 from oncelog.host.tasks import Tasks
 
 _log = logging.getLogger("oncelog.broker")
@@ -152,6 +152,12 @@ class Broker:
             for name, step in startup.STEPS:
                 _log.debug("start: %s", name)
                 await step(parts)
+        except (ConfigInvalid, NetworkFailed):
+            # A port in use: nobody was served, and the next start need not recover what the last stop closed in order.
+            if self.is_clean_start:
+                await self.flusher.sync_all()
+            await self._abandon(is_clean=self.is_clean_start)
+            raise
         except BaseException:
             await self._abandon()
             raise

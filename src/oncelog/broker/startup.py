@@ -24,7 +24,7 @@ from oncelog.log.checkpoint_files import take_clean_shutdown, write_clean_shutdo
 from oncelog.log.files import Files
 from oncelog.log.journal import remove_journal
 from oncelog.log.journal_entries import UNKNOWN_BOOT, sixteen_bytes_of
-from oncelog.log.journal_reading import read_journal
+from oncelog.log.journal_reading import JournalFound, MissingJournal, read_journal
 from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
 
 _log = logging.getLogger("oncelog.startup")
@@ -89,11 +89,9 @@ async def load_cluster_metadata(parts: Assembly) -> None:
 
 async def recover_partitions(parts: Assembly) -> None:
     """Open every partition that has data; what the journal of an unclean end holds is put back before."""
-    found, is_cut = None, False
-    if not parts.is_clean_start:
-        found = read_journal(parts.host.files, parts.node.data_directory, _directory_id(parts))
+    found = None if parts.is_clean_start else _found_journal(parts)
+    is_cut = found is not None and not _is_of_this_boot(parts, found.boot)
     if found is not None:
-        is_cut = found.boot == UNKNOWN_BOOT or found.boot != sixteen_bytes_of(parts.host.boot_id())
         if found.torn:
             _log.warning("%s", found.torn)
         entries = f"entries {found.needed_from} to {found.last_sequence} are put back"
@@ -103,6 +101,25 @@ async def recover_partitions(parts: Assembly) -> None:
             "; the power went, every log is cut where they end" if is_cut else "",
         )
     await parts.node.partitions.open_all(is_clean=parts.is_clean_start, journal=found, is_cut=is_cut)
+
+
+def _found_journal(parts: Assembly) -> JournalFound | None:
+    try:
+        return read_journal(parts.host.files, parts.node.data_directory, _directory_id(parts))
+    except MissingJournal as error:
+        if not _is_of_this_boot(parts, error.boot):
+            raise
+        # What was appended is in the page cache at least: recovery writes and syncs it, as without a journal.
+        _log.warning(
+            "the journal of %s is missing: the system ran on since it was begun, so the logs have what it had, unless the disk"
+            " failed",
+            parts.node.data_directory,
+        )
+        return None
+
+
+def _is_of_this_boot(parts: Assembly, boot: bytes) -> bool:
+    return boot != UNKNOWN_BOOT and boot == sixteen_bytes_of(parts.host.boot_id())
 
 
 async def begin_journal(parts: Assembly) -> None:

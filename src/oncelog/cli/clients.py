@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
+import click
+
 from oncelog.cli.command import Settings
-from oncelog.cli.output import Failed
+from oncelog.cli.output import Failed, printable
 from oncelog.client.admin.admin import Admin
 from oncelog.client.config import (
     ALIASES,
@@ -76,8 +79,8 @@ async def open_consumer(settings: Settings, *topics: str, **more: Any) -> AsyncI
     await _start(client, settings)
     try:
         yield client
-    finally:
-        await client.stop()
+    finally:  # a broker that answers no more is not waited for as long again
+        await client.stop(min(settings.timeout_ms // 2, CONNECT_TIMEOUT_MS))
 
 
 def arguments(kind: type[ClientConfig], settings: Settings, **more: Any) -> dict[str, Any]:
@@ -98,9 +101,36 @@ def arguments(kind: type[ClientConfig], settings: Settings, **more: Any) -> dict
 
 async def _start(client: _Client, settings: Settings) -> None:
     """A broker that is there answers at once: do not wait for the whole time that an operation may take."""
+    with _kept() as kept:
+        try:
+            async with asyncio.timeout(min(settings.timeout_ms, CONNECT_TIMEOUT_MS) / 1000):
+                await client.start()
+        except TimeoutError:
+            where, reason = settings.client_config()["bootstrap.servers"], f": {kept.reason}" if kept.reason else ""
+            raise Failed(f"no broker answers at {where}{reason}", "give another with -b HOST:PORT") from None
+
+
+class _Kept(logging.Handler):
+    """What a client logs while it cannot connect: the error tells it, in the one line that there is."""
+
+    reason = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the last reason; say what is something else."""
+        text, _, reason = record.getMessage().partition(" at most: ")
+        if reason and "not connected yet" in text:
+            self.reason = reason
+        else:
+            click.echo(printable(record.getMessage()), err=True)
+
+
+@contextmanager
+def _kept() -> Iterator[_Kept]:
+    logger, handler = logging.getLogger("oncelog.client"), _Kept(logging.WARNING)
+    propagates, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
     try:
-        async with asyncio.timeout(min(settings.timeout_ms, CONNECT_TIMEOUT_MS) / 1000):
-            await client.start()
-    except TimeoutError:
-        where = settings.client_config()["bootstrap.servers"]
-        raise Failed(f"no broker answers at {where}", "give another with -b HOST:PORT") from None
+        yield handler
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagates

@@ -16,9 +16,10 @@ import click
 from click.core import ParameterSource
 
 from oncelog.cli.durations import DURATION
-from oncelog.cli.interruption import run
-from oncelog.cli.output import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, FORMATS, Failed, Output, Row, printable
+from oncelog.cli.interruption import asked, run
+from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, FORMATS, Failed, Output, Row, printable
 from oncelog.cli.properties_file import property_from_text, read_properties
+from oncelog.cli.signals import heard_by, line_of, raise_signalled, status_of
 from oncelog.errors import ConfigurationError, InvalidArgument, KafkaError, OncelogError, RequestTimedOut
 from oncelog.wire.schema import InvalidField
 
@@ -54,7 +55,9 @@ class Settings:
         config: dict[str, Any] = read_properties(self.command_config) if self.command_config else {}
         config.setdefault("default.api.timeout.ms", self.timeout_ms)
         config.update(self.properties)
-        if self.bootstrap_servers:
+        if (
+            self.bootstrap_servers is not None
+        ):  # an empty one (a variable that is not set) is refused, not another broker
             config["bootstrap.servers"] = self.bootstrap_servers
         config.setdefault("bootstrap.servers", DEFAULT_BOOTSTRAP)
         config.setdefault("client.id", "oncelog-cli")
@@ -82,8 +85,8 @@ class Settings:
             return True
         if not sys.stdin.isatty():
             raise click.UsageError("this changes something and stdin is no terminal: add --yes (or --dry-run to look)")
-        if click.prompt(f"type {printable(word)} to go on", err=True, default="", show_default=False) != word:
-            raise Failed("not confirmed, nothing was done")
+        if asked(f"type {printable(word)} to go on") != word:
+            raise Failed("not confirmed, nothing was changed")
         return True
 
 
@@ -98,6 +101,8 @@ def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
             settings.properties.update(property_from_text(text) for text in value)
         except ConfigurationError as error:
             raise click.BadParameter(str(error), ctx, param) from error
+    elif value == 0 and param.type is DURATION:
+        raise click.BadParameter("must be more than 0", ctx, param)
     else:
         setattr(settings, param.name, value)
 
@@ -143,7 +148,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the body; an async one in a loop of its own, again and again with --watch."""
         settings = ctx.ensure_object(Settings)
-        with reported(ctx, settings):
+        with reported(ctx, settings), heard_by(raise_signalled):
             if settings.dry_run and not self.changes:
                 raise click.UsageError(f"{ctx.command_path} changes nothing: --dry-run has no meaning here", ctx)
             if settings.watch and not self.watchable:
@@ -210,8 +215,9 @@ def reported(ctx: click.Context, settings: Settings) -> Iterator[None]:
     """Errors a user can meet become one line and an exit status; our own bugs stay tracebacks."""
     try:
         yield
-    except (KeyboardInterrupt, click.Abort):  # Abort: Ctrl-C or an end of input at a question
-        ctx.exit(EXIT_INTERRUPTED)
+    except KeyboardInterrupt as error:
+        settings.out.note(line_of(error))
+        ctx.exit(status_of(error))
     except InvalidField as error:
         _report(ctx, settings, ConfigurationError(f"this cannot be said in Kafka's protocol: {error}"))
     except (OncelogError, OSError, ExceptionGroup) as error:
@@ -223,8 +229,6 @@ def _report(ctx: click.Context, settings: Settings, error: BaseException) -> NoR
         error = error.exceptions[0]
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
         raise error
-    if isinstance(error, KeyboardInterrupt):
-        ctx.exit(EXIT_INTERRUPTED)
     if not isinstance(error, OncelogError | OSError):
         raise error
     settings.out.error(error, hint=hint_for(error, settings))

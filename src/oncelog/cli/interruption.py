@@ -1,5 +1,4 @@
-"""A command that is told to end ends as after Ctrl-C: by SIGTERM (`kill`, `timeout`, a service manager), or by SIGHUP
-(its terminal went away; under nohup it is ignored).
+"""A command that is told to end while it runs is cancelled, whichever signal says so (`signals.py`).
 
 Its transaction is aborted and its place in a group given back, instead of both being left to their timeouts. A second
 signal ends it at once.
@@ -8,45 +7,114 @@ signal ends it at once.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
+import select
 import signal
-from collections.abc import Coroutine
+import sys
+import termios
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import click
 
-EXIT_TERMINATED = 128 + signal.SIGTERM
-
-
-def ending_signals() -> tuple[signal.Signals, ...]:
-    """Those that tell a process to end; not SIGHUP where whoever started it said that it is to stay."""
-    stays = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return (signal.SIGTERM,) if stays else (signal.SIGTERM, signal.SIGHUP)
+from oncelog.cli.output import Failed
+from oncelog.cli.signals import Signalled, end_at_once, heard_by, raise_signalled
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run it in a loop of its own. Raises click's Exit with status 143 after SIGTERM, 129 after SIGHUP."""
-    return asyncio.run(_until_terminated(work))
+    """Run it in a loop of its own. Raises Signalled when a signal ended it."""
+    running = _Running(work)
+    with heard_by(running.signalled):
+        result = asyncio.run(running.until_signalled())
+    if running.ended_by is not None:
+        raise running.ended_by
+    return result
 
 
-async def _until_terminated(work: Coroutine[Any, Any, Any]) -> Any:
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    received: list[signal.Signals] = []
-    signals = ending_signals()
+class _Running:
+    """A command's body in its loop. A signal that comes when it is done has nothing to end any more."""
 
-    def terminate(number: signal.Signals) -> None:
-        received.append(number)
-        for each in signals:
-            loop.remove_signal_handler(each)
-        task.cancel()
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        self.ended_by: Signalled | None = None
+        self._work = work
+        self._received: list[int] = []
+        self._cancel: Callable[[], object] | None = None
 
-    with contextlib.suppress(RuntimeError, ValueError):  # only a main thread is told of signals
-        for number in signals:
-            loop.add_signal_handler(number, terminate, number)
+    def signalled(self, number: int, frame: FrameType | None) -> None:
+        """A handler of Python's, not of the loop's: it is called also while the loop is held up by a full pipe."""
+        if self._received:
+            end_at_once(number, frame)
+        self._received.append(number)
+        if self._cancel is not None:
+            self._cancel()
+
+    async def until_signalled(self) -> Any:
+        """What the body gives; None, and `ended_by`, where a signal ended it."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        try:
+            if self._received:  # before it began
+                self._work.close()
+                raise Signalled(self._received[0])
+            return await self._work
+        except Signalled as error:  # also one that was raised at a question
+            self.ended_by = error
+        except asyncio.CancelledError:
+            if not self._received:
+                raise
+            self.ended_by = Signalled(self._received[0])
+        finally:
+            self._cancel = None
+
+
+def asked(question: str, *, is_hidden: bool = False) -> str:
+    """What a person at the terminal answers, without the line's end. It holds up everything else, and nothing may have been
+    changed yet. `is_hidden`: what is typed is not shown.
+
+    Raises Signalled for a signal, at once; Failed when the input ended without an answer (Ctrl-D).
+    """
     try:
-        return await work
-    except asyncio.CancelledError:
-        if received:
-            raise click.exceptions.Exit(128 + received[0]) from None
-        raise
+        with heard_by(raise_signalled), _waking() as woken, _unseen(is_hidden):
+            click.echo(f"{question}: ", nl=False, err=True)
+            select.select([sys.stdin, woken], [], [])
+            answer = sys.stdin.readline()  # a terminal gives one line at a time
+    except Signalled as error:
+        click.echo(err=True)  # the cursor stands behind the question
+        raise Signalled(error.number, "nothing was changed") from None
+    if not answer or is_hidden:
+        click.echo(err=True)
+    if not answer:
+        raise Failed("no answer, nothing was changed")
+    return answer.rstrip("\r\n")
+
+
+@contextmanager
+def _waking() -> Iterator[int]:
+    """A file that a signal makes readable: one that comes just before a read would not end it."""
+    woken, waking = os.pipe()
+    os.set_blocking(waking, False)
+    before = signal.set_wakeup_fd(waking)
+    try:
+        yield woken
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(woken)
+        os.close(waking)
+
+
+@contextmanager
+def _unseen(is_hidden: bool) -> Iterator[None]:
+    if not is_hidden:
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    unseen = [*before]
+    unseen[3] &= ~termios.ECHO
+    try:
+        termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, unseen)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)

@@ -15,6 +15,7 @@ import click
 import oncelog
 from oncelog.cli.command import Group
 from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, printable_lines
+from oncelog.cli.signals import end_at_once, hear
 
 # name: (where it lives, what it does)
 COMMANDS = {
@@ -140,6 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         root.main(args=list(arguments) if arguments is not None else None, prog_name="oncelog")
     finally:
+        hear(end_at_once)  # an event loop of the command's own may have put Python's handlers in their place
         _give_up_what_cannot_be_written()
 
 

@@ -21,7 +21,7 @@ from oncelog.cli.durations import duration_text, moment_text
 from oncelog.errors import KafkaError, OncelogError, code_name
 
 FORMATS = ("table", "wide", "json", "jsonl", "tsv")
-EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_FOUND, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_FOUND = 0, 1, 2, 3
 
 # JSON escapes what is below a space; what steers a terminal above it, and half a surrogate pair, it leaves as it is.
 _NO_TEXT = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import logging
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -99,6 +100,9 @@ CODING = frozenset(
 """Functions and objects here; the names of Java classes in somebody's properties file say nothing to us."""
 
 
+# Of a bootstrap server, as Apache Kafka's clients take one: PLAINTEXT://HOST:PORT is HOST:PORT (what it speaks is
+# security_protocol's), and a host has no other characters.
+_SCHEME, _HOST = re.compile(r"[0-9A-Za-z\-%._]*://"), re.compile(r"\[?[0-9A-Za-z\-%._:]+\]?")
 LISTS = ("bootstrap_servers", "partition_assignment_strategy")
 LONG = frozenset(
     {
@@ -202,8 +206,15 @@ class ClientConfig:
         """Host and port of each bootstrap server."""
         found = []
         for part in self.bootstrap_servers.split(","):
-            name, colon, port = part.strip().rpartition(":")
-            if not (colon and name and port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
+            name, colon, port = _SCHEME.sub("", part.strip(), count=1).rpartition(":")
+            if not (
+                colon
+                and _HOST.fullmatch(name)
+                and port.isascii()
+                and port.isdigit()
+                and len(port) <= 5
+                and 0 < int(port) < 65536
+            ):
                 raise ConfigurationError(
                     f"bootstrap_servers={self.bootstrap_servers!r}: expected HOST:PORT[,HOST:PORT]"
                 )

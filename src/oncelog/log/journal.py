@@ -31,6 +31,7 @@ from oncelog.log.journal_entries import (
 
 FILE_PREFIX = "oncelog.journal."
 CLOSED_FILE = f"{FILE_PREFIX}closed"
+BEGUN_FILE = ".oncelog_journal"  # a segment's header alone: while it is there, a start must find this journal
 SEGMENT_SIZE_BYTES = 64 << 20
 SEGMENTS_KEPT = 4  # free ones beyond are removed
 SEGMENTS_LEAST = 4  # whatever `size_bytes_max`: one is written, one waits, one is being freed, one is ready
@@ -85,13 +86,16 @@ class Journal:
     # its life
 
     def begin(self, directory: bytes, boot: bytes, generation: int) -> None:
-        """Begin the first segment, durably; what an earlier life left is removed (`remove_journal`). Raises StorageError."""
+        """Begin the first segment, durably, and then say so in a file of its own: a journal that is not there when a start needs
+        it would be taken for one that never was. What an earlier life left is removed (`remove_journal`). Raises StorageError.
+        """
         self._header = SegmentHeader(directory, boot, generation, 1, 1)
         self._make_free_segment(SEGMENT_HEADER_BYTES + 1)
         self._next_segment(Taken())
         self._segments[-1].file.sync()
         self._files.sync_directory(self._data_directory)
         self._has_new_names = False
+        self._files.replace_whole(f"{self._data_directory}/{BEGUN_FILE}", segment_header_to_bytes(self._header))
 
     def close(self) -> None:
         """Close the files: the next start replays them, unless `remove_journal` comes first."""
@@ -330,7 +334,7 @@ def remove_journal(files: Files, data_directory: str) -> None:
 
     First a file says that it is over: of segments that go one by one a power cut may leave any.
     """
-    names = [name for name in files.list(data_directory) if name.startswith(FILE_PREFIX)]
+    names = [name for name in files.list(data_directory) if name.startswith(FILE_PREFIX) or name == BEGUN_FILE]
     if not names:
         return
     closed = f"{data_directory}/{CLOSED_FILE}"

@@ -1,7 +1,8 @@
 """Reading the journal that a broker left behind: which entries there are, and where they end.
 
-An entry is whole or absent. Where the entries end, what follows is what a power cut tore, and is said in one line; unless
-a later entry says that the one that is missing had been synced: then the journal is damaged, and nothing may be served.
+Whether there must be one says a file of its own (`BEGUN_FILE`). An entry is whole or absent. Where the entries end, what
+follows is what a power cut tore, and is said in one line; unless a later entry says that the one that is missing had been
+synced: then the journal is damaged, and nothing may be served.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from dataclasses import dataclass
 
 from oncelog.errors import StorageError
 from oncelog.log.files import Files
-from oncelog.log.journal import CLOSED_FILE, FILE_PREFIX
+from oncelog.log.journal import BEGUN_FILE, CLOSED_FILE, FILE_PREFIX
 from oncelog.log.journal_entries import (
     SEGMENT_HEADER_BYTES,
+    UNKNOWN_BOOT,
     Entry,
     SegmentHeader,
     UnknownJournal,
@@ -28,6 +30,14 @@ RESTORE = "restore the journal with the rest of the directory; `oncelog dump-log
 
 class DamagedJournal(StorageError):
     """An entry that was synced cannot be read: what it held was acknowledged."""
+
+
+class MissingJournal(DamagedJournal):
+    """A journal was begun, and is not there. `boot`: of the system's boot in which it was."""
+
+    def __init__(self, message: str, boot: bytes) -> None:
+        super().__init__(message)
+        self.boot = boot
 
 
 @dataclass(frozen=True)
@@ -63,18 +73,28 @@ class JournalFound:
 def read_journal(files: Files, data_directory: str, directory: bytes | None = None) -> JournalFound | None:
     """The journal in `data_directory`, None where there is none. With `directory` it must be this directory's.
 
-    Raises DamagedJournal, UnknownJournal, StorageError.
+    Raises MissingJournal, DamagedJournal, UnknownJournal, StorageError.
     """
     names = [name for name in files.list(data_directory) if name.startswith(FILE_PREFIX)]
     if CLOSED_FILE in names:
         return None
     segments, headless = _segments(files, data_directory, names)
+    begun_path = f"{data_directory}/{BEGUN_FILE}"
+    begun = _header(files, begun_path) if files.exists(begun_path) else None
     if not segments:
         for path in headless:  # the first header is synced before anything but zeros is written behind it
             if any(files.read_whole(path)[SEGMENT_HEADER_BYTES:]):
                 raise DamagedJournal(f"{path}: position 0: the header cannot be read, and more follows: {RESTORE}")
+        if files.exists(begun_path):
+            raise MissingJournal(
+                f"the journal of {data_directory} is missing ({FILE_PREFIX}0 and so on): restore it with the rest of"
+                f" the directory, or remove {begun_path} to start with what the logs have; what it alone held is lost then",
+                UNKNOWN_BOOT if begun is None else begun.boot,
+            )
         return None
     newest = segments[-1].header
+    if begun is not None and begun.generation != newest.generation:
+        raise DamagedJournal(f"{segments[-1].path} is of another start than {begun_path}: {RESTORE}")
     for segment in segments:
         if directory is not None and segment.header.directory != directory:
             raise UnknownJournal(
@@ -91,18 +111,23 @@ def _segments(files: Files, data_directory: str, names: list[str]) -> tuple[list
     headless: list[str] = []
     for name in names:
         path = f"{data_directory}/{name}"
-        file = files.open(path, create=False)
-        try:
-            header = segment_header_from_bytes(file.read_at(0, SEGMENT_HEADER_BYTES))
-        except UnknownJournal as error:
-            raise UnknownJournal(f"{path}: {error}") from None
-        finally:
-            file.close()
+        header = _header(files, path)
         if header is not None:
             found.append(_File(path, header))
         else:
             headless.append(path)
     return sorted(found, key=lambda each: each.header.first_sequence), headless
+
+
+def _header(files: Files, path: str) -> SegmentHeader | None:
+    """What stands at the beginning of a file, None where nothing whole does."""
+    file = files.open(path, create=False)
+    try:
+        return segment_header_from_bytes(file.read_at(0, SEGMENT_HEADER_BYTES))
+    except UnknownJournal as error:
+        raise UnknownJournal(f"{path}: {error}") from None
+    finally:
+        file.close()
 
 
 def _looked_through(

@@ -52,6 +52,71 @@ def test_a_file_of_an_existing_deployment():
     assert WORD not in repr(config) + repr(clients)
 
 
+# What Apache Kafka 4.3's distribution has in config/ of listeners and roles, for a node that is both, a broker, a controller.
+KAFKAS_FILES = {
+    "server": """
+process.roles=broker,controller
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+""",
+    "broker": """
+process.roles=broker
+listeners=PLAINTEXT://localhost:9092
+advertised.listeners=PLAINTEXT://localhost:9092
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+""",
+    "controller": """
+process.roles=controller
+listeners=CONTROLLER://:9093
+advertised.listeners=CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+""",
+}
+
+
+def config_of(text):
+    return config_from({**properties_from(text), "oncelog.insecure.listeners": "true"})[0]
+
+
+@pytest.mark.parametrize("name", ["CONTROLLER", "QUORUM"])
+def test_a_controllers_listener_is_not_opened_and_named_as_left_out(name):
+    config = config_of(KAFKAS_FILES["server"].replace("CONTROLLER", name))
+    listeners = listeners_of(config, [])
+    assert [(each.name, each.port) for each in listeners] == [("PLAINTEXT", 9092)]
+    said = warnings_of(listeners, config)
+    assert f"listener {name} on *:9093 is not opened: it is for controllers, and oncelog has none" in said
+    assert [each for each in said if "9093" in each] == said[:1]
+
+
+def test_a_listener_that_is_only_called_so_is_opened():
+    config = config_of(
+        "listeners=CONTROLLER://:1,QUORUM://:2\ncontroller.listener.names=QUORUM\n"
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT"
+    )
+    assert [each.name for each in listeners_of(config, [])] == ["CONTROLLER"]
+
+
+def test_the_file_of_a_broker_has_nothing_to_leave_out():
+    config = config_of(KAFKAS_FILES["broker"])
+    assert warnings_of(listeners_of(config, []), config) == []
+
+
+def test_the_file_of_a_controller_is_refused():
+    """It was served at an address that nobody had named."""
+    with pytest.raises(ConfigInvalid, match=r"CONTROLLER://:9093 are for controllers .* name one for clients"):
+        listeners_of(config_of(KAFKAS_FILES["controller"]), ["127.0.0.1:9092"])
+
+
+def test_several_directories_are_said_to_be_one_too_many():
+    assert config_from({"log.dirs": "/a,/b"})[1] == [
+        "log.dirs: only /a is used: oncelog keeps all data in one directory"
+    ]
+
+
 @pytest.mark.parametrize(
     ("values", "says"),
     [

@@ -10,7 +10,8 @@ from evidence.world.files import Fault, Keep
 
 from oncelog.broker.partitions import journal_flusher
 from oncelog.errors import ErrorCode, StorageError
-from oncelog.log.journal import FILE_PREFIX, Journal
+from oncelog.log.journal import BEGUN_FILE, FILE_PREFIX, Journal
+from oncelog.log.journal_reading import MissingJournal
 from oncelog.types import TopicPartition
 from tests.broker.partitions.journal_world import DATA, SMALL, JournalWorld, turns
 
@@ -518,7 +519,7 @@ def test_a_stop_leaves_exactly_kafka_s_files():
         world.append("a")
         await world.stop()
         names = world.files.list(DATA)
-        assert not [name for name in names if name.startswith(FILE_PREFIX)]
+        assert not [name for name in names if name.startswith(FILE_PREFIX) or name == BEGUN_FILE]
         assert ".kafka_cleanshutdown" in names
         await world.start(has_journal=False)
         world.check(is_cut=False, is_whole=True)
@@ -528,6 +529,72 @@ def test_a_stop_leaves_exactly_kafka_s_files():
         world.files.crash(Keep.NONE)
         await world.start(has_journal=True)
         world.check(is_cut=False)
+
+    run(work())
+
+
+def removed_journal(world: JournalWorld) -> None:
+    for name in world.files.list(DATA):
+        if name.startswith(FILE_PREFIX):
+            world.files.remove(f"{DATA}/{name}")
+    world.files.sync_directory(DATA)
+
+
+def test_a_journal_that_is_gone_costs_nothing_while_the_system_runs_on(caplog):
+    async def work():
+        world = await started()
+        world.append("a")
+        await world.flusher.commit()
+        removed_journal(world)
+        await world.kill()
+        assert world.ends()[A] == 1
+        world.append("a")
+        await world.flusher.commit()
+        await world.crash(Keep.NONE)
+        assert world.ends()[A] == 2, "what was recovered without it was synced, and there is one again"
+
+    run(work())
+    (said,) = [each.getMessage() for each in caplog.records if "missing" in each.getMessage()]
+    assert said.startswith(f"the journal of {DATA} is missing: the system ran on since it was begun")
+
+
+@pytest.mark.parametrize("has_journal", [True, False])
+def test_a_journal_that_is_gone_stops_the_start_after_a_power_cut(has_journal):
+    """What it held was acknowledged and may be in no log. Who has it no more says so by removing the mark."""
+
+    async def work():
+        world = await started()
+        world.append("a")
+        await world.flusher.commit()
+        removed_journal(world)
+        world.files.crash(Keep.NONE)
+        for _ in range(2):
+            with pytest.raises(MissingJournal, match="is missing"):
+                await world.start(has_journal=has_journal)
+        world.files.remove(f"{DATA}/{BEGUN_FILE}")
+        await world.start(has_journal=has_journal)
+        assert world.ends().get(A, 0) == 0
+
+    run(work())
+
+
+def test_without_a_journal_none_is_missed():
+    """Neither at the first start, nor after one with `journal=off`, nor before it is begun."""
+
+    async def work():
+        world = await started(has_journal=False)
+        world.files.crash(Keep.NONE)
+        await world.start(has_journal=True)
+        world.append("a")
+        await world.flusher.commit()
+        world.files.crash(Keep.NONE)
+        await world.start(has_journal=False)
+        assert not world.files.exists(f"{DATA}/{BEGUN_FILE}")
+        world.append("a")
+        await world.flusher.sync_all()
+        world.files.crash(Keep.NONE)
+        await world.start(has_journal=True)
+        assert world.ends()[A] == 2
 
     run(work())
 

@@ -13,6 +13,8 @@ import pytest
 from oncelog.cli.clients import CONNECT_TIMEOUT_MS
 from oncelog.cli.commands.produce import Batching, NewRecord, Report, _send_all, record_from_json
 from oncelog.cli.output import Failed
+from oncelog.client.producer.producer import Producer
+from oncelog.errors import RequestTimedOut
 from oncelog.testing import FaultyProxy
 from tests.cli.world import Cli
 
@@ -159,6 +161,61 @@ class HeldProducer:
 
     async def abort_transaction(self) -> None:
         self.calls.append("aborted")
+
+
+def test_a_commit_without_an_answer_is_called_unknown_and_not_aborted() -> None:
+    """Aborting was refused, and that was said instead: whoever read it could not know that the records may be there."""
+
+    class Unanswered(HeldProducer):
+        async def commit_transaction(self) -> None:
+            raise RequestTimedOut("commit_transaction not done")
+
+    async def records() -> AsyncIterator[NewRecord]:
+        for value in (b"a", b"b", b"c"):
+            yield NewRecord(value, None, (), None)
+
+    async def work() -> None:
+        producer, report = Unanswered(), Report("t", result="committed")
+        with pytest.raises(RequestTimedOut, match="commit_transaction not done"):
+            await _send_all(producer, records(), Batching(True, 2, False), report)  # type: ignore[arg-type]
+        assert producer.calls == ["begin"]
+        assert report.unknown == "it is not known whether the transaction of 2 records was committed"
+
+    asyncio.run(work())
+
+
+def test_what_failed_is_told_also_where_nothing_can_be_aborted() -> None:
+    class Unanswered(HeldProducer):
+        async def abort_transaction(self) -> None:
+            raise RequestTimedOut("no answer")
+
+    async def records() -> AsyncIterator[NewRecord]:
+        yield NewRecord(b"a", None, (), None)
+        raise Failed("a line is no record")
+
+    async def work() -> None:
+        report = Report("t", result="committed")
+        with pytest.raises(Failed, match="a line is no record"):
+            await _send_all(Unanswered(), records(), Batching(True, None, False), report)  # type: ignore[arg-type]
+        assert report.unknown == (
+            "the transaction could not be aborted (REQUEST_TIMED_OUT: no answer); its timeout aborts it"
+        )
+
+    asyncio.run(work())
+
+
+def test_what_is_not_known_is_said_with_the_way_to_know_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unanswered(_: Producer) -> None:
+        raise RequestTimedOut("commit_transaction not done")
+
+    monkeypatch.setattr(Producer, "commit_transaction", unanswered)
+    cli.create("produce-unknown")
+    result = cli("produce", "produce-unknown", "--transactional-id", "produce-u", "-o", "json", stdin="x\n", status=1)
+    note, error = result.stderr.splitlines()
+    repair = f"oncelog -b {cli.bootstrap_servers} transactions describe produce-u"
+    assert note == f"it is not known whether the transaction of 1 record was committed: `{repair}` tells"
+    assert error.startswith("error: REQUEST_TIMED_OUT: commit_transaction not done")
+    assert json.loads(result.stdout)["error"] == "REQUEST_TIMED_OUT"
 
 
 def test_an_interrupt_waits_for_a_commit_that_was_begun_and_says_what_was_committed() -> None:

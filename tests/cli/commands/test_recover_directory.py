@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from oncelog.log.journal_entries import ENTRY_MAGIC, SEGMENT_HEADER_BYTES
+from oncelog.log.journal import BEGUN_FILE
+from oncelog.log.journal_entries import (
+    ENTRY_MAGIC,
+    SEGMENT_HEADER_BYTES,
+    segment_header_from_bytes,
+    segment_header_to_bytes,
+)
 from oncelog.testing import TestBroker
 from tests.cli.world import Cli, oncelog
 
@@ -169,6 +175,27 @@ def test_a_journal_of_which_nothing_can_be_read_stops_the_start(data: pathlib.Pa
     assert result.exit_code == 1
     assert "the header cannot be read, and more follows: restore the journal" in result.stderr
     assert (data / "oncelog.journal.0").exists()
+
+
+def test_a_journal_that_is_gone_is_named(data: pathlib.Path) -> None:
+    (data / "oncelog.journal.0").unlink()
+    result = oncelog("recover", data, "-y")
+    assert (result.exit_code, result.stderr.count("is missing: the system ran on")) == (0, 1)
+    assert not (data / BEGUN_FILE).exists()
+
+
+def test_a_journal_that_is_gone_after_a_power_cut_stops_the_start(data: pathlib.Path) -> None:
+    (data / "oncelog.journal.0").unlink()
+    header = segment_header_from_bytes((data / BEGUN_FILE).read_bytes())
+    assert header is not None
+    (data / BEGUN_FILE).write_bytes(segment_header_to_bytes(header._replace(boot=b"b" * 16)))
+    result = oncelog("recover", data, "-y")
+    assert (result.exit_code, result.stdout) == (1, "")
+    (line,) = result.stderr.splitlines()[1:]
+    assert line.startswith(f"error: the journal of {data} is missing")
+    assert f"or remove {data}/{BEGUN_FILE}" in line
+    (data / BEGUN_FILE).unlink()
+    assert oncelog("recover", data, "-y").exit_code == 0
 
 
 def test_dump_log_names_a_journal_of_a_newer_format(data: pathlib.Path) -> None:

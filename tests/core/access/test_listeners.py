@@ -9,6 +9,7 @@ from oncelog.core.access.listeners import (
     ListenerInvalid,
     NamedAddress,
     Protocol,
+    controller_names,
     is_loopback,
     named_address,
     named_addresses,
@@ -21,8 +22,14 @@ def test_names_and_addresses():
     assert named_addresses("PLAINTEXT://:9092, internal://[::1]:0,CONTROLLER://:9093") == [
         NamedAddress("PLAINTEXT", "", 9092),
         NamedAddress("INTERNAL", "::1", 0),
+        NamedAddress("CONTROLLER", "", 9093),
     ]
     assert named_address("h:1") == NamedAddress("PLAINTEXT", "h", 1)
+
+
+def test_whose_listeners_are_for_controllers():
+    assert controller_names("") == {"CONTROLLER"}
+    assert controller_names(" quorum,OTHER ") == {"QUORUM", "OTHER"}
 
 
 @pytest.mark.parametrize("text", ["h", "h:", "h:x", "h:65536", "://h:1", "a b://h:1", "A://h:1,A://h:2", "A://h:²"])

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid
-from oncelog.core.access.listeners import ListenerInvalid, NamedAddress, named_address, named_addresses
+from oncelog.core.access.listeners import (
+    ListenerInvalid,
+    NamedAddress,
+    controller_names,
+    named_address,
+    named_addresses,
+)
 
 EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104
 
@@ -37,11 +43,27 @@ def _named(text: str) -> NamedAddress:
 
 
 def listen_addresses(config: BrokerConfig, otherwise: Sequence[str]) -> list[NamedAddress]:
-    """Where to listen: the config's `listeners` without the controllers' one, else `otherwise`. Raises ConfigInvalid."""
+    """Where to listen: the config's `listeners` without those of controllers, else `otherwise`. Raises ConfigInvalid."""
     try:
-        return named_addresses(config.listeners) or [named_address(each) for each in otherwise]
+        given = named_addresses(config.listeners)
+        if not given:
+            return [named_address(each) for each in otherwise]
     except ListenerInvalid as error:
         raise ConfigInvalid(f"listeners: {error}") from error
+    controllers = controller_names(config.controller_listener_names)
+    found = [each for each in given if each.name not in controllers]
+    if not found:
+        raise ConfigInvalid(
+            f"listeners: {config.listeners[:80]} are for controllers (controller.listener.names), and oncelog needs none: "
+            "name one for clients, as the file of a broker does"
+        )
+    return found
+
+
+def controller_addresses(config: BrokerConfig) -> list[NamedAddress]:
+    """What of the config's `listeners` is left out, as it is for controllers. Raises ConfigInvalid."""
+    left = {each.name for each in listen_addresses(config, ())}
+    return [each for each in named_addresses(config.listeners) if each.name not in left]
 
 
 def advertised_address(config: BrokerConfig, listening: Sequence[NamedAddress], name: str = "") -> Address:
@@ -56,7 +78,8 @@ def advertised_address(config: BrokerConfig, listening: Sequence[NamedAddress], 
 
 def advertised_addresses(config: BrokerConfig) -> list[NamedAddress]:
     """What `advertised.listeners` says. Raises ConfigInvalid."""
+    controllers = controller_names(config.controller_listener_names)
     try:
-        return named_addresses(config.advertised_listeners)
+        return [each for each in named_addresses(config.advertised_listeners) if each.name not in controllers]
     except ListenerInvalid as error:
         raise ConfigInvalid(f"advertised.listeners: {error}") from error

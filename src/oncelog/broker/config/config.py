@@ -82,6 +82,7 @@ class BrokerConfig:
     log_dir: str = _text("")
     listeners: str = _text("")
     advertised_listeners: str = _text("")
+    controller_listener_names: str = _text("")
     listener_security_protocol_map: str = _text(DEFAULT_MAP)
     listener_overrides: ListenerOverrides = field(default_factory=ListenerOverrides, repr=False)  # listener.name.*
     # who clients are
@@ -319,6 +320,10 @@ def config_from(values: Mapping[str, object], *, base: BrokerConfig | None = Non
         raise ConfigInvalid("group.min.session.timeout.ms is larger than group.max.session.timeout.ms")
     if changes.get("journal") == "on" and config.flush_policy != "fsync":
         raise ConfigInvalid(f"journal=on is for flush.policy=fsync: with {config.flush_policy} nobody waits for a sync")
+    if "," in config.log_dirs:
+        warnings.append(
+            f"log.dirs: only {config.log_dirs.split(',')[0]} is used: oncelog keeps all data in one directory"
+        )
     return config, warnings
 
 

@@ -20,7 +20,13 @@ DYNAMIC_CLIENT_METRICS, DYNAMIC_GROUP = 7, 8
 _TYPES = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "class": 8, "password": 9}
 _LISTS = frozenset(
     ("advertised.listeners", "group.consumer.assignors", "listeners", "log.cleanup.policy", "log.dir", "log.dirs")
-) | {"sasl.enabled.mechanisms", "sasl.oauthbearer.expected.audience", "ssl.cipher.suites", "ssl.enabled.protocols"}
+) | {
+    "controller.listener.names",
+    "sasl.enabled.mechanisms",
+    "sasl.oauthbearer.expected.audience",
+    "ssl.cipher.suites",
+    "ssl.enabled.protocols",
+}
 _INT_MAX = 2**31 - 1
 # Keys that say the same in other units, the most precise first; unset ones have no value of their own in Kafka.
 _CHAINS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from oncelog.broker.config.addresses import advertised_addresses, listen_addresses
+from oncelog.broker.config.addresses import advertised_addresses, controller_addresses, listen_addresses
 from oncelog.broker.config.bearer_config import OAUTHBEARER, UNSECURED_KEY, BearerConfig, bearer_config
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, of_listener
 from oncelog.broker.config.secret import Secret
@@ -86,7 +86,10 @@ def each_listener(
 
 def warnings_of(listeners: Sequence[ListenerConfig], config: BrokerConfig) -> list[str]:
     """What an operator should know before others find it out."""
-    found = []
+    found = [
+        f"listener {each.name} on {each.host or '*'}:{each.port} is not opened: it is for controllers, and oncelog has none"
+        for each in controller_addresses(config)
+    ]
     for each in listeners:
         if takes_unsigned_tokens(each):
             found.append(

@@ -37,6 +37,7 @@ _FAMILIES = (
 )
 _HONOURED = frozenset(
     """
+    controller.listener.names
     delegation.token.secret.key delegation.token.max.lifetime.ms delegation.token.expiry.time.ms
     delegation.token.expiry.check.interval.ms
     sasl.enabled.mechanisms sasl.jaas.config sasl.server.max.receive.size

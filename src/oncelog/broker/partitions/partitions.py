@@ -20,6 +20,7 @@ from oncelog.broker.partitions.flusher import Commits
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.partition_directories import DELETED_SUFFIX, move_aside, partition_directories
 from oncelog.broker.partitions.partition_files import NewNames, UnsyncedFile, log_config
+from oncelog.broker.partitions.recovery_progress import RecoveryReport
 from oncelog.core.leader.partition import Partition, PartitionConfig
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.core.metadata.topic_configs import (
@@ -169,7 +170,9 @@ class Partitions:
         if is_clean:
             self._unopened = directories
             return
+        report = RecoveryReport()
         ends = self._put_back(journal, directories) if journal is not None else {}
+        report.opening(len(directories))
         opened: list[LocalPartition] = []
         for name in directories:
             topic = self._metadata.topics[name.topic]
@@ -182,6 +185,7 @@ class Partitions:
                 end_offset = ends.get((topic.topic_id, name.partition), 0)
                 self._recovery_points[name] = max(self._recovery_points.get(name, 0), end_offset)
                 _log.critical("partition %s is damaged and stays offline: %s", name, error)
+            report.opened()
             if len(opened) >= TOGETHER_MAX:
                 await self._sync_opened(opened)
                 opened = []
@@ -191,6 +195,7 @@ class Partitions:
             each.log.names_changed()
             self._flusher.appended(each)
         self._files.close_idle()
+        report.ended()
 
     async def open_rest(self) -> None:
         """Open, a few at a time, what nobody has asked for yet: its retention, cleaning and figures wait for that."""

@@ -22,7 +22,7 @@ from oncelog.client.admin.admin import Admin
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.records import ConsumerRecord
-from oncelog.errors import CorruptRecord, KafkaError
+from oncelog.errors import CorruptRecord, KafkaError, RequestTimedOut
 from oncelog.types import TopicPartition
 
 POLL_MS = 50
@@ -136,6 +136,8 @@ async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> No
     async with open_admin(settings) as admin:
         partitions = await partitions_of(admin, wanted.topics)
         starts = await _starts(admin, partitions, wanted, unreadable)
+        if not starts and any(isinstance(error, RequestTimedOut) for error in unreadable.values()):
+            raise next(iter(unreadable.values()))  # nobody answers: nobody would say which of them are offline either
         ends = await _ends(admin, [at for at in partitions if at in starts], wanted, unreadable)
         name_offline(settings, (await admin.describe_topics({at.topic for at in partitions})).values(), unreadable)
     progress = Progress(ends, wanted.count_max)

@@ -8,7 +8,8 @@ import click
 
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
-from oncelog.cli.output import columns
+from oncelog.cli.interruption import asked
+from oncelog.cli.output import columns, printable
 from oncelog.client.admin.clients import MECHANISMS
 
 MECHANISM = click.option(
@@ -55,11 +56,19 @@ async def set_credential(settings: Settings, user: str, mechanism: str, iteratio
 
 def _password(user: str) -> str:
     if sys.stdin.isatty():
-        return str(click.prompt(f"password of {user}", hide_input=True, confirmation_prompt=True, err=True))
+        return _typed_password(user)
     password = sys.stdin.readline().rstrip("\r\n")
     if not password:
         raise click.UsageError("no password: give it as the first line of stdin")
     return password
+
+
+def _typed_password(user: str) -> str:
+    while True:
+        password = asked(f"password of {printable(user)}", is_hidden=True)
+        if password and asked("once more", is_hidden=True) == password:
+            return password
+        click.echo("the two are not the same" if password else "it has no character", err=True)
 
 
 @credentials.command("remove", changes=True)

@@ -24,7 +24,7 @@ from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Producer
-from oncelog.errors import OncelogError
+from oncelog.errors import OncelogError, RequestTimedOut
 from oncelog.host.tasks import Tasks
 
 UNFINISHED_MAX = 5000
@@ -52,6 +52,7 @@ class Report:
     ended_record_count: int = 0  # in them
     result: str = "sent"
     unfinished: list[Delivery] = field(default_factory=list)
+    unknown: str = ""  # what became of a transaction, where nobody said it
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,9 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
                 settings.out.note(f"interrupted; before that {_ended(report)}")
             raise
         finally:
+            if report.unknown:
+                describe = settings.repair("transactions", "describe", transactional_id)
+                settings.out.note(f"{report.unknown}: `{describe}` tells")
             await tasks.close()
     if report.transaction_count:
         async with open_admin(settings) as admin:
@@ -157,9 +161,17 @@ async def _send_all(producer: Producer, records: AsyncIterator[NewRecord], batch
                 await _end(producer, unfinished, batching, report)
             await _finish(unfinished)
         except BaseException:
-            if begun_count > report.transaction_count:
-                await asyncio.shield(producer.abort_transaction())
+            if begun_count > report.transaction_count and not report.unknown:
+                await _abort(producer, report)
             raise
+
+
+async def _abort(producer: Producer, report: Report) -> None:
+    """Leave nothing behind. What failed before is what is to be told, not that this fails as well."""
+    try:
+        await asyncio.shield(producer.abort_transaction())
+    except OncelogError as error:
+        report.unknown = f"the transaction could not be aborted ({error}); its timeout aborts it"
 
 
 async def _numbered(records: AsyncIterator[NewRecord]) -> AsyncGenerator[tuple[int, NewRecord]]:
@@ -182,7 +194,12 @@ async def _end(producer: Producer, unfinished: list[Delivery], batching: Batchin
     try:
         await asyncio.shield(ending)
     finally:
-        await ending
+        try:
+            await ending
+        except RequestTimedOut:
+            count = counted(report.record_count - report.ended_record_count, "record")
+            report.unknown = f"it is not known whether the transaction of {count} was {report.result}"
+            raise
         report.transaction_count += 1
         report.ended_record_count = report.record_count
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 
 import click
@@ -10,6 +9,7 @@ import click
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import properties_from
 from oncelog.cli.command import Settings
+from oncelog.cli.interruption import run
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns
 from oncelog.cli.progress import progress
 
@@ -26,7 +26,7 @@ def recover_directory(ctx: click.Context, directory: str) -> None:
         return
     broker = Broker(directory, {"node.id": node_id})
     with progress(settings, "oncelog"):
-        damaged = asyncio.run(broker.recover_directory())
+        damaged = run(broker.recover_directory())
     row = {"directory": directory, "was_clean": broker.is_clean_start, "damaged": damaged}
     settings.out.item(columns(*row), row)
     if damaged:

@@ -1,7 +1,8 @@
 """`oncelog serve`: a broker as a process of its own.
 
 stdout has one line, `ready HOST:PORT node=1 cluster=ID`, once requests are accepted; logs go to stderr, a line each.
-SIGTERM, SIGINT or SIGHUP stops gracefully, a second one at once. What a person got wrong is one line and exit status 2.
+SIGTERM, SIGINT or SIGHUP stops gracefully, a second one at once; before it is ready, while it recovers, the first one does,
+with the signal's status: the next start recovers again. What a person got wrong is one line and exit status 2.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid, is_secret_key, properties_from
-from oncelog.cli.interruption import ending_signals
+from oncelog.cli.signals import Signalled, ending_signals, line_of, status_of
 from oncelog.errors import DamagedLog, StorageError
 from oncelog.host.limits import raise_open_files_limit
 from oncelog.host.memory import keep_freed_memory
@@ -60,16 +61,27 @@ def serve_main(
 
 async def _serve(broker: Broker) -> int:
     loop = asyncio.get_running_loop()
-    stopped: asyncio.Future[None] = loop.create_future()
+    stopped: asyncio.Future[int] = loop.create_future()
+    task = asyncio.current_task()
+    assert task is not None
 
-    def stop() -> None:
+    def stop(number: int) -> None:
         if stopped.done():
             os._exit(1)
-        stopped.set_result(None)
+        stopped.set_result(number)
+        if not broker.is_ready and not broker.is_clean_start:
+            task.cancel()  # a recovery takes long; after a clean stop it is ready at once, and stops as cleanly
 
-    for number in (*ending_signals(), signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    await broker.start()
+    for each in {*ending_signals(), signal.SIGINT}:
+        loop.add_signal_handler(each, stop, each)
+    try:
+        await broker.start()
+    except asyncio.CancelledError:
+        if not stopped.done():
+            raise
+        ended = Signalled(stopped.result(), "it was not ready yet")
+        print(line_of(ended), file=sys.stderr)
+        return status_of(ended)
     gc.freeze()  # what was loaded stays: it need not be looked at in every collection
     print(f"ready {broker.advertised_address} node={broker.node_id} cluster={broker.cluster_id}", flush=True)
     keep_freed_memory()  # after the greeting: nobody waits for it

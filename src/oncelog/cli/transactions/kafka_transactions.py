@@ -7,7 +7,6 @@ few: --help exits 0, and `abort` refuses what a coordinator still owns, as that 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import oncelog
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Settings
+from oncelog.cli.interruption import run
 from oncelog.cli.main import refuse_without_assertions
 from oncelog.cli.output import Failed, printable
 from oncelog.cli.partitions import partitions_of
+from oncelog.cli.signals import line_of, status_of
 from oncelog.cli.transactions.repair import is_prepared, refused_prepared
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.transaction_listing import TransactionDescription
@@ -260,9 +261,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     refuse_without_assertions()
     options = parser().parse_args(arguments)
     try:
-        sys.exit(asyncio.run(_run(options)))
-    except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(run(_run(options)))
+    except KeyboardInterrupt as error:
+        print(line_of(error), file=sys.stderr)
+        sys.exit(status_of(error))
 
 
 if __name__ == "__main__":

@@ -48,13 +48,19 @@ class NamedAddress:
 
 
 def named_addresses(text: str) -> list[NamedAddress]:
-    """`listeners` or `advertised.listeners`, those of controllers left out. Raises ListenerInvalid."""
+    """`listeners` or `advertised.listeners`, those of controllers (`controller_names`) too. Raises ListenerInvalid."""
     found = [named_address(part) for part in text.split(",") if part.strip()]
     names = [each.name for each in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ListenerInvalid(f"listener {twice}: the name stands there twice")
-    return [each for each in found if each.name != CONTROLLER]
+    return found
+
+
+def controller_names(text: str) -> frozenset[str]:
+    """The listeners' names in `controller.listener.names`: they are for a quorum's nodes, and clients do not come there. Where
+    it is not set, the name that Apache Kafka's own files give them."""
+    return frozenset(name.strip().upper() for name in text.split(",") if name.strip()) or frozenset((CONTROLLER,))
 
 
 def named_address(text: str) -> NamedAddress:

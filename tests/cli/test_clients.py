@@ -1,0 +1,93 @@
+"""Clients of commands: a broker that answers no more holds up a command no longer than it was told to wait."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+
+import pytest
+
+from oncelog.cli import clients
+from oncelog.client.admin.admin import Admin
+from oncelog.client.cluster.each_leader import Unreadable
+from oncelog.client.consumer.consumer import Consumer
+from oncelog.errors import RequestTimedOut
+from oncelog.types import TopicPartition
+from tests.cli.world import Cli, oncelog
+
+
+@pytest.mark.parametrize(("timeout", "goodbye_ms"), [("2s", 1000), ("30s", 5000)])
+def test_a_consumer_that_leaves_waits_for_a_part_of_the_timeout(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, timeout: str, goodbye_ms: int
+) -> None:
+    """It waited for request.timeout.ms, 30 s, whatever --timeout said."""
+    waited, stop = [], Consumer.stop
+
+    async def noted(self: Consumer, timeout_ms: int | None = None) -> None:
+        waited.append(timeout_ms)
+        await stop(self, timeout_ms)
+
+    monkeypatch.setattr(Consumer, "stop", noted)
+    topic = f"goodbye-{goodbye_ms}"
+    cli.create(topic)
+    cli("produce", topic, stdin="x\n")
+    assert cli("consume", topic, "--group", topic, "-e", "--timeout", timeout).stdout == "x\n"
+    assert waited == [goodbye_ms]
+
+
+def test_when_no_leader_answers_nothing_else_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each further question would take the whole timeout again."""
+
+    async def unanswered(
+        _: Admin, partitions: dict[TopicPartition, object], *, unreadable: Unreadable
+    ) -> dict[object, object]:
+        unreadable.update({where: RequestTimedOut("list offsets: not done") for where in partitions})
+        monkeypatch.setattr(Admin, "describe_topics", None)  # not to be called any more
+        return {}
+
+    monkeypatch.setattr(Admin, "list_offsets", unanswered)
+    cli.create("unanswered")
+    result = cli("consume", "unanswered", "-e", "-o", "json", status=1)
+    assert result.stderr.startswith("error: REQUEST_TIMED_OUT: list offsets: not done")
+
+
+@pytest.mark.parametrize(("timeout", "error"), [("100ms", "REQUEST_TIMED_OUT"), ("5m", "Failed")])
+def test_one_line_says_that_nobody_listens_and_why(monkeypatch: pytest.MonkeyPatch, timeout: str, error: str) -> None:
+    """With the default timeout the reason stood in a line of its own, and machines were not told it."""
+    monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 200)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{nobody.getsockname()[1]}"
+        result = oncelog("-b", where, "topics", "list", "--timeout", timeout, "-o", "json")
+    (line,) = result.stderr.splitlines()
+    said = json.loads(result.stdout)
+    assert (result.exit_code, said["error"]) == (1, error)
+    for text in (line, said["message"]):
+        assert f"cannot connect to {where}" in text
+
+
+def test_what_else_a_client_says_while_it_starts_is_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Admin.start
+
+    async def warned(self: Admin) -> None:
+        logging.getLogger("oncelog.client").warning("a token ends soon")
+        await start(self)
+
+    monkeypatch.setattr(Admin, "start", warned)
+    assert cli("topics", "list").stderr.splitlines()[0] == "a token ends soon"
+
+
+def test_an_empty_address_is_no_other_broker() -> None:
+    """`-b "$BROKER"` with a variable that is not set went to the one on this machine."""
+    for more in ((), ("-o", "json")):
+        result = oncelog("-b", "", "topics", "delete", "x", "-y", *more)
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+        assert "bootstrap_servers='': expected HOST:PORT" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--interval"])
+def test_no_time_at_all_is_refused_by_the_options_name(option: str) -> None:
+    result = oncelog("topics", "list", option, "0s")
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}': must be more than 0" in result.stderr
