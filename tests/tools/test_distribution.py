@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import pathlib
+import sys
 import tarfile
 import zipfile
 
 import pytest
 
-from tools import distribution
+from tools import distribution, smoke
 
 NAMED = f"oncelog-{distribution.version()}"
 GOOD = [*distribution.IN_EACH_WHEEL, f"{NAMED}.dist-info/METADATA"]
@@ -42,6 +43,13 @@ def test_a_pure_wheel_comes_from_the_sdist(pure_wheel: pathlib.Path) -> None:
     assert f"\nVersion: {distribution.version()}\n" in metadata
     sources = {path.as_posix().removeprefix("src/") for path in distribution.source_files() if path.parts[0] == "src"}
     assert modules == {name for name in sources if name.endswith(".py")}
+
+
+def test_the_pure_wheel_works_in_an_empty_environment(pure_wheel: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Its dependencies are copied out of this environment, those that it names and no others; `make release` downloads them."""
+    python = smoke.make_environment(pathlib.Path(sys.executable), tmp_path / "environment")
+    smoke.install_copies(python, pure_wheel, smoke.dependencies("oncelog"))
+    smoke.smoke(python, pure=True)
 
 
 def test_the_version_stands_in_one_place() -> None:
