@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
 import pathlib
+import signal
+import subprocess
 import sys
 import tarfile
 import zipfile
 
 import pytest
-
 from tools import distribution, smoke
+
+from tests.releasing.packaging_files import containerfile
 
 NAMED = f"oncelog-{distribution.version()}"
 GOOD = [*distribution.IN_EACH_WHEEL, f"{NAMED}.dist-info/METADATA"]
@@ -45,11 +49,52 @@ def test_a_pure_wheel_comes_from_the_sdist(pure_wheel: pathlib.Path) -> None:
     assert modules == {name for name in sources if name.endswith(".py")}
 
 
-def test_the_pure_wheel_works_in_an_empty_environment(pure_wheel: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Its dependencies are copied out of this environment, those that it names and no others; `make release` downloads them."""
-    python = smoke.make_environment(pathlib.Path(sys.executable), tmp_path / "environment")
-    smoke.install_copies(python, pure_wheel, smoke.dependencies("oncelog"))
+@pytest.fixture(scope="module")
+def python(pure_wheel: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The interpreter of an empty environment with the pure wheel.
+
+    Dependencies are copied out of this environment, those that it names and no others; `make release` downloads them.
+    """
+    inside = smoke.make_environment(pathlib.Path(sys.executable), tmp_path_factory.mktemp("empty") / "environment")
+    smoke.install_copies(inside, pure_wheel, smoke.dependencies("oncelog"))
+    return inside
+
+
+def test_the_pure_wheel_works_in_an_empty_environment(python: pathlib.Path) -> None:
     smoke.smoke(python, pure=True)
+
+
+def test_the_containers_commands_run_in_an_empty_environment(python: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Start, health check, stop signal: as the container file has them, with another directory and port."""
+    file = containerfile()
+    properties = (distribution.ROOT / "packaging/server.properties").read_text()
+    own = properties.replace("/var/lib/oncelog", str(tmp_path / "data")).replace(":9092", ":0")
+    (tmp_path / "server.properties").write_text(own)
+    command = [*json.loads(file["ENTRYPOINT"]), *json.loads(file["CMD"])]
+    assert command[-1] == "/etc/oncelog/server.properties"
+    environment = {"PATH": str(python.parent), "HOME": "/nonexistent"}
+    broker = subprocess.Popen(
+        [python.parent / command[0], *command[1:-1], tmp_path / "server.properties"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert broker.stdout is not None
+        address = broker.stdout.readline().decode().split()[1]
+        _, _, words = file["HEALTHCHECK"].partition("CMD ")
+        health = [str(python.parent / json.loads(words)[0]), *json.loads(words)[1:]]
+        health[health.index("--timeout") + 1] = "60s"  # a busy machine decides nothing
+        asked = {**environment, "ONCELOG_BOOTSTRAP_SERVERS": address}
+        assert subprocess.run(health, env=asked, capture_output=True).returncode == 0
+        broker.send_signal(signal.Signals[file["STOPSIGNAL"]])
+        assert broker.wait(60) == 0
+        assert (tmp_path / "data" / ".kafka_cleanshutdown").exists(), "stopped cleanly"
+        health[health.index("--timeout") + 1] = "100ms"
+        assert subprocess.run(health, env=asked, capture_output=True).returncode == 1
+    finally:
+        broker.kill()
+        broker.communicate()
 
 
 def test_the_version_stands_in_one_place() -> None:
