@@ -11,10 +11,12 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tomllib
 
 import click
 import pytest
 from tools.distribution import ROOT
+from tools.smoke import PYTHONS
 
 from oncelog.cli.main import root
 from tests.releasing.packaging_files import containerfile, instructions
@@ -83,6 +85,15 @@ def test_what_the_container_copies_is_there_and_commands_name_their_words() -> N
             assert [each for each in words.split()[:-1] if not (ROOT / each).exists()] == []
         if name in ("RUN", "CMD", "ENTRYPOINT"):
             assert all(isinstance(word, str) for word in json.loads(words)), "no shell takes them apart"
+
+
+def test_wheels_are_built_for_the_pythons_that_a_release_tries() -> None:
+    """Classifiers name those of them on which the installed wheel was seen to work."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert settings["tool"]["cibuildwheel"]["build"] == [f"cp{name.replace('.', '')}-*" for name in PYTHONS]
+    versions = re.findall(r"Python :: (3\.\d+)", "\n".join(settings["project"]["classifiers"]))
+    assert set(versions) <= set(PYTHONS)
+    assert settings["project"]["requires-python"] == f">={PYTHONS[0]}" == f">={versions[0]}"
 
 
 def test_both_begin_with_the_same_data_directory() -> None:
