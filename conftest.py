@@ -57,8 +57,8 @@ RANK = {ROOT / file: rank for rank, file in enumerate(LONGEST)}
 
 
 def pytest_configure() -> None:
-    """A shell starts what it puts in the background with SIGINT ignored, and Python then leaves it so: the tests of Ctrl-C, and the
-    processes that they start, would wait for ever."""
+    """A shell starts what it puts in the background with SIGINT ignored, and Python then leaves it so: the tests of Ctrl-C,
+    and the processes that they start, would wait for ever."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
