@@ -63,7 +63,9 @@ def component(distribution: importlib.metadata.Distribution) -> Component:
     name, version = normal(distribution.metadata["Name"]), distribution.version
     purl = PackageURL("pypi", None, name, version)
     stated = distribution.metadata.get("License-Expression") or distribution.metadata.get("License")
-    licenses = [LicenseFactory().make_from_string(stated.splitlines()[0])] if stated else []
+    classified = [line for line in distribution.metadata.get_all("Classifier") or () if line.startswith("License ::")]
+    texts = [stated.splitlines()[0]] if stated else [line.rpartition(" :: ")[2] for line in classified]
+    licenses = [LicenseFactory().make_from_string(text) for text in texts]
     return Component(
         name=name, version=version, type=ComponentType.LIBRARY, bom_ref=str(purl), purl=purl, licenses=licenses
     )

@@ -12,7 +12,8 @@ from tools.sbom import bill_of_materials
 INSTALLED = {
     "oncelog": "Version: 0.1.0\nLicense-Expression: Apache-2.0\n"
     "Requires-Dist: Rich>=14\nRequires-Dist: pytest; extra == 'test'\n",
-    "rich": "Version: 15.0.0\nLicense: MIT\n",
+    "rich": "Version: 15.0.0\nLicense: MIT\nRequires-Dist: mdurl\n",
+    "mdurl": "Version: 0.1.2\nClassifier: Topic :: X\nClassifier: License :: OSI Approved :: MIT License\n",
 }
 
 
@@ -26,7 +27,8 @@ def test_a_bill(tmp_path: pathlib.Path) -> None:
     assert text == bill_of_materials(tmp_path, [wheel], at_s=1_790_000_000), "the same every time"
     bill = json.loads(text)
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
-    (rich,) = bill["components"]
+    mdurl, rich = sorted(bill["components"], key=lambda each: each["name"])
+    assert mdurl["licenses"] == [{"license": {"name": "MIT License"}}]
     assert (rich["name"], rich["version"], rich["purl"]) == ("rich", "15.0.0", "pkg:pypi/rich@15.0.0")
     assert rich["licenses"] == [{"license": {"id": "MIT"}}]
     own = bill["metadata"]["component"]
@@ -35,4 +37,4 @@ def test_a_bill(tmp_path: pathlib.Path) -> None:
     assert file["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(b"a wheel").hexdigest()}]
     assert {"ref": "pkg:pypi/oncelog@0.1.0", "dependsOn": ["pkg:pypi/rich@15.0.0"]} in bill["dependencies"]
     read = Bom.from_json(bill)
-    assert {component.name for component in read.components} == {"rich"}
+    assert {component.name for component in read.components} == {"rich", "mdurl"}
