@@ -122,7 +122,7 @@ def install_copies(python: pathlib.Path, wheel: pathlib.Path, names: set[str]) -
 def smoke(python: pathlib.Path, *, pure: bool) -> None:
     """Tries what is installed for this interpreter of an environment. Raises SmokeFailed."""
     binaries = python.parent
-    environment = {"PATH": str(binaries), "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {"PATH": str(binaries), "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
     with tempfile.TemporaryDirectory() as folder:
         try:
             where = json.loads(started(folder, environment, python, "-c", WHERE))
