@@ -18,7 +18,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -86,6 +86,10 @@ bench: $(STAMP)
 
 fuzz: $(STAMP)
 	@$(if $(findstring :,$(SEED)),$(BIN)/python,$(RECORD) fuzz --) -m evidence.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(findstring :,$(SEED)),,--json {json})
+
+# Everything up to the upload, into dist/ (docs/releasing.md). REHEARSE=1: into build/rehearsal, whatever would be refused, no tag.
+release: $(STAMP)
+	@$(BIN)/python -m tools.release $(if $(REHEARSE),--rehearse)
 
 # A small tmpfs that can be filled needs root; without it the full disks are left out, and it says so.
 chaos: $(STAMP)

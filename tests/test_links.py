@@ -10,7 +10,10 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 LINKED = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "src" / "oncelog" / "log" / "layout.md"]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
@@ -79,6 +82,31 @@ def test_named_modules_exist(page: pathlib.Path) -> None:
         if f"{path}.py" not in PATHS and f"{path}/__main__.py" not in PATHS:
             wrong.add(module)
     assert wrong == set()
+
+
+TARGETS = frozenset(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def named_targets(text: str) -> set[str]:
+    """What `make` is told to make, in code spans and at the beginning of lines of code blocks."""
+    spans = [
+        *CODE.findall(FENCE.sub("", text)),
+        *(line for block in FENCE.findall(text) for line in block.splitlines()),
+    ]
+    return {found.group(1) for span in spans if (found := re.match(r"make ([a-z][a-z-]*)", span))}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_make_targets_exist(page: pathlib.Path) -> None:
+    assert named_targets(page.read_text()) - TARGETS == set()
+
+
+def test_a_wrong_target_is_found() -> None:
+    assert named_targets("`make gone ONLY=x`, `make`\n```\nmake lint   # all\nto make things\n```\n") == {
+        "gone",
+        "lint",
+    }
+    assert "gone" not in TARGETS
 
 
 def test_a_wrong_name_is_found() -> None:

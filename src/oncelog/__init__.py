@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from oncelog.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from oncelog import errors as errors
     from oncelog import sync as sync
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from oncelog.types import OffsetAndMetadata as OffsetAndMetadata
     from oncelog.types import PreparedTxnState as PreparedTxnState
     from oncelog.types import TopicPartition as TopicPartition
-
-__version__ = "0.1.0"
 
 _HOME = {
     "Admin": "oncelog.client.admin.admin",

@@ -26,6 +26,7 @@ from oncelog.errors import (
 from oncelog.host.network import ConnectFailed, PeerRefused
 from oncelog.host.network import Network as NetworkDoor
 from oncelog.host.tls import TlsContext, refusal_in, shown_by
+from oncelog.version import __version__
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import decode_response, encode_request, response_correlation_id
 from oncelog.wire.frame_buffer import FrameBuffer
@@ -33,7 +34,6 @@ from oncelog.wire.messages.api_versions import ApiVersionsRequest
 from oncelog.wire.schema import Struct
 
 SOFTWARE_NAME = "oncelog"
-SOFTWARE_VERSION = "0.1.0"
 THROTTLE_MS_MAX = 60_000  # quotas are judged over seconds; who asks for days means something else
 
 
@@ -130,7 +130,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _agree_on_versions(self, timeout_ms: int) -> None:
         version = APIS[ApiKey.API_VERSIONS].max_version
         while True:
-            message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+            message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
             response = await self._start(message, ApiKey.API_VERSIONS, version, timeout_ms)
             ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
             if response.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
