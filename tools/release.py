@@ -18,10 +18,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+from tools import distribution, smoke
 from tools.distribution import ROOT, BuildFailed, run
 from tools.sbom import bill_of_materials
-
-from tools import distribution, smoke
 
 
 def refusals(version: str, changelog: str, changes: str, tags: str, tags_here: str) -> Iterator[str]:

@@ -7,7 +7,10 @@ import re
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 INDEX = ROOT / "docs" / "index.md"
-PAGES = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/*.md", "docs/**/*.md", "src/oncelog/log/layout.md")
+PAGES = (
+    *(f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY", "CHANGELOG")),
+    *("docs/*.md", "docs/**/*.md", "src/oncelog/log/layout.md"),
+)
 SECTION = "## All pages"
 _CAPTION = re.compile(r"^### (.+)$")
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+\.md)\)")

@@ -47,6 +47,7 @@ _TEXTS = {
     "broker.id": "Kafka's former name of node.id; it is read and shown, node.id decides.",
     "log.dirs": "Where the data is; of several directories the first is used.",
     "log.dir": "The same, where log.dirs is not set.",
+    "controller.listener.names": "Names of listeners that are for a quorum's controllers: they are not opened.",
     "listeners": "Where the broker listens, as NAME://host:port, separated by commas.",
     "advertised.listeners": "What clients are told to connect to, a NAME://host:port for each listener that differs.",
     "listener.security.protocol.map": "Each listener's protocol: NAME:PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
