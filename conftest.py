@@ -57,10 +57,12 @@ RANK = {ROOT / file: rank for rank, file in enumerate(LONGEST)}
 
 
 def pytest_configure() -> None:
-    """A shell starts what it puts in the background with SIGINT ignored, and Python then leaves it so: the tests of
-    Ctrl-C, and the processes that they start, would wait for ever."""
+    """A shell starts what it puts in the background with SIGINT ignored, `nohup` with SIGHUP, and Python then leaves it so:
+    the tests of Ctrl-C and of a lost terminal, and the processes that they start, would wait for ever."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,7 +14,6 @@ from oncelog.cli.finding import FAILURE, OK, WARNING, Finding
 from oncelog.host.certificate_authority import Authority, Certificate
 from oncelog.host.clock import RealClock
 
-NOW_MS = RealClock().now_ms() + 60_000  # a minute later: what is said of days does not hang on a second
 AUTHORITY = Authority(days=(-100, 400))
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -28,6 +27,11 @@ GOOD = {
     "authorizer.class.name": AUTHORIZER,
     "super.users": "User:admin",
 }
+
+
+def later_ms() -> int:
+    """A minute later than now: what is said of days does not hang on a second."""
+    return RealClock().now_ms() + 60_000
 
 
 @pytest.fixture
@@ -46,7 +50,7 @@ def examined(here: Path, **changes: str | None) -> list[Finding]:
     file = here / "server.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in values.items() if value is not None))
     file.chmod(0o600)
-    found, _ = examine_config(str(file), NOW_MS)
+    found, _ = examine_config(str(file), later_ms())
     return found
 
 
@@ -183,19 +187,19 @@ def test_files_that_others_can_read_or_write(here: Path) -> None:
 @pytest.mark.parametrize("text", [b"\xff\xfe", b"nothing", b"listeners=SSL"])
 def test_a_configuration_that_cannot_be(here: Path, text: bytes) -> None:
     (here / "server.properties").write_bytes(text)
-    (found,), data = examine_config("server.properties", NOW_MS)
+    (found,), data = examine_config("server.properties", later_ms())
     assert (found.status, data) == (FAILURE, None)
 
 
 def test_a_file_that_is_none(here: Path) -> None:
     for name in ("nowhere", ".", "/dev/null", "a\0b"):
-        (found,), _ = examine_config(name, NOW_MS)
+        (found,), _ = examine_config(name, later_ms())
         assert found.status == FAILURE
 
 
 def test_the_data_directory_is_told(here: Path) -> None:
     (here / "server.properties").write_text("log.dirs=one,two\n")
-    assert examine_config("server.properties", NOW_MS)[1] == "one"
+    assert examine_config("server.properties", later_ms())[1] == "one"
 
 
 VALUES = (
