@@ -29,13 +29,13 @@ install: $(STAMP)
 	@echo "install: oncelog is in $(BIN)/oncelog"
 
 # In memory where there is room (tests sync often; what the disk must do is told by evidence/syscalls, make crash and make power),
-# three at a time on two cores: many wait for each other's processes; in the order of conftest.py, the longest files first.
+# four at a time on two cores: many wait for each other's processes; in the order of conftest.py, the longest files first.
 # Hundreds of interpreters are started: what they import is compiled once (into __pycache__), whatever the environment says.
 test: $(STAMP)
 	@free=$$(df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}'); parent=$${TMPDIR:-/tmp}; \
 	if [ -w /dev/shm ] && [ "$${free:-0}" -ge 4096 ]; then parent=/dev/shm; fi; \
 	directory=$$(mktemp -d "$$parent/oncelog-test.XXXXXX") && trap 'rm -rf "$$directory"' EXIT && \
-	TMPDIR=$$directory PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -q
+	TMPDIR=$$directory PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -q
 
 # The suite RUNS times, BESIDE of them at a time on the same cores: a busy machine must not decide a test.
 steady: $(STAMP)

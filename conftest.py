@@ -15,7 +15,9 @@ installed = any(point.name == "oncelog" for point in importlib.metadata.entry_po
 pytest_plugins = [] if installed else ["oncelog.testing.plugin"]
 
 # A busy machine must not decide a test: neither by how long an example took, nor by how long it took to find one.
-settings.register_profile("oncelog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Half of hypothesis' usual number of examples keeps the suite short; the long form tries many more.
+EXAMPLES = 1000 if os.environ.get("ONCELOG_LONG", "0") != "0" else 50
+settings.register_profile("oncelog", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=EXAMPLES)
 settings.load_profile("oncelog")
 
 
