@@ -221,7 +221,8 @@ async def logins(address: str, pause_s: float) -> list[Any]:
                     refused = await client.call(message)
                     found.append((refused.error_code, getattr(refused, "expiry_timestamp_ms", None)))
             client.close()
-    await owner.call(ExpireDelegationTokenRequest(hmac=bytes(token.hmac), expiry_time_period_ms=-1), 2)  # for the others
+    # The broker is the others', too.
+    await owner.call(ExpireDelegationTokenRequest(hmac=bytes(token.hmac), expiry_time_period_ms=-1), 2)
     owner.close()
     return found
 
