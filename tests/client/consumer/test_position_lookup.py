@@ -94,3 +94,25 @@ def test_what_no_repetition_helps_is_raised():
                 await c.poll(5_000)
 
     run(work)
+
+
+@pytest.mark.parametrize("timeout_ms", [5, 50])
+def test_a_look_that_ends_with_its_poll_says_nothing(caplog, timeout_ms):
+    """Polls that are shorter than the leader's answer: nobody is told of a partition that is well."""
+
+    async def work():
+        broker = ScriptedBroker()
+        broker.delay_s[ApiKey.LIST_OFFSETS] = 0.2
+        fill(broker)
+        async with consumer(broker, "t") as c:
+            found = []
+            for _ in range(3):
+                found += await c.poll(timeout_ms)
+            assert not found
+            broker.delay_s.clear()
+            while not found:
+                found += await c.poll(timeout_ms)
+
+    with caplog.at_level(logging.WARNING, "oncelog.client"):
+        run(work)
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("oncelog.client")] == []

@@ -430,7 +430,11 @@ class Consumer(GroupPart, Iteration, LogBounds):
                 if not reason.retriable:
                     raise reason
             self._tell_missing({each.topic for each in self._positions.without_offset()})
-            self._tell_unreadable(unreadable)
+            # That a look ended with its poll, after a moment, says nothing of the partition.
+            is_short = left_ms < self._config.retry_backoff_max_ms
+            self._tell_unreadable(
+                {tp: why for tp, why in unreadable.items() if not (is_short and isinstance(why, RequestTimedOut))}
+            )
 
     def _tell_unreadable(self, unreadable: Mapping[TopicPartition, KafkaError]) -> None:
         """As `_tell_missing`, of partitions of topics that are there."""
