@@ -80,7 +80,6 @@ class Consumer(GroupPart, Iteration, LogBounds):
         self._missing: set[str] = set()  # topics that were told not to exist
         self._is_started = self._is_stopped = self._is_in_listener = False
         self._must_list_topics = False
-        self._looks: dict[asyncio.Task[None], tuple[Sequence[TopicPartition], Mapping[TopicPartition, KafkaError]]] = {}
         self._next_auto_commit_ms = self._next_look_ms = self._next_look_around_ms = self._next_lookup_ms = 0.0
         self._failure: KafkaError | None = None
         self._auto_committing: asyncio.Task[None] | None = None
@@ -340,7 +339,7 @@ class Consumer(GroupPart, Iteration, LogBounds):
             await self._take_part(self._membership, ends)
         elif not self._assigned_by_hand and (self._topics or self._pattern):
             await self._assign_all()
-        if self._looks or self._positions.without_offset():
+        if self._positions.without_offset():
             await self._look_for_positions(ends)
         if self._config.enable_auto_commit and self._config.group_id is not None:
             self._auto_commit()
@@ -412,28 +411,17 @@ class Consumer(GroupPart, Iteration, LogBounds):
 
     async def _look_for_positions(self, ends: float) -> None:
         """Find where partitions without a position begin. One that cannot be had now holds up none that has a position: it
-        is looked for again after a while, in one look. A look outlives its poll: a leader may be further away than that."""
-        unknown = self._positions.without_offset()
-        others_wait = len(unknown) < len(self._positions.by_partition)
-        under_way = {tp for partitions, _ in self._looks.values() for tp in partitions}
-        missing = [tp for tp in unknown if tp not in under_way]
-        if missing and not (others_wait and self._cluster.now_ms() < self._next_lookup_ms):
-            unreadable: dict[TopicPartition, KafkaError] = {}
-            work = self._find_positions(missing, unreadable=unreadable, looks=1 if others_wait else LOOKS)
-            look = self._cluster.tasks.start(work, name="oncelog-positions")
-            look.add_done_callback(lambda _: self._fetcher.arrived.set())
-            self._looks[look] = missing, unreadable
-        if self._looks and not others_wait:
-            left_s = max(ends - asyncio.get_running_loop().time(), 0.0)
-            await asyncio.wait(self._looks, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-        for look in [each for each in self._looks if each.done()]:
-            self._take_look(look, self._looks.pop(look)[1])
-
-    def _take_look(self, look: asyncio.Task[None], unreadable: Mapping[TopicPartition, KafkaError]) -> None:
-        if look.cancelled():
-            return  # with the consumer
+        is looked for again after a while, in one look."""
+        missing, now_ms = self._positions.without_offset(), self._cluster.now_ms()
+        others_wait = len(missing) < len(self._positions.by_partition)
+        if others_wait and now_ms < self._next_lookup_ms:
+            return
+        left_ms = int((ends - asyncio.get_running_loop().time()) * 1000)
+        unreadable: dict[TopicPartition, KafkaError] = {}
         try:
-            look.result()
+            await self._find_positions(
+                missing, timeout_ms=max(left_ms, 1), unreadable=unreadable, looks=1 if others_wait else LOOKS
+            )
         except RequestTimedOut as error:
             log.debug("%s", error)  # the next poll goes on with it
         if self._positions.without_offset():
@@ -442,7 +430,11 @@ class Consumer(GroupPart, Iteration, LogBounds):
                 if not reason.retriable:
                     raise reason
             self._tell_missing({each.topic for each in self._positions.without_offset()})
-            self._tell_unreadable(unreadable)
+            # That a look ended with its poll, after a moment, says nothing of the partition.
+            is_short = left_ms < self._config.retry_backoff_max_ms
+            self._tell_unreadable(
+                {tp: why for tp, why in unreadable.items() if not (is_short and isinstance(why, RequestTimedOut))}
+            )
 
     def _tell_unreadable(self, unreadable: Mapping[TopicPartition, KafkaError]) -> None:
         """As `_tell_missing`, of partitions of topics that are there."""
@@ -466,15 +458,13 @@ class Consumer(GroupPart, Iteration, LogBounds):
     ) -> None:
         limit_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = Deadline(limit_ms, "find positions")  # of all the lookups together
-        held = {tp: (position := self._positions.of(tp), position.version) for tp in partitions}
-        unknown = [tp for tp, (position, _) in held.items() if position.reset_to is None]
+        unknown = [tp for tp in partitions if self._positions.of(tp).reset_to is None]
         committed: Mapping[TopicPartition, OffsetAndMetadata] = {}
         if unknown and self._config.group_id is not None:
             committed = await self.committed(unknown, timeout_ms=deadline.request_timeout_ms(limit_ms))
         resets: dict[TopicPartition, int] = {}
-        for topic_partition, (position, version) in held.items():
-            if self._positions.by_partition.get(topic_partition) is not position or position.version != version:
-                continue  # given away, or sent elsewhere meanwhile
+        for topic_partition in partitions:
+            position = self._positions.of(topic_partition)
             if position.reset_to is not None:
                 resets[topic_partition] = position.reset_to
             elif topic_partition in committed:
@@ -485,7 +475,7 @@ class Consumer(GroupPart, Iteration, LogBounds):
             else:  # kept: where the time is over before the lookup, the next poll goes on with it
                 position.jump(None, reset_to=RESET_TIMESTAMPS[self._config.auto_offset_reset])
                 resets[topic_partition] = RESET_TIMESTAMPS[self._config.auto_offset_reset]
-        versions = {tp: held[tp][0].version for tp in resets}
+        versions = {tp: self._positions.of(tp).version for tp in resets}
         resume = await self._order_at_the_end(
             resets, timeout_ms=deadline.request_timeout_ms(limit_ms), unreadable=unreadable, looks=looks
         )
@@ -496,11 +486,20 @@ class Consumer(GroupPart, Iteration, LogBounds):
             looks=looks,
         )
         for topic_partition, found in (await lookup).items():
-            later = held[topic_partition][0]
-            is_ours = self._positions.by_partition.get(topic_partition) is later
-            if is_ours and later.version == versions[topic_partition] and later.offset is None:
+            later = self._positions.by_partition.get(topic_partition)
+            if later is not None and later.version == versions[topic_partition] and later.offset is None:
                 later.jump(found.offset, resume=resume.get(topic_partition))
         self._fetcher.wake()
+
+    async def _order_at_the_end(
+        self, resets: Mapping[TopicPartition, int], **bounds: Any
+    ) -> dict[TopicPartition, OrderPosition]:
+        """Transaction order from "latest": what is committed from now on, so open transactions are read from their start."""
+        if self._config.order != "transaction":
+            return {}
+        latest = {tp: LATEST for tp, reset_to in resets.items() if reset_to == LATEST}
+        ends = await self._lookup(latest, isolation_level="read_uncommitted", **bounds)
+        return {tp: OrderPosition(found.offset) for tp, found in ends.items()}
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go to `offset` of an assigned partition. Raises IllegalState.

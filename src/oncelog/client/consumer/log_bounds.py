@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
@@ -17,7 +16,6 @@ from oncelog.client.cluster.each_leader import LOOKS, Unreadable
 from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
 from oncelog.client.config import ISOLATION_LEVELS, ConsumerConfig
 from oncelog.client.consumer.positions import Positions
-from oncelog.core.consumer.transaction_order import OrderPosition
 from oncelog.types import TopicPartition
 
 
@@ -58,16 +56,6 @@ class LogBounds:
             unreadable=unreadable,
             looks=looks,
         )
-
-    async def _order_at_the_end(
-        self, resets: Mapping[TopicPartition, int], **bounds: Any
-    ) -> dict[TopicPartition, OrderPosition]:
-        """Transaction order from "latest": what is committed from now on, so open transactions are read from their start."""
-        if self._config.order != "transaction":
-            return {}
-        latest = {tp: LATEST for tp, reset_to in resets.items() if reset_to == LATEST}
-        ends = await self._lookup(latest, isolation_level="read_uncommitted", **bounds)
-        return {tp: OrderPosition(found.offset) for tp, found in ends.items()}
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
