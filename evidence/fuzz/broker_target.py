@@ -309,9 +309,9 @@ class Life:
                 with timed(self.findings, "a frame", self.repeat):
                     self.send(bytes.fromhex(line))
                     await asyncio.sleep(0.01)
-                self.judge(loop, logged.take())
+                self.findings.add_internal_errors(loop, logged.take(), self.repeat, self.last)
             await self.end(files, network)
-            self.judge(loop, logged.take())
+            self.findings.add_internal_errors(loop, logged.take(), self.repeat, self.last)
 
     async def begin(self, files: SimFiles, network: DirectNetwork, config: dict[str, object]) -> None:
         """A broker with some topics, an open transaction and connections."""
@@ -334,25 +334,14 @@ class Life:
                     await asyncio.sleep(0)
                 if not number % 8:
                     await self.pass_time()
-                self.judge(loop, logged.take())
+                self.findings.add_internal_errors(loop, logged.take(), self.repeat, self.last)
             await self.end(files, network)
-            self.judge(loop, logged.take())
+            self.findings.add_internal_errors(loop, logged.take(), self.repeat, self.last)
 
     async def pass_time(self) -> None:
         """Some milliseconds; now and then so long that something times out."""
         chance = self.random.random()
         await asyncio.sleep(0.001 + 0.02 * chance if chance < 0.99 else 12 if chance < 0.999 else 61)
-
-    def judge(self, loop: SimLoop, logged: list[str]) -> None:
-        for line in logged:
-            self.findings.add(f"logged: {line.splitlines()[0][:150]}", self.repeat, f"{self.last}\n{line}")
-        for context in loop.errors:
-            error = context.get("exception")
-            if error is not None:
-                self.findings.add_error(error, self.repeat, f"{context.get('message')}\n{self.last}")
-            else:
-                self.findings.add(str(context.get("message")), self.repeat, self.last)
-        loop.errors.clear()
 
     async def honest(self, network: DirectNetwork, *topics: str) -> None:
         """What is there when the fire begins: some topics, and an open transaction."""

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from evidence.world.loop import SimLoop
+
 SLOW_S = 1.0
 STUCK_S = 120.0  # then the process ends with every thread's stack
 CLOCK_EVERY = 50
@@ -41,6 +43,18 @@ class Findings:
         where = f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "?"
         stack = "".join(traceback.format_exception(error))[-3000:]
         self.add(f"{type(error).__name__} at {where}: {str(error)[:120]}", repeat, f"{detail}\n{stack}")
+
+    def add_internal_errors(self, loop: SimLoop, logged: list[str], repeat: str, detail: str) -> None:
+        """What the code under test logged as errors, and what its tasks died of, since the last call."""
+        for line in logged:
+            self.add(f"logged: {line.splitlines()[0][:150]}", repeat, f"{detail}\n{line}")
+        for context in loop.errors:
+            error = context.get("exception")
+            if error is not None:
+                self.add_error(error, repeat, f"{context.get('message')}\n{detail}")
+            else:
+                self.add(str(context.get("message")), repeat, detail)
+        loop.errors.clear()
 
     def merge(self, other: Findings) -> None:
         """Take over what another process found."""

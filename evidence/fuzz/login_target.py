@@ -215,7 +215,7 @@ class Life:
             sent = 0
             while sent < self.count:
                 sent += await self._conversation(network)
-                self._judge(loop, logged.take())
+                self.findings.add_internal_errors(loop, logged.take(), self.repeat, self.last)
             if broker.metrics.count("authentications"):
                 self.findings.add("somebody was let in", self.repeat, self.last)
             await self._serves_who_knows_the_password(network)
@@ -223,7 +223,7 @@ class Life:
             if broker.server.strangers._held_bytes:
                 self.findings.add("strangers are held for ever", self.repeat)
             await broker.stop()
-            self._judge(loop, logged.take())
+            self.findings.add_internal_errors(loop, logged.take(), self.repeat, self.last)
 
     async def _conversation(self, network: DirectNetwork) -> int:
         """How many inputs it took."""
@@ -256,17 +256,6 @@ class Life:
                 client._transport.close()
                 return
         self.findings.add("who knows the password is not served", self.repeat, self.last)
-
-    def _judge(self, loop: SimLoop, logged: list[str]) -> None:
-        for line in logged:
-            self.findings.add(f"logged: {line.splitlines()[0][:150]}", self.repeat, f"{self.last}\n{line}")
-        for context in loop.errors:
-            error = context.get("exception")
-            if error is not None:
-                self.findings.add_error(error, self.repeat, f"{context.get('message')}\n{self.last}")
-            else:
-                self.findings.add(str(context.get("message")), self.repeat, self.last)
-        loop.errors.clear()
 
 
 def _write_keys(path: str) -> None:

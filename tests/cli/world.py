@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pathlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,12 @@ from click.testing import CliRunner, Result
 
 from oncelog import Admin, Producer, TopicPartition
 from oncelog.cli.main import root
+from oncelog.testing import TestBroker
 from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.wire.record_batch import build_batch
 
 LONG_AGO_MS = 1_700_000_000_000
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 def oncelog(*arguments: object, stdin: str | bytes | None = None) -> Result:
@@ -95,3 +98,20 @@ class Cli:
             response = await admin._cluster.request(node, message, version_max=11)
             assert response.responses[0].partition_responses[0].error_code == 0
             return ghost.producer_id
+
+
+def cli_as(broker: TestBroker, user: str, directory: pathlib.Path) -> Cli:
+    """The command line of one of a broker's users, who logs in with PLAIN: `--command-config` before each command."""
+    path = directory / f"{user}.properties"
+    password = broker.client_options(user)["sasl_password"]
+    path.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={PLAIN_MODULE} required username="{user}" password="{password}";\n'
+    )
+    path.chmod(0o600)
+
+    class AsUser(Cli):
+        def __call__(self, *arguments: object, **more: object) -> object:  # type: ignore[override]
+            return super().__call__("--command-config", path, *arguments, **more)  # type: ignore[arg-type]
+
+    return AsUser(broker.bootstrap_servers)

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from oncelog.testing import TestBroker
-from tests.cli.world import Cli, oncelog
-
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+from tests.cli.world import Cli, cli_as, oncelog
 
 
 @pytest.fixture(scope="module")
@@ -24,22 +22,7 @@ def broker() -> Iterator[TestBroker]:
 
 @pytest.fixture
 def as_user(broker: TestBroker, tmp_path: pathlib.Path) -> Callable[[str], Cli]:
-    def made(user: str) -> Cli:
-        path = tmp_path / f"{user}.properties"
-        password = broker.client_options(user)["sasl_password"]
-        path.write_text(
-            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
-            f'sasl.jaas.config={MODULE} required username="{user}" password="{password}";\n'
-        )
-        path.chmod(0o600)
-
-        class AsUser(Cli):
-            def __call__(self, *arguments: object, **more: object) -> object:  # type: ignore[override]
-                return super().__call__("--command-config", path, *arguments, **more)  # type: ignore[arg-type]
-
-        return AsUser(broker.bootstrap_servers)
-
-    return made
+    return lambda user: cli_as(broker, user, tmp_path)
 
 
 def test_create_list_renew_expire(as_user: Callable[[str], Cli], broker: TestBroker, tmp_path: pathlib.Path) -> None:

@@ -13,10 +13,9 @@ from oncelog import Admin, TopicPartition
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.testing import TestBroker
 from tests.cli.why.test_why import kinds, why
-from tests.cli.world import Cli, oncelog
+from tests.cli.world import Cli, cli_as, oncelog
 
 NOW = ("--older-than", "0s")
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 @pytest.fixture(scope="module")
@@ -134,22 +133,7 @@ def guarded() -> Iterator[TestBroker]:
 
 @pytest.fixture
 def as_user(guarded: TestBroker, tmp_path: pathlib.Path) -> Callable[[str], Cli]:
-    def made(user: str) -> Cli:
-        path = tmp_path / f"{user}.properties"
-        password = guarded.client_options(user)["sasl_password"]
-        path.write_text(
-            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
-            f'sasl.jaas.config={MODULE} required username="{user}" password="{password}";\n'
-        )
-        path.chmod(0o600)
-
-        class AsUser(Cli):
-            def __call__(self, *arguments: object, **more: object) -> object:  # type: ignore[override]
-                return super().__call__("--command-config", path, *arguments, **more)  # type: ignore[arg-type]
-
-        return AsUser(guarded.bootstrap_servers)
-
-    return made
+    return lambda user: cli_as(guarded, user, tmp_path)
 
 
 def test_who_may_see_nothing_is_told_so(as_user: Callable[[str], Cli]) -> None:
