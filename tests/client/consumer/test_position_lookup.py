@@ -1,5 +1,6 @@
 """Partitions whose position cannot be looked up now hold up none that can; they are told of once, and asked for again."""
 
+import asyncio
 import logging
 
 import pytest
@@ -96,9 +97,9 @@ def test_what_no_repetition_helps_is_raised():
     run(work)
 
 
-@pytest.mark.parametrize("timeout_ms", [5, 50])
-def test_a_look_that_ends_with_its_poll_says_nothing(caplog, timeout_ms):
-    """Polls that are shorter than the leader's answer: nobody is told of a partition that is well."""
+@pytest.mark.parametrize("timeout_ms", [0, 1, 5, 50])
+def test_polls_that_are_shorter_than_the_leaders_answer_find_it(caplog, timeout_ms):
+    """Each poll began anew, and nothing was ever read."""
 
     async def work():
         broker = ScriptedBroker()
@@ -106,13 +107,120 @@ def test_a_look_that_ends_with_its_poll_says_nothing(caplog, timeout_ms):
         fill(broker)
         async with consumer(broker, "t") as c:
             found = []
-            for _ in range(3):
-                found += await c.poll(timeout_ms)
-            assert not found
-            broker.delay_s.clear()
-            while not found:
-                found += await c.poll(timeout_ms)
+            for _ in range(2000):
+                found += values(await c.poll(timeout_ms))
+                await asyncio.sleep(0.001)
+                if len(found) == 10:
+                    break
+            assert found == list(range(10))
+            assert len(broker.requests(ApiKey.LIST_OFFSETS)) == 1
 
     with caplog.at_level(logging.WARNING, "oncelog.client"):
         run(work)
     assert [record.getMessage() for record in caplog.records if record.name.startswith("oncelog.client")] == []
+
+
+def test_a_position_that_is_given_while_it_is_looked_for_stays():
+    async def work():
+        broker = ScriptedBroker()
+        broker.delay_s[ApiKey.LIST_OFFSETS] = 0.2
+        fill(broker)
+        async with consumer(broker, "t") as c:
+            assert await c.poll(20) == []
+            c.seek(ZERO, 7)
+            found = []
+            while len(found) < 3:
+                found += values(await c.poll(500))
+            assert found == [7, 8, 9]
+            assert await c.poll(1_000) == []
+
+    run(work)
+
+
+def test_it_is_looked_for_again_by_who_has_it_anew():
+    """What was found for an assignment of before is not taken."""
+
+    async def work():
+        broker = ScriptedBroker()
+        broker.delay_s[ApiKey.LIST_OFFSETS] = 0.2
+        fill(broker)
+        async with consumer(broker) as c:
+            c.assign([ZERO])
+            assert await c.poll(20) == []
+            c.assign([ONE])
+            assert await c.poll(20) == []
+            c.assign([ZERO])
+            found = []
+            while len(found) < 10:
+                found += values(await c.poll(500))
+            assert found == list(range(10))
+
+    run(work)
+
+
+def test_a_consumer_that_is_stopped_meanwhile_leaves_nothing():
+    async def work():
+        broker = ScriptedBroker()
+        broker.delay_s[ApiKey.LIST_OFFSETS] = 20
+        fill(broker)
+        async with consumer(broker, "t") as c:
+            assert await c.poll(20) == []
+        await asyncio.sleep(0)
+        assert [each.get_name() for each in asyncio.all_tasks() if each.get_name().startswith("oncelog")] == []
+
+    run(work)
+
+
+@pytest.mark.parametrize("group_id", [None, "g"])
+@pytest.mark.parametrize("first", ["poll", "position"])
+def test_position_beside_a_look_waits_for_it(first, group_id):
+    """Two looks for one partition took each other's place, and `position` met an assertion of its own."""
+
+    async def work():
+        broker = ScriptedBroker()
+        broker.delay_s |= {ApiKey.LIST_OFFSETS: 0.2, ApiKey.OFFSET_FETCH: 0.1}
+        fill(broker)
+        async with consumer(broker, group_id=group_id, auto_offset_reset="latest", enable_auto_commit=False) as c:
+            c.assign([ZERO])
+            if first == "poll":
+                assert await c.poll(20) == []
+            asked = asyncio.create_task(c.position(ZERO))
+            await asyncio.sleep(0.05)
+            for _ in range(20):
+                assert await c.poll(20) == []
+            assert await asked == 10
+            assert await c.position(ZERO) == 10
+
+    run(work)
+
+
+def test_position_of_what_is_given_away_meanwhile_says_so():
+    async def work():
+        broker = ScriptedBroker()
+        broker.delay_s[ApiKey.LIST_OFFSETS] = 0.2
+        fill(broker)
+        async with consumer(broker) as c:
+            c.assign([ZERO])
+            assert await c.poll(20) == []
+            asked = asyncio.create_task(c.position(ZERO))
+            await asyncio.sleep(0.05)
+            c.assign([ONE])
+            with pytest.raises(errors.IllegalState):
+                await asked
+
+    run(work)
+
+
+def test_position_waits_no_longer_than_it_may():
+    async def work(loop):
+        broker = ScriptedBroker()
+        broker.delay_s[ApiKey.LIST_OFFSETS] = 20
+        fill(broker)
+        async with consumer(broker, "t", default_api_timeout_ms=1_000) as c:
+            assert await c.poll(20) == []
+            began = loop.time()
+            with pytest.raises(errors.RequestTimedOut):
+                await c.position(ZERO)
+            assert loop.time() - began < 2.5
+
+    run(work)

@@ -15,9 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from oncelog.client import arguments
-from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import Cluster
-from oncelog.client.cluster.each_leader import LOOKS, Unreadable
 from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST
 from oncelog.client.config import ConsumerConfig, snake_case
 from oncelog.client.consumer.classic_protocol import GroupMembership
@@ -26,7 +24,8 @@ from oncelog.client.consumer.fetcher import Fetcher
 from oncelog.client.consumer.group import GroupPart, InHand, RebalanceListener
 from oncelog.client.consumer.iteration import Iteration
 from oncelog.client.consumer.log_bounds import LogBounds
-from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Position, Positions
+from oncelog.client.consumer.position_lookup import Look, PositionLookup
+from oncelog.client.consumer.positions import Position, Positions
 from oncelog.client.consumer.refused_topics import RefusedTopics
 from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
 from oncelog.client.metrics import ConsumerMetrics, partition_metrics, report
@@ -38,8 +37,6 @@ from oncelog.errors import (
     IllegalState,
     InvalidArgument,
     KafkaError,
-    OffsetOutOfRange,
-    RequestTimedOut,
     UnknownServer,
 )
 from oncelog.host.host import Host, real_host
@@ -54,7 +51,7 @@ ARROW_RECORDS_MAX = 100_000
 POLL_TIMEOUT_MS = 1000
 
 
-class Consumer(GroupPart, Iteration, LogBounds):
+class Consumer(GroupPart, Iteration, PositionLookup, LogBounds):
     """Reads records. `async with Consumer("topic", group_id=...)`, then `async for record in consumer`.
 
     Without group_id it reads all partitions of its topics, or what `assign` says. Keyword arguments are Kafka's consumer
@@ -80,6 +77,7 @@ class Consumer(GroupPart, Iteration, LogBounds):
         self._missing: set[str] = set()  # topics that were told not to exist
         self._is_started = self._is_stopped = self._is_in_listener = False
         self._must_list_topics = False
+        self._looks: dict[asyncio.Task[None], Look] = {}
         self._next_auto_commit_ms = self._next_look_ms = self._next_look_around_ms = self._next_lookup_ms = 0.0
         self._failure: KafkaError | None = None
         self._auto_committing: asyncio.Task[None] | None = None
@@ -339,7 +337,7 @@ class Consumer(GroupPart, Iteration, LogBounds):
             await self._take_part(self._membership, ends)
         elif not self._assigned_by_hand and (self._topics or self._pattern):
             await self._assign_all()
-        if self._positions.without_offset():
+        if self._looks or self._positions.without_offset():
             await self._look_for_positions(ends)
         if self._config.enable_auto_commit and self._config.group_id is not None:
             self._auto_commit()
@@ -409,98 +407,6 @@ class Consumer(GroupPart, Iteration, LogBounds):
 
     # -- positions
 
-    async def _look_for_positions(self, ends: float) -> None:
-        """Find where partitions without a position begin. One that cannot be had now holds up none that has a position: it
-        is looked for again after a while, in one look."""
-        missing, now_ms = self._positions.without_offset(), self._cluster.now_ms()
-        others_wait = len(missing) < len(self._positions.by_partition)
-        if others_wait and now_ms < self._next_lookup_ms:
-            return
-        left_ms = int((ends - asyncio.get_running_loop().time()) * 1000)
-        unreadable: dict[TopicPartition, KafkaError] = {}
-        try:
-            await self._find_positions(
-                missing, timeout_ms=max(left_ms, 1), unreadable=unreadable, looks=1 if others_wait else LOOKS
-            )
-        except RequestTimedOut as error:
-            log.debug("%s", error)  # the next poll goes on with it
-        if self._positions.without_offset():
-            self._next_lookup_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms
-            for reason in unreadable.values():
-                if not reason.retriable:
-                    raise reason
-            self._tell_missing({each.topic for each in self._positions.without_offset()})
-            # That a look ended with its poll, after a moment, says nothing of the partition.
-            is_short = left_ms < self._config.retry_backoff_max_ms
-            self._tell_unreadable(
-                {tp: why for tp, why in unreadable.items() if not (is_short and isinstance(why, RequestTimedOut))}
-            )
-
-    def _tell_unreadable(self, unreadable: Mapping[TopicPartition, KafkaError]) -> None:
-        """As `_tell_missing`, of partitions of topics that are there."""
-        for each, reason in unreadable.items():
-            count = self._count_of(each.topic)
-            if count is None or str(each) in self._missing:
-                continue
-            self._missing.add(str(each))
-            if each.partition >= count:
-                log.warning("topic %r has %d partitions; %s is read when it is added", each.topic, count, each)
-            else:
-                log.warning("%s cannot be read now, and is asked for again: %s", each, reason)
-
-    async def _find_positions(
-        self,
-        partitions: Sequence[TopicPartition],
-        *,
-        timeout_ms: int | None = None,
-        unreadable: Unreadable | None = None,
-        looks: int = LOOKS,
-    ) -> None:
-        limit_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        deadline = Deadline(limit_ms, "find positions")  # of all the lookups together
-        unknown = [tp for tp in partitions if self._positions.of(tp).reset_to is None]
-        committed: Mapping[TopicPartition, OffsetAndMetadata] = {}
-        if unknown and self._config.group_id is not None:
-            committed = await self.committed(unknown, timeout_ms=deadline.request_timeout_ms(limit_ms))
-        resets: dict[TopicPartition, int] = {}
-        for topic_partition in partitions:
-            position = self._positions.of(topic_partition)
-            if position.reset_to is not None:
-                resets[topic_partition] = position.reset_to
-            elif topic_partition in committed:
-                stored = committed[topic_partition]
-                position.jump(stored.offset, resume=OrderPosition.from_metadata(stored.metadata))
-            elif self._config.auto_offset_reset == "none":
-                raise OffsetOutOfRange(f"{topic_partition} has no position and auto_offset_reset is none: call seek")
-            else:  # kept: where the time is over before the lookup, the next poll goes on with it
-                position.jump(None, reset_to=RESET_TIMESTAMPS[self._config.auto_offset_reset])
-                resets[topic_partition] = RESET_TIMESTAMPS[self._config.auto_offset_reset]
-        versions = {tp: self._positions.of(tp).version for tp in resets}
-        resume = await self._order_at_the_end(
-            resets, timeout_ms=deadline.request_timeout_ms(limit_ms), unreadable=unreadable, looks=looks
-        )
-        lookup = self._lookup(
-            {tp: reset_to for tp, reset_to in resets.items() if tp not in (unreadable or ())},
-            timeout_ms=deadline.request_timeout_ms(limit_ms),
-            unreadable=unreadable,
-            looks=looks,
-        )
-        for topic_partition, found in (await lookup).items():
-            later = self._positions.by_partition.get(topic_partition)
-            if later is not None and later.version == versions[topic_partition] and later.offset is None:
-                later.jump(found.offset, resume=resume.get(topic_partition))
-        self._fetcher.wake()
-
-    async def _order_at_the_end(
-        self, resets: Mapping[TopicPartition, int], **bounds: Any
-    ) -> dict[TopicPartition, OrderPosition]:
-        """Transaction order from "latest": what is committed from now on, so open transactions are read from their start."""
-        if self._config.order != "transaction":
-            return {}
-        latest = {tp: LATEST for tp, reset_to in resets.items() if reset_to == LATEST}
-        ends = await self._lookup(latest, isolation_level="read_uncommitted", **bounds)
-        return {tp: OrderPosition(found.offset) for tp, found in ends.items()}
-
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go to `offset` of an assigned partition. Raises IllegalState.
 
@@ -526,15 +432,6 @@ class Consumer(GroupPart, Iteration, LogBounds):
 
     def _place(self, partition: TopicPartition) -> Position:
         return self._positions.of(arguments.topic_partition("partition", partition))
-
-    async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record of an assigned partition; with order="transaction" the one from which it would be
-        read again (`current_positions` has both numbers)."""
-        position = self._place(partition)
-        if position.offset is None:
-            await self._find_positions([TopicPartition(*partition)])
-        assert position.offset is not None
-        return position.offset if position.order is None else position.order.restart_offset
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out nothing of these until `resume`."""
