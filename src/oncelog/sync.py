@@ -460,3 +460,4 @@ class Admin(_Blocking[AsyncAdmin]):
     fence_producers = _blocking(AsyncAdmin.fence_producers)
     force_terminate_transaction = _blocking(AsyncAdmin.force_terminate_transaction)
     find_hanging_transactions = _blocking(AsyncAdmin.find_hanging_transactions)
+    why_owners_may_be_hidden = _blocking(AsyncAdmin.why_owners_may_be_hidden)

@@ -79,25 +79,43 @@ class Cli:
     async def _leave_hanging(self, topic: str, transactional_id: str) -> int:
         async with Admin(bootstrap_servers=self.bootstrap_servers) as admin:
             ghost = (await admin.fence_producers([transactional_id]))[transactional_id]
-            batch = build_batch(
-                [(LONG_AGO_MS, b"k", b"ghost", ())],
-                producer_id=ghost.producer_id,
-                producer_epoch=ghost.producer_epoch,
-                base_sequence=0,
-                is_transactional=True,
-            )
-            records = PartitionProduceData(index=0, records=bytes(batch))
-            message = ProduceRequest(
-                transactional_id=transactional_id,
-                acks=-1,
-                timeout_ms=10_000,
-                topic_data=[TopicProduceData(name=topic, partition_data=[records])],
-            )
-            node = await admin._cluster.leader(TopicPartition(topic, 0))
-            # Version 11: the client says to the coordinator what it writes to, which this one never did.
-            response = await admin._cluster.request(node, message, version_max=11)
-            assert response.responses[0].partition_responses[0].error_code == 0
+            await self._write_unknown(admin, topic, transactional_id, ghost.producer_id, ghost.producer_epoch)
             return ghost.producer_id
+
+    def leave_hanging_behind_commit(self, topic: str, transactional_id: str) -> int:
+        """As `leave_hanging`, of an id whose last transaction was committed: as if a marker had been lost."""
+        return asyncio.run(self._leave_hanging_behind_commit(topic, transactional_id))
+
+    async def _leave_hanging_behind_commit(self, topic: str, transactional_id: str) -> int:
+        options = {"bootstrap_servers": self.bootstrap_servers, "transactional_id": transactional_id}
+        async with Producer(**options) as producer, producer.transaction():
+            await producer.send(topic, b"committed")
+        async with Admin(bootstrap_servers=self.bootstrap_servers) as admin:
+            owner = (await admin.describe_transactions([transactional_id]))[transactional_id]
+            await self._write_unknown(admin, topic, transactional_id, owner.producer_id, owner.producer_epoch)
+            return owner.producer_id
+
+    async def _write_unknown(
+        self, admin: Admin, topic: str, transactional_id: str, producer_id: int, producer_epoch: int
+    ) -> None:
+        batch = build_batch(
+            [(LONG_AGO_MS, b"k", b"ghost", ())],
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        records = PartitionProduceData(index=0, records=bytes(batch))
+        message = ProduceRequest(
+            transactional_id=transactional_id,
+            acks=-1,
+            timeout_ms=10_000,
+            topic_data=[TopicProduceData(name=topic, partition_data=[records])],
+        )
+        node = await admin._cluster.leader(TopicPartition(topic, 0))
+        # Version 11: the client says to the coordinator what it writes to, which this one never did.
+        response = await admin._cluster.request(node, message, version_max=11)
+        assert response.responses[0].partition_responses[0].error_code == 0
 
 
 def cli_as(broker: TestBroker, user: str, directory: pathlib.Path) -> Cli:

@@ -37,6 +37,24 @@ def test_abort_ends_a_hanging_transaction(cli: Cli) -> None:
     assert "no open transaction of repair-hanging-0 starts at offset 0" in cli(*command, "-y", status=1).stderr
 
 
+def test_what_may_be_part_of_a_commit_is_looked_at_before_it_is_aborted(cli: Cli) -> None:
+    """docs/kafka-notes.md R4: a marker that was lost leaves just this behind, and an abort tears the commit apart."""
+    cli.leave_hanging_behind_commit(cli.create("repair-lost-marker"), "repair-lost-marker")
+    place = "--topic repair-lost-marker --partition 0 --start-offset 2"
+    (row,) = cli.json("transactions", "explain", "--topic", "repair-lost-marker")
+    assert row["verdict"] == "hanging"
+    assert "this may be part of it, whose marker was lost" in row["why"]
+    assert row["repair"].endswith(f"transactions abort {place} --dry-run")
+    (row,) = cli.json("transactions", "find-hanging", "--topic", "repair-lost-marker")
+    assert row["repair"].endswith(f"transactions abort {place} --dry-run")
+    said = cli("transactions", "abort", *place.split(), "--dry-run").stderr
+    assert "this abort tears it apart" in said
+    assert is_open(cli, "repair-lost-marker")
+    ghost = ("transactions", "abort", "--topic", "repair-hanging-plain", "--partition", 0, "--start-offset", 0)
+    cli.leave_hanging(cli.create("repair-hanging-plain"), "repair-hanging-plain")
+    assert "tears it apart" not in cli(*ghost, "--dry-run").stderr
+
+
 def test_abort_by_ids(cli: Cli) -> None:
     ghost = cli.leave_hanging(cli.create("repair-ids"), "repair-ids-ghost")
     ids = ("--producer-id", ghost, "--producer-epoch", 0, "--coordinator-epoch", 0)

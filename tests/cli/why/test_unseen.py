@@ -11,6 +11,7 @@ import pytest
 
 from oncelog import Admin, TopicPartition
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
+from oncelog.errors import IllegalState
 from oncelog.testing import TestBroker
 from tests.cli.why.test_why import kinds, why
 from tests.cli.world import Cli, cli_as, oncelog
@@ -177,6 +178,23 @@ def test_a_transaction_whose_owner_may_not_be_seen_is_not_called_hanging(
     assert "you may not see all transactional ids" in cause["why"]
     assert "abort" not in cause["command"]
     assert kinds(why(root, "seen", *NOW)) == ["open transaction"]
+
+    (row,) = tina.json("transactions", "explain", "--topic", "seen")
+    assert (row["verdict"], "abort" in row["repair"]) == ("unknown owner", False)
+    result = tina("transactions", "find-hanging", "--topic", "seen", "--max-transaction-timeout", "0s")
+    assert "abort" not in result.stdout
+    assert "what has no owner here may have one: you may not see all transactional ids" in result.stderr
+    root("acls", "add", "--cluster", "--principal", "User:tina", "--operation", "ALTER", "-y")
+    abort = ("transactions", "abort", "--topic", "seen", "--partition", 0, "--start-offset", 0, "-y")
+    assert "refused: it may have an owner" in tina(*abort, status=1).stderr
+
+    async def abort_by_the_client() -> None:
+        async with Admin(**guarded.client_options("tina")) as admin:
+            with pytest.raises(IllegalState, match="may have an owner that is not shown"):
+                await admin.abort_transaction(TopicPartition("seen", 0), start_offset=0)
+
+    asyncio.run(abort_by_the_client())
+    assert kinds(why(root, "seen", *NOW)) == ["open transaction"], "it was not touched"
 
 
 def test_members_that_are_not_there_may_lack_rights(as_user: Callable[[str], Cli], guarded: TestBroker) -> None:

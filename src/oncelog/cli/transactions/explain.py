@@ -47,6 +47,7 @@ class Holder:
     now_ms: int
     pending_group: GroupScope | None = None  # the group whose positions wait in this transaction
     pending_count: int = 1  # or in one of so many
+    hidden: tuple[str, ...] = ()  # why it may have an owner that we are not shown
 
     @property
     def age_ms(self) -> int:
@@ -148,11 +149,17 @@ async def _pending(admin: Admin, scope: GroupScope | None) -> list[Holder]:
     rest = [dataclasses.replace(first, producer=producer, owner=None) for producer in found[0].behind]
     owners = await owners_of(admin, {each.producer.producer_id for each in rest})
     hanging = await hanging_of(admin, [first.where])
+    hidden = (
+        tuple(await admin.why_owners_may_be_hidden())
+        if any(p.producer_id not in owners for p in found[0].behind)
+        else ()
+    )
     return [first] + [
         dataclasses.replace(
             each,
             owner=owners.get(each.producer.producer_id),
             hanging=hanging.get((each.where, each.producer.producer_id)),
+            hidden=hidden,
         )
         for each in rest
     ]
@@ -172,6 +179,9 @@ async def _holders(admin: Admin, where: list[TopicPartition], unreadable: Unread
         return []
     owners = await owners_of(admin, {opened[at][0].producer_id for at in blocked})
     hanging = await hanging_of(admin, blocked)
+    hidden: tuple[str, ...] = ()
+    if any(opened[at][0].producer_id not in owners for at in blocked):
+        hidden = tuple(await admin.why_owners_may_be_hidden())
     now_ms = RealClock().now_ms()
     return [
         Holder(
@@ -182,6 +192,7 @@ async def _holders(admin: Admin, where: list[TopicPartition], unreadable: Unread
             owners.get(opened[at][0].producer_id),
             hanging.get((at, opened[at][0].producer_id)),
             now_ms,
+            hidden=hidden,
         )
         for at in blocked
     ]
@@ -194,7 +205,9 @@ def _start(producer: ProducerDescription) -> int:
 
 def judge(settings: Settings, holder: Holder) -> Verdict:
     """Why the transaction is open, and what to do."""
-    return verdict_of(settings, seen(holder.where, holder.producer, holder.owner, holder.hanging, holder.now_ms))
+    return verdict_of(
+        settings, seen(holder.where, holder.producer, holder.owner, holder.hanging, holder.now_ms), holder.hidden
+    )
 
 
 def _row(holder: Holder, verdict: Verdict) -> dict[str, Any]:

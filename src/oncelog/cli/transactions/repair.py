@@ -17,10 +17,12 @@ from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import duration_text
 from oncelog.cli.output import Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
-from oncelog.cli.transactions.owners import ANY_AGE_MS
+from oncelog.cli.transactions.owners import ANY_AGE_MS, seen
+from oncelog.cli.transactions.verdicts import MAY_BE_COMMITTED
 from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.transaction_listing import NEVER_MS, ProducerDescription, TransactionDescription
+from oncelog.core.diagnosis.transactions import may_be_committed
 from oncelog.errors import (
     IllegalState,
     InvalidPidMapping,
@@ -71,7 +73,14 @@ async def abort(
         )
         owner = await _owner_of(admin, producer.producer_id)
         owned = await _is_owned(admin, where, producer)
-        text, *more = await _abort_text(admin, where, producer, owner, owned=owned)
+        hidden = await admin.why_owners_may_be_hidden() if owner is None else []
+        text, *more = await _abort_text(admin, where, producer, owner, owned=owned, hidden=hidden)
+        if hidden and not force:
+            settings.out.note(text, *more)
+            raise Failed(
+                "refused: it may have an owner, who may have committed elsewhere",
+                "ask as somebody who sees all transactional ids, once all coordinators answer; or use --force",
+            )
         if owned and not force:
             settings.out.note(text, *more)
             assert owner is not None
@@ -139,20 +148,29 @@ async def _abort_text(
     owner: TransactionDescription | None,
     *,
     owned: bool,
+    hidden: list[str],
 ) -> list[str]:
     bounds = (await partition_bounds(admin, [where]))[where]
     leader = (await admin.describe_topics([where.topic]))[where.topic].partitions[where.partition].leader_id
-    if owner is None:
+    if hidden:
+        opinion = f"no owner is seen, which does not mean that there is none: {'; '.join(hidden)}"
+    elif owner is None:
         opinion = "knows no such producer: the transaction is hanging"
     else:
         relation = "owns this transaction" if owned else "does not own this transaction any more: it is hanging"
         opinion = f"{owner.transactional_id} is {owner.state} at epoch {owner.producer_epoch}, {relation}"
     whose = f"producer {producer.producer_id}:{producer.producer_epoch} on {where}"
+    warning = []
+    if owner is not None and not owned:
+        found = seen(where, producer, owner, None, 0)
+        if may_be_committed(dataclasses.replace(found, hanging_reason=opinion)):
+            warning = [f"{MAY_BE_COMMITTED}; where its other partitions show its records, this abort tears it apart"]
     return [
         f"write an ABORT marker for {whose} (leader {leader}, coordinator epoch {producer.coordinator_epoch})",
         f"its transaction began at offset {producer.transaction_start_offset}; its records stay hidden for ever",
         f"{counted(bounds['blocked'], 'offset')} up to {bounds['high_watermark']} held back by the first open transaction",
         f"coordinator: {opinion}",
+        *warning,
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -13,9 +14,12 @@ from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Column, columns
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.explain import explain
 from oncelog.cli.transactions.in_doubt import in_doubt
+from oncelog.cli.transactions.owners import owner_seen, owners_of
 from oncelog.cli.transactions.repair import abort, complete, force_terminate
+from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.transaction_listing import NEVER_MS, HangingTransaction, TransactionDescription
+from oncelog.core.diagnosis.facts import OpenTransaction
 from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition
 
@@ -164,10 +168,21 @@ async def describe_producers(
         ctx.exit(EXIT_FAILURE)
 
 
-def hanging_row(settings: Settings, found: HangingTransaction) -> dict[str, Any]:
-    """A hanging transaction with the command that ends it."""
+def hanging_row(
+    settings: Settings, found: HangingTransaction, owner: TransactionDescription | None, hidden: Sequence[str]
+) -> dict[str, Any]:
+    """A hanging transaction with the command that ends it; where that could tear one apart, with what is to be looked at."""
     topic, partition = found.topic_partition
-    place = ("--topic", topic, "--partition", partition, "--start-offset", found.start_offset)
+    judged = OpenTransaction(
+        found.topic_partition,
+        found.producer_id,
+        found.producer_epoch,
+        found.start_offset,
+        found.duration_ms,
+        None if owner is None else owner_seen(owner),
+        found.reason,
+    )
+    verdict = verdict_of(settings, judged, hidden)
     return {
         "topic": topic,
         "partition": partition,
@@ -179,7 +194,7 @@ def hanging_row(settings: Settings, found: HangingTransaction) -> dict[str, Any]
         "duration_ms": found.duration_ms,
         "transactional_id": found.transactional_id,
         "reason": found.reason,
-        "repair": settings.repair("transactions", "abort", *place),
+        "repair": verdict.repair,
     }
 
 
@@ -215,7 +230,11 @@ async def find_hanging(
             max_transaction_timeout_ms=timeout,
             unreadable=unreadable,
         )
-    rows = [hanging_row(settings, each) for each in found]
+        owners = await owners_of(admin, {each.producer_id for each in found})
+        hidden = await admin.why_owners_may_be_hidden() if any(each.producer_id not in owners for each in found) else []
+    rows = [hanging_row(settings, each, owners.get(each.producer_id), hidden) for each in found]
+    for reason in hidden:
+        settings.out.note(f"what has no owner here may have one: {reason}")
     names = ["topic", "partition", "producer_id", "producer_epoch", "start_offset", "last_timestamp_ms", "duration_ms"]
     wide = columns(wide=["coordinator_epoch", "transactional_id", "reason"])
     settings.out.rows([*columns(*names), *wide, Column("repair")], rows, empty="no hanging transactions")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oncelog.cli.command import Settings
 from oncelog.cli.durations import duration_text
 from oncelog.core.diagnosis.facts import OpenTransaction
-from oncelog.core.diagnosis.transactions import ENDING, HANGING, TWO_PHASE, transaction_verdict
+from oncelog.core.diagnosis.transactions import ENDING, HANGING, TWO_PHASE, may_be_committed, transaction_verdict
 
 MARKERS_LATE_MS = 30_000
+UNKNOWN_OWNER = "unknown owner"
+MAY_BE_COMMITTED = "Its id's last transaction was committed: this may be part of it, whose marker was lost"
+COMPARE_FIRST = (
+    "compare with its other partitions: where its records are visible, an abort here tears it apart. Only a look:"
+)
 
 
 @dataclass(frozen=True)
@@ -22,18 +28,26 @@ class Verdict:
     repair: str = ""
 
 
-def verdict_of(settings: Settings, found: OpenTransaction) -> Verdict:
-    """Why the transaction is open, and what to do."""
+def verdict_of(settings: Settings, found: OpenTransaction, hidden: Sequence[str] = ()) -> Verdict:
+    """Why the transaction is open, and what to do. `hidden`: why it may have an owner that we are not shown."""
     kind, owner, where = transaction_verdict(found), found.owner, found.where
+    if owner is None and hidden:
+        return Verdict(
+            UNKNOWN_OWNER,
+            f"no owner is seen, which does not mean that there is none: {'; '.join(hidden)}",
+            "end nothing; ask again as somebody who sees all transactional ids, once all coordinators answer",
+            settings.repair("transactions", "list", "--producer-id", found.producer_id),
+        )
     if kind == HANGING or owner is None:
         reason = found.hanging_reason or "no transactional id has this producer id"
         place = ("--topic", where.topic, "--partition", where.partition, "--start-offset", found.start_offset)
-        return Verdict(
-            kind,
+        why, repair = (
             f"hanging: {reason}; no coordinator will ever end it",
-            "end it on this partition (look with --dry-run first)",
             settings.repair("transactions", "abort", *place),
         )
+        if may_be_committed(found):
+            return Verdict(kind, f"{why}. {MAY_BE_COMMITTED}", COMPARE_FIRST, f"{repair} --dry-run")
+        return Verdict(kind, why, "end it on this partition (look with --dry-run first)", repair)
     if kind == ENDING:
         outcome = "committed" if owner.state == "PrepareCommit" else "aborted"
         late = (owner.duration_ms or 0) > MARKERS_LATE_MS

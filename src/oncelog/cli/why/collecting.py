@@ -14,12 +14,13 @@ from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.output import error_name
 from oncelog.cli.transactions.group_scope import OFFSETS_TOPIC, GroupScope, describe_group
 from oncelog.cli.transactions.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
-from oncelog.cli.why.looking import TRANSACTIONS_TOPIC, Looking, root_of
+from oncelog.cli.why.looking import Looking, root_of
 from oncelog.cli.why.quotas import quotas_of
 from oncelog.cli.why.subject import Subject
 from oncelog.client.admin.acls import AclFilter
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import GroupDescription
+from oncelog.client.admin.hanging import TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription
 from oncelog.core.diagnosis.causes import is_settled, needs_another_look
 from oncelog.core.diagnosis.facts import (
@@ -34,7 +35,7 @@ from oncelog.core.diagnosis.facts import (
 )
 from oncelog.core.diagnosis.transactions import ENDING, transaction_verdict
 from oncelog.core.placement import coordinator_partition
-from oncelog.errors import ClusterAuthorization, KafkaError, TransactionalIdAuthorization
+from oncelog.errors import ClusterAuthorization, KafkaError
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
@@ -42,7 +43,6 @@ OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 WATCHED_MAX_MS = 10_000
 LOOK_EVERY_MS = 500
 PENDING_LOOKS, PENDING_LOOK_EVERY_MS = 5, 100
-PROBE_ID = "oncelog-why-may-i-see-any-id"
 
 
 async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Facts:
@@ -131,7 +131,7 @@ async def _owned(
         if any(_is_same(each, later) for later in again.get(at, [each]))  # what was ended while we asked is no cause
     ]
     if any(each.owner is None for each in opened):
-        hidden += await _why_hidden(looking)
+        hidden += await looking.admin.why_owners_may_be_hidden()
     return opened, tuple(dict.fromkeys(hidden))
 
 
@@ -176,20 +176,6 @@ def _is_same(one: ProducerDescription, other: ProducerDescription) -> bool:
         other.producer_epoch,
         other.transaction_start_offset,
     )
-
-
-async def _why_hidden(looking: Looking) -> list[str]:
-    """Brokers leave out of lists what one may not see, and what a coordinator has not loaded: an owner may be among that."""
-    view = looking.topics.get(TRANSACTIONS_TOPIC)
-    offline = looking.offline(TRANSACTIONS_TOPIC, () if view is None else view.partitions)
-    found = [f"{at} is offline: nobody can ask for the transactional ids that it has" for at in offline[:1]]
-    try:
-        await looking.admin.describe_transactions([PROBE_ID])
-    except TransactionalIdAuthorization:
-        found.append("you may not see all transactional ids")
-    except KafkaError:
-        pass  # there is no such id, and one may know that
-    return found
 
 
 def _partition_facts(

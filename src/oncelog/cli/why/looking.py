@@ -25,7 +25,6 @@ from oncelog.types import TopicPartition
 
 T = TypeVar("T")
 CLUSTER = "kafka-cluster"
-TRANSACTIONS_TOPIC = "__transaction_state"
 
 
 @dataclass

@@ -91,7 +91,7 @@ def row(cause: Cause, words: Told) -> dict[str, Any]:
 
 def _transaction(settings: Settings, facts: Facts, cause: Cause) -> Told:
     first = cause.open[0]
-    owner, verdict = first.owner, verdict_of(settings, first)
+    owner, verdict = first.owner, verdict_of(settings, first, facts.hidden)
     who = f"producer {first.producer_id}:{first.producer_epoch}"
     name = owner.transactional_id if owner is not None else f"of {who}"
     held = []
@@ -114,9 +114,6 @@ def _transaction(settings: Settings, facts: Facts, cause: Cause) -> Told:
     why, advice, command = verdict.why, verdict.advice, verdict.repair
     if cause.kind == kinds.UNKNOWN_OWNER:
         name = f"({who})"
-        why = f"no owner is seen, which does not mean that there is none: {'; '.join(facts.hidden)}"
-        advice = "end nothing; ask again as somebody who sees all transactional ids, once all coordinators answer"
-        command = settings.repair("transactions", "list", "--producer-id", first.producer_id)
     elif cause.kind == kinds.MARKER_STUCK and owner is not None:
         outcome = "committed" if owner.state == "PrepareCommit" else "aborted"
         why = f"{outcome} already, and its markers do not arrive: a leader is away, its disk failed, or it refuses them"
@@ -124,12 +121,9 @@ def _transaction(settings: Settings, facts: Facts, cause: Cause) -> Told:
             "mend the partitions that are offline; else look at the logs of coordinator and leaders. These are left:"
         )
         command = settings.repair("transactions", "describe", owner.transactional_id)
-    elif cause.kind == kinds.HANGING_TRANSACTION and may_be_committed(first):
-        why = f"{why}. Its id's last transaction was committed: this may be part of it, whose marker was lost"
-        advice = "compare with its other partitions: where its records are visible, an abort here tears it apart. Only a look:"
-        command = f"{command} --dry-run" if len(cause.open) == 1 else _find_hanging(settings, cause)
     elif cause.kind == kinds.HANGING_TRANSACTION and len(cause.open) > 1:
-        advice = f"end it on each of {counted(len(cause.open), 'partition')}: this names the command for each"
+        if not may_be_committed(first):
+            advice = f"end it on each of {counted(len(cause.open), 'partition')}: this names the command for each"
         command = _find_hanging(settings, cause)
     elif owner is not None and (query := _spark_query(owner.transactional_id)) is not None:
         why = f"{why}. It is a Spark query's: {query[1]}"

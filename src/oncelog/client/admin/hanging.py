@@ -14,7 +14,15 @@ from oncelog.client.admin.transaction_listing import HangingTransaction, Produce
 from oncelog.client.admin.transactions import AdminTransactions
 from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.each_leader import Unreadable
-from oncelog.errors import ErrorCode, IllegalState, InvalidArgument, InvalidTxnState, error_for
+from oncelog.errors import (
+    ErrorCode,
+    IllegalState,
+    InvalidArgument,
+    InvalidTxnState,
+    KafkaError,
+    TransactionalIdAuthorization,
+    error_for,
+)
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -22,6 +30,8 @@ from oncelog.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 
+TRANSACTIONS_TOPIC = "__transaction_state"
+PROBE_ID = "oncelog-may-i-see-any-id"  # describing it fails where one may not
 OPERATOR_ABORT_FEATURE = "oncelog.operator.abort"
 TRANSACTION_TIMEOUT_MAX_MS = 900_000
 
@@ -94,6 +104,23 @@ class AdminHanging(AdminTransactions, AdminTopics):
             if (partition is None or each.partition == partition) and (broker_id is None or each.leader_id == broker_id)
         ]
 
+    async def why_owners_may_be_hidden(self) -> list[str]:
+        """Why a transaction may have an owner although none is listed: brokers leave out of their lists what one may not see
+        (DESCRIBE on TransactionalId), and a coordinator that is away names nobody. Empty: who has none has none."""
+        view = (await self.list_topics(include_internal=True)).get(TRANSACTIONS_TOPIC)
+        offline = [] if view is None else sorted(n for n, each in view.partitions.items() if each.is_offline)
+        what = "is offline: nobody can ask for the transactional ids that it has"
+        found = [f"{TRANSACTIONS_TOPIC}-{number} {what}" for number in offline[:1]]
+        if found:
+            return found
+        try:
+            await self._describe_transactions([PROBE_ID])
+        except TransactionalIdAuthorization:
+            return ["you may not see all transactional ids"]
+        except KafkaError as error:
+            return [f"whether you may see all transactional ids could not be asked: {error}"]
+        return []
+
     async def _owners(self, producer_ids: Iterable[int]) -> dict[int, list[TransactionDescription]]:
         """What the coordinators know of these producer ids."""
         listed = await self.list_transactions(producer_ids=sorted(producer_ids))
@@ -117,8 +144,8 @@ class AdminHanging(AdminTransactions, AdminTopics):
     ) -> None:
         """Write an ABORT marker on one partition: for the transaction that starts at `start_offset`, or by ids.
 
-        Raises InvalidTxnState where no such transaction is open; IllegalState where its coordinator still owns it
-        (end it with force_terminate_transaction) and `force` is not set; TransactionCoordinatorFenced ...
+        Raises InvalidTxnState where no such transaction is open; IllegalState where its coordinator still owns it (end it
+        with force_terminate_transaction), or may, and `force` is not set; TransactionCoordinatorFenced ...
         """
         where = arguments.topic_partition("topic_partition", topic_partition)
         arguments.integer_or_none("start_offset", start_offset, high=arguments.INT64_MAX)
@@ -153,11 +180,17 @@ class AdminHanging(AdminTransactions, AdminTopics):
 
     async def _refuse_if_owned(self, where: TopicPartition, producer: ProducerDescription) -> None:
         owners = (await self._owners([producer.producer_id])).get(producer.producer_id, [])
+        whose = f"the transaction of producer {producer.producer_id} on {where}"
+        if not owners and (hidden := await self.why_owners_may_be_hidden()):
+            raise IllegalState(
+                f"{whose} may have an owner that is not shown ({'; '.join(hidden)}): ask as somebody who sees all "
+                "transactional ids, or use force"
+            )
         reason, transactional_id = _why_hanging(_Candidate(where, producer), owners)
         if not reason:
             raise IllegalState(
-                f"the transaction of producer {producer.producer_id} on {where} belongs to transactional id "
-                f"{transactional_id!r}, which is not finished: end it there (force_terminate_transaction), or use force"
+                f"{whose} belongs to transactional id {transactional_id!r}, which is not finished: "
+                "end it there (force_terminate_transaction), or use force"
             )
 
     async def _write_abort(self, where: TopicPartition, producer: ProducerDescription, *, compares_start: bool) -> None:
