@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from evidence.simulator.checkers.recovery import hidden_by
 from evidence.simulator.cluster import ADDRESS, Cluster
 from evidence.simulator.faults import FaultOptions
 from evidence.world.disk import Disk
@@ -17,7 +18,7 @@ from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.producer.producer import Producer
 from oncelog.errors import KafkaError, StorageError
 from oncelog.log.checkpoint_files import RECOVERY_POINTS, write_offsets
-from oncelog.types import TopicPartition
+from oncelog.types import AbortedTransaction, TopicPartition
 
 
 def test_a_new_data_directory_survives_a_power_cut() -> None:
@@ -227,3 +228,15 @@ def test_a_member_that_left_for_its_silence_commits_nothing_unfenced() -> None:
 
     met = run_simulated(1, main)
     assert [each.partition(":")[0] for each in met] == ["classic", "consumer"], met
+
+
+def test_what_an_aborted_entry_hides_is_compared_and_not_the_entry() -> None:
+    """compaction 546: the cleaner keeps the entry of a marker whose records it removed; a replay of what is left has none."""
+    world = World()
+    world.append(producer_id=7)
+    world.append(producer_id=7)
+    world.mark(7, commit=False)
+    (entry,) = world.log.aborted_between(0, 3)
+    assert hidden_by(world.log, entry) == (7, 2, (0, 1))
+    assert hidden_by(world.log, AbortedTransaction(7, 1, 2, 3)) == (7, 2, (1,)), "an entry that begins too late shows"
+    assert hidden_by(world.log, AbortedTransaction(8, 0, 2, 3)) == (8, 2, ())

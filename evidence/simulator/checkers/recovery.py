@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from oncelog.broker.broker import Broker
+from oncelog.log.partition_log import PartitionLog
+from oncelog.types import AbortedTransaction
 from oncelog.wire.log_records.transaction_state import TransactionRecord, record_from_key_value, record_to_key_value
 
 State = Mapping[str, Any]
@@ -29,7 +31,7 @@ def state_of(broker: Broker) -> dict[str, Any]:
         for entry in rules.snapshot_entries():
             state[f"{name} producer {entry.producer_id}"] = entry
         aborted = partition.log.aborted_between(rules.log_start_offset, rules.log_end_offset)
-        state[f"{name} aborted"] = sorted(aborted, key=repr)
+        state[f"{name} aborted"] = sorted(hides for each in aborted if (hides := hidden_by(partition.log, each))[2])
     for holder in broker.transactions.loaded():
         table = holder.machine.table
         for name, transaction in table.transactions.items():
@@ -45,6 +47,21 @@ def state_of(broker: Broker) -> dict[str, Any]:
                 state[f"{group_id} {partition_name}"] = (commit.offset, commit.metadata)
                 state[f"{group_id} {partition_name} is unstable"] = offsets.is_unstable(group_id, partition_name)
     return state
+
+
+def hidden_by(log: PartitionLog, entry: AbortedTransaction) -> tuple[int, int, tuple[int, ...]]:
+    """Producer, marker, and the batches that the entry keeps from readers. The cleaner keeps the entry of a marker whose
+    records it removed, and a replay of what is left makes none: there is nothing that it would hide."""
+    batches = [batch for segment in log.segments for batch in segment.scan(0, check_crc=False)]
+    hidden = [
+        batch.base_offset
+        for batch in batches
+        if batch.producer_id == entry.producer_id
+        and batch.is_transactional
+        and not batch.is_control
+        and entry.first_offset <= batch.base_offset < entry.last_offset
+    ]
+    return entry.producer_id, entry.last_offset, tuple(hidden)
 
 
 def _as_stored(transaction: TransactionRecord) -> Any:
