@@ -193,6 +193,8 @@ class OpenRequests:
             if request.turn_at > self.now:
                 request.turn_rest = self.rest
                 continue
+            # Time may have jumped over the end of a mute: what rested before it is not this request's (sessions, seed 967).
+            request.turn_rest = max(request.turn_rest, self.rest - (self.now - request.turn_at))
             if (self.rest - request.turn_rest) * 1000 < REST_MS and self.now - request.turn_at < BUSY_SECONDS:
                 continue
             bounds = bounds or self._bounds()

@@ -159,6 +159,19 @@ def test_a_quota_holds_a_connection_as_long_as_it_says() -> None:
     assert len(world.found) == 1
 
 
+def test_time_that_jumps_over_the_end_of_a_mute_is_not_the_requests() -> None:
+    """sessions 967: nothing moved for 60 ms before a refused login was answered, just when its delay was over."""
+    world = _World()
+    world.ask(BEAT, 4)
+    world.requests.muted(world.transport, 0.1)
+    for then in (0.001, 0.04, 0.1, 0.1 + REST_MS / 1000 - 0.001):
+        world.requests.time_moves(world.now, then)
+        world.now = then
+    assert world.found == []
+    world.wait(20)
+    assert len(world.found) == 1, "behind the mute the bound holds"
+
+
 def test_an_answer_that_passes_an_older_request_over_is_found() -> None:
     world = _World()
     world.ask(BEAT, 4, 1)
