@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from oncelog.testing import TestBroker
-from tests.cli.world import Cli
+from tests.cli.world import Cli, damaged_broker
 
 OFFLINE = "its disk failed or a batch is damaged"
 
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    """Topic "flip": a flipped byte in the third batch of partition 0. Topic "lost": partition 0 does not open at all."""
-    directory = tmp_path_factory.mktemp("damaged")
-    with TestBroker(data_dir=str(directory)) as broker:
-        cli = Cli(broker.bootstrap_servers)
+    def prepare(cli: Cli) -> None:
         for topic in ("flip", "lost"):
-            cli.create(topic, 2)
-            for text in ("a", "b", "c", "d"):
-                cli("produce", topic, "-p", 0, stdin=text * 100)
             cli("produce", topic, "-p", 1, stdin="whole\n")
         cli.leave_open("flip", "flip-holder")
-    _flip(directory / "flip-0", 0.6)
-    _flip(directory / "lost-0", 0.1)
-    for snapshot in (directory / "lost-0").glob("*.snapshot"):
-        snapshot.unlink()
-    with TestBroker(data_dir=str(directory)) as broker:
-        yield Cli(broker.bootstrap_servers)
 
-
-def _flip(directory: Path, part: float) -> None:
-    log = directory / "00000000000000000000.log"
-    data = bytearray(log.read_bytes())
-    data[data.index(b"c" * 100) if part > 0.5 else 80] ^= 1
-    log.write_bytes(data)
+    with damaged_broker(tmp_path_factory.mktemp("damaged"), prepare) as cli:
+        yield cli
 
 
 def test_a_read_gives_what_is_whole_names_the_damage_and_ends(damaged: Cli) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import pathlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +118,29 @@ class Cli:
         # Version 11: the client says to the coordinator what it writes to, which this one never did.
         response = await admin._cluster.request(node, message, version_max=11)
         assert response.responses[0].partition_responses[0].error_code == 0
+
+
+@contextlib.contextmanager
+def damaged_broker(directory: pathlib.Path, *prepare: Callable[[Cli], object]) -> Iterator[Cli]:
+    """A broker that was started anew over damage: the third batch of flip-0 has a flipped byte, lost-0 does not open at all; each
+    had four batches, of a hundred times "a" to "d". `prepare` is called before the damage is done."""
+    with TestBroker(data_dir=str(directory)) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        for topic in ("flip", "lost"):
+            cli.create(topic, 2)
+            for text in ("a", "b", "c", "d"):
+                cli("produce", topic, "-p", 0, stdin=text * 100)
+        for each in prepare:
+            each(cli)
+    for topic, at in (("flip", 0), ("lost", 80)):
+        log = directory / f"{topic}-0" / "00000000000000000000.log"
+        data = bytearray(log.read_bytes())
+        data[at or data.index(b"c" * 100)] ^= 1
+        log.write_bytes(data)
+    for snapshot in (directory / "lost-0").glob("*.snapshot"):
+        snapshot.unlink()
+    with TestBroker(data_dir=str(directory)) as broker:
+        yield Cli(broker.bootstrap_servers)
 
 
 def cli_as(broker: TestBroker, user: str, directory: pathlib.Path) -> Cli:

@@ -14,32 +14,18 @@ from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.errors import IllegalState
 from oncelog.testing import TestBroker
 from tests.cli.why.test_why import kinds, why
-from tests.cli.world import Cli, cli_as, oncelog
+from tests.cli.world import Cli, cli_as, damaged_broker, oncelog
 
 NOW = ("--older-than", "0s")
 
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    """Partition 0 of "lost" does not open, and a transaction is open there; of "flip" a byte of partition 0 is flipped."""
+    """A transaction is open on lost-0."""
+    reset = ("groups", "reset-offsets", "readers", "--topic", "flip", "--topic", "lost", "--to-earliest", "-y")
     directory = tmp_path_factory.mktemp("damaged")
-    with TestBroker(data_dir=str(directory)) as broker:
-        cli = Cli(broker.bootstrap_servers)
-        for topic in ("flip", "lost"):
-            cli.create(topic, 2)
-            for text in ("a", "b", "c", "d"):
-                cli("produce", topic, "-p", 0, stdin=text * 100)
-        cli.leave_open("lost", "lost-holder")
-        cli("groups", "reset-offsets", "readers", "--topic", "flip", "--topic", "lost", "--to-earliest", "-y")
-    for topic, at in (("flip", 0), ("lost", 80)):
-        log = directory / f"{topic}-0" / "00000000000000000000.log"
-        data = bytearray(log.read_bytes())
-        data[at or data.index(b"c" * 100)] ^= 1
-        log.write_bytes(data)
-    for snapshot in (directory / "lost-0").glob("*.snapshot"):
-        snapshot.unlink()
-    with TestBroker(data_dir=str(directory)) as broker:
-        yield Cli(broker.bootstrap_servers)
+    with damaged_broker(directory, lambda cli: cli.leave_open("lost", "lost-holder"), lambda cli: cli(*reset)) as cli:
+        yield cli
 
 
 def test_an_offline_partition_hides_no_other_cause(damaged: Cli) -> None:
