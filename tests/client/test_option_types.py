@@ -13,12 +13,14 @@ from oncelog.client.config import ALIASES, AdminConfig, ConsumerConfig, Producer
 from oncelog.client.option_types import (
     AdminOptions,
     ConsumerOptions,
+    DualWriterOptions,
     ProcessClientOptions,
     ProcessOptions,
     ProducerOptions,
 )
 from oncelog.client.processing.options import _OURS
 from oncelog.client.processing.processor import Processor
+from oncelog.recipes.endings import _OURS as SET_BY_DUAL_WRITES
 
 WIDER = {  # than the type of what it is converted to
     "bootstrap_servers": option_types.Several,
@@ -48,6 +50,11 @@ def test_what_process_hands_on_is_what_it_does_not_decide() -> None:
     known = fields(ProducerConfig).keys() | fields(ConsumerConfig).keys() | ALIASES.keys()
     own = inspect.signature(Processor.__init__).parameters.keys()
     assert ProcessClientOptions.__annotations__.keys() == known - _OURS.keys() - own
+
+
+def test_what_a_dual_writer_hands_on_is_what_it_does_not_decide() -> None:
+    known = fields(ProducerConfig).keys() | {name for name, means in ALIASES.items() if means in fields(ProducerConfig)}
+    assert get_type_hints(DualWriterOptions).keys() == known - set(SET_BY_DUAL_WRITES)
 
 
 def test_the_arguments_of_process_are_the_processors() -> None:

@@ -75,3 +75,14 @@ def janitor() -> None:
         found = find_in_doubt(database, bootstrap_servers="x")
         assert_type(found, list[InDoubt])
         assert_type(resolve(database, found, bootstrap_servers="x"), list[Resolved])
+
+
+def mistakes(engine: sa.Engine) -> None:
+    """Each is found by a type checker: `warn_unused_ignores` fails where one is not."""
+    database = SqlAlchemyDatabase(engine)
+    sync.DualWriter(database, transactional_id="x", linger_msec=5)  # type: ignore[call-arg]
+    sync.DualWriter(database, transactional_id="x", linger_ms="5")  # type: ignore[arg-type]
+    sync.DualWriter(database, transactional_id="x", transaction_timeout_ms=5)  # type: ignore[call-arg]
+    DualWriter(AsyncSqlAlchemyDatabase(None), transactional_id="x")  # type: ignore[arg-type]
+    find_in_doubt(database, bootstrap_server="x")  # type: ignore[call-arg]
+    resolve(database, [], linger_ms="5")  # type: ignore[arg-type]

@@ -106,11 +106,9 @@ class ReadingOptions(ClientOptions, total=False):
     value_deserializer: Deserializer
 
 
-class WritingOptions(ClientOptions, total=False):
-    """What a producer takes, whoever it writes for."""
+class SendingOptions(ClientOptions, total=False):
+    """How records are sent, with or without transactions."""
 
-    transactional_id: str | None
-    transaction_timeout_ms: int
     linger_ms: int
     batch_size: int
     buffer_memory: int
@@ -128,6 +126,13 @@ class WritingOptions(ClientOptions, total=False):
     value_serializer: Serializer
 
 
+class WritingOptions(SendingOptions, total=False):
+    """What a producer takes, whoever it writes for."""
+
+    transactional_id: str | None
+    transaction_timeout_ms: int
+
+
 class ConsumerOptions(ReadingOptions, total=False):
     """The keyword arguments of a Consumer."""
 
@@ -140,16 +145,21 @@ class ConsumerOptions(ReadingOptions, total=False):
     statistics_interval_ms: int
 
 
-class ProducerOptions(WritingOptions, total=False):
-    """The keyword arguments of a Producer."""
+class DualWriterOptions(SendingOptions, total=False):
+    """What a DualWriter hands on to its producer; its id, the timeout and two-phase commit are decided there."""
 
-    transaction_two_phase_commit_enable: bool
-    keep_prepared_txn: bool | None
     enable_idempotence: bool
     acks: str | int
     interceptor_classes: Any
     stats_cb: Callable[[ProducerMetrics], None] | None
     statistics_interval_ms: int
+
+
+class ProducerOptions(WritingOptions, DualWriterOptions, total=False):
+    """The keyword arguments of a Producer."""
+
+    transaction_two_phase_commit_enable: bool
+    keep_prepared_txn: bool | None
 
 
 class AdminOptions(ClientOptions, total=False):

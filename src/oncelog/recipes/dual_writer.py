@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 from oncelog.client import arguments
 from oncelog.client.config import snake_case
 from oncelog.client.delivery import Delivery
+from oncelog.client.option_types import DualWriterOptions
 from oncelog.client.producer.producer import Headers, Producer
 from oncelog.core.two_phase import dual_write as core
 from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase, StoredState
@@ -121,7 +122,7 @@ class DualWriter(Generic[H]):
         recovery_timeout_ms: int = RECOVERY_TIMEOUT_MS,
         wait_for_completion: bool = False,
         host: Host | None = None,
-        **config: Any,
+        **config: Unpack[DualWriterOptions],
     ) -> None:
         self._runtime = AsyncRuntime(host)
         self._runtime.check_database(database)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Unpack
 
 from oncelog.client.admin.transaction_listing import NEVER_MS, TransactionDescription
+from oncelog.client.option_types import AdminOptions, DualWriterOptions
 from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.recipes.database import Database
 from oncelog.recipes.sync import DualWriter
@@ -55,7 +56,7 @@ class Resolved:
     is_committed: bool
 
 
-def find_in_doubt(database: Database[Any], *, older_than_ms: int = 0, **config: Any) -> list[InDoubt]:
+def find_in_doubt(database: Database[Any], *, older_than_ms: int = 0, **config: Unpack[AdminOptions]) -> list[InDoubt]:
     """The open two-phase transactions, and those of ids that the database knows, oldest first.
 
     Args:
@@ -86,7 +87,7 @@ def _in_doubt(found: TransactionDescription, stored: StoredState | None) -> InDo
     )
 
 
-def resolve(database: Database[Any], found: Iterable[InDoubt], **config: Any) -> list[Resolved]:
+def resolve(database: Database[Any], found: Iterable[InDoubt], **config: Unpack[DualWriterOptions]) -> list[Resolved]:
     """Complete each as the database says, after its version was raised; a living instance is fenced.
 
     Those that the database does not know are left alone. Repeating it is harmless. `config` is a producer's.

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 from oncelog.client import arguments
 from oncelog.client.config import snake_case
+from oncelog.client.option_types import DualWriterOptions
 from oncelog.client.producer.producer import Headers
 from oncelog.core.two_phase import dual_write as core
 from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase, StoredState
@@ -119,7 +120,7 @@ class DualWriter(Generic[H]):
         transactional_id: str,
         recovery_timeout_ms: int = RECOVERY_TIMEOUT_MS,
         wait_for_completion: bool = False,
-        **config: Any,
+        **config: Unpack[DualWriterOptions],
     ) -> None:
         self._runtime = SyncRuntime()
         self._runtime.check_database(database)
