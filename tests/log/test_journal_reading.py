@@ -15,6 +15,7 @@ from oncelog.log.journal_entries import (
     UNKNOWN_BOOT,
     UnknownJournal,
     entry_from_bytes,
+    segment_header_from_bytes,
 )
 from oncelog.log.journal_reading import DamagedJournal, MissingJournal, read_journal
 from oncelog.wire.crc32c import crc32c
@@ -98,6 +99,43 @@ def test_one_that_was_begun_and_is_not_there_is_missed():
     assert f"or remove {DATA}/{BEGUN_FILE}" in str(raised.value)
     files.remove(f"{DATA}/{BEGUN_FILE}")
     assert read_journal(files, DATA, DIRECTORY) is None, "the way out"
+
+
+def newest_of(files: SimFiles) -> str:
+    headers = {name: files.read_whole(f"{DATA}/{name}") for name in files.list(DATA) if name.startswith(FILE_PREFIX)}
+    first_sequences = {
+        name: header.first_sequence for name, data in headers.items() if (header := segment_header_from_bytes(data))
+    }
+    return f"{DATA}/{max(first_sequences, key=first_sequences.__getitem__)}"
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_the_newest_file_that_is_missing_alone_is_missed(zeros: bool) -> None:
+    """Its entries were synced and acknowledged; those before it look like a whole journal."""
+    files = written(20)
+    path = newest_of(files)
+    if zeros:
+        files.open(path).write_at(0, bytes(SEGMENT_HEADER_BYTES))
+    else:
+        files.remove(path)
+    with pytest.raises(MissingJournal, match=r"the newest file .* entries from 19 on: restore it") as raised:
+        read_journal(files, DATA, DIRECTORY)
+    assert raised.value.boot == BOOT
+    for name in [name for name in files.list(DATA) if name.startswith(FILE_PREFIX) or name == BEGUN_FILE]:
+        files.remove(f"{DATA}/{name}")
+    assert read_journal(files, DATA, DIRECTORY) is None, "the way out"
+
+
+@pytest.mark.parametrize("synced", range(12))
+@pytest.mark.parametrize("keep", list(Keep))
+def test_a_file_that_is_told_of_is_always_there_after_a_power_cut(synced: int, keep: Keep) -> None:
+    """Of what was not synced the disk keeps nothing, all or some of it: nothing is taken for missing that was just begun."""
+    for seed in range(4):
+        files = written(12, synced=synced, seed=seed)
+        files.crash(keep)
+        found = sequences(files)
+        assert found == list(range(1, len(found) + 1))
+        assert len(found) >= synced
 
 
 def test_zeros_in_its_place_are_no_journal_either():

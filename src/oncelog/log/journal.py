@@ -31,7 +31,7 @@ from oncelog.log.journal_entries import (
 
 FILE_PREFIX = "oncelog.journal."
 CLOSED_FILE = f"{FILE_PREFIX}closed"
-BEGUN_FILE = ".oncelog_journal"  # a segment's header alone: while it is there, a start must find this journal
+BEGUN_FILE = ".oncelog_journal"  # the newest segment's header alone: while it is there, a start must find this journal
 SEGMENT_SIZE_BYTES = 64 << 20
 SEGMENTS_KEPT = 4  # free ones beyond are removed
 SEGMENTS_LEAST = 4  # whatever `size_bytes_max`: one is written, one waits, one is being freed, one is ready
@@ -72,6 +72,8 @@ class Journal:
         self._files = files
         self._data_directory = data_directory
         self._header = SegmentHeader(b"", b"", 0, 1, 1)
+        self._durable_header = self._told_header = self._header  # of the newest segment that is synced, that was told
+        self._begun_file: File | None = None
         self._segments: list[_Segment] = []  # in the order of their entries; the last one is being written
         self._free: list[_Segment] = []
         self._taking = Taken()
@@ -95,12 +97,17 @@ class Journal:
         self._segments[-1].file.sync()
         self._files.sync_directory(self._data_directory)
         self._has_new_names = False
-        self._files.replace_whole(f"{self._data_directory}/{BEGUN_FILE}", segment_header_to_bytes(self._header))
+        path = f"{self._data_directory}/{BEGUN_FILE}"
+        self._files.replace_whole(path, segment_header_to_bytes(self._header))
+        self._begun_file = self._files.open(path, create=False)
+        self._durable_header = self._told_header = self._header
 
     def close(self) -> None:
         """Close the files: the next start replays them, unless `remove_journal` comes first."""
         for segment in [*self._segments, *self._free]:
             segment.file.close()
+        if self._begun_file is not None:
+            self._begun_file.close()
 
     # adding
 
@@ -214,6 +221,7 @@ class Journal:
         if self.failure is not None:
             raise self.failure
         try:
+            self._tell_newest(taken)
             first = 0
             while first < len(taken.sizes):
                 first = self._write_entry(taken, first)
@@ -225,6 +233,14 @@ class Journal:
             taken.parts, taken.sizes = [], []
             taken.needed_from = self._header.needed_from
         taken.sequence = self._written_sequence
+
+    def _tell_newest(self, taken: Taken) -> None:
+        """Say that a segment was begun, once it is durable: were it missing at a start, its entries would not be missed. A header
+        lies in one sector, which reaches the disk whole or not at all."""
+        if self._begun_file is not None and self._durable_header.first_sequence > self._told_header.first_sequence:
+            self._begun_file.write_at(0, segment_header_to_bytes(self._durable_header))
+            self._told_header = self._durable_header
+            taken.files.append(self._begun_file)
 
     def _write_entry(self, taken: Taken, first: int) -> int:
         """Write the pieces from `first` on, as many as the segment has room for; the first that is left."""
@@ -299,6 +315,7 @@ class Journal:
         """`taken.files` are synced. What they say is not needed any more can be written over: not before, or a start would look
         for it."""
         self._synced_sequence = max(self._synced_sequence, taken.sequence)
+        self._durable_header = self._header
         while len(self._segments) > 1 and self._segments[0].last_sequence < taken.needed_from:
             self._free.append(self._segments.pop(0))
 

@@ -95,6 +95,13 @@ def read_journal(files: Files, data_directory: str, directory: bytes | None = No
     newest = segments[-1].header
     if begun is not None and begun.generation != newest.generation:
         raise DamagedJournal(f"{segments[-1].path} is of another start than {begun_path}: {RESTORE}")
+    if begun is not None and begun.first_sequence > newest.first_sequence:
+        raise MissingJournal(
+            f"the newest file of the journal of {data_directory} is missing or has no header, entries from {begun.first_sequence}"
+            f" on: restore it with the rest of the directory, or remove {begun_path} and the files {FILE_PREFIX}* to start with"
+            " what the logs have; what they alone held is lost then",
+            begun.boot,
+        )
     for segment in segments:
         if directory is not None and segment.header.directory != directory:
             raise UnknownJournal(
