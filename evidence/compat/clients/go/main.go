@@ -85,6 +85,10 @@ type outcome struct {
 }
 
 func main() {
+	if os.Args[1] == "secured" {
+		secured(os.Args[2])
+		return
+	}
 	name, bootstrap, prefix := os.Args[1], os.Args[2], os.Args[3]
 	client, err := map[string]func(string) (Client, error){"franz-go": newFranz, "sarama": newSarama}[name](bootstrap)
 	if err != nil {

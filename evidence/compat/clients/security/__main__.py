@@ -1,0 +1,168 @@
+"""`python -m evidence.compat.clients.security`: every client by every way, against a secured oncelog and a secured Apache Kafka.
+
+One line at the end, exit status 1 unless all is well; `--save` writes results.json and docs/compatibility.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from evidence.compat.clients import page
+from evidence.compat.clients.programs import BUILD, PROGRAMS, Missing
+from evidence.compat.clients.security.handshakes import LoginSpy
+from evidence.compat.clients.security.programs import COMMANDS
+from evidence.compat.clients.security.servers import Files, Secured, secured_apache_kafka, secured_oncelog
+from evidence.compat.clients.security.tables import count
+from evidence.compat.clients.security.ways import LOAD, WAYS, Way, settings
+from evidence.compat.servers import KAFKA, NOT_ALL_RUN, ONCELOG
+from evidence.differential.brokers import kafka_launcher
+from evidence.world.ports import free_port
+
+PROGRAM_S = 120
+BESIDE = 4
+Outcome = dict[str, Any]
+
+
+@contextlib.contextmanager
+def serving(server: str, files: Files, launcher: str | None) -> Iterator[tuple[Secured, LoginSpy]]:
+    """A secured server, and the spy before its listener SHORT_PLAINTEXT."""
+    outside = free_port()
+    with contextlib.ExitStack() as stack:
+        spy = stack.enter_context(LoginSpy(outside))
+        if server == ONCELOG:
+            serve = secured_oncelog(files, BUILD / "secured-oncelog.log", outside=outside)
+        else:
+            assert launcher is not None
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="oncelog-secured-"))
+            serve = secured_apache_kafka(files, pathlib.Path(directory), launcher, outside=outside)
+        secured, inside = stack.enter_context(serve)
+        spy.target = ("127.0.0.1", inside)
+        yield secured, spy
+
+
+def play(command: list[str], given: Outcome, log: pathlib.Path) -> Outcome:
+    """One step of one program; what it reported."""
+    with log.open("w") as stderr:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True)
+        try:
+            stdout, _ = process.communicate(json.dumps(given), timeout=PROGRAM_S)
+            ended = f"exit status {process.returncode}"
+        except subprocess.TimeoutExpired:
+            process.kill()
+            stdout, _ = process.communicate()
+            ended = f"stopped after {PROGRAM_S} s"
+    for line in stdout.splitlines():
+        if line.startswith("{"):
+            outcome: Outcome = json.loads(line)
+            outcome["detail"] = _masked(outcome["detail"], given)
+            outcome["errors"] = sorted({_masked(error, given) for error in outcome["errors"]})
+            return outcome
+    return {"result": "failed", "detail": f"not reported ({ended}); see {log}", "committed": 0, "errors": []}
+
+
+def _masked(text: str, given: Outcome) -> str:
+    """Without what differs from run to run."""
+    text = text.replace(given["name"], "NAME").replace(given["user"] or given["name"], "USER")
+    for pattern, instead in ((r"(127\.0\.0\.1|localhost)[:/]\d+", "HOST"), (r"\s+", " "), (r"\b\d+ms\b", "N ms"), (r"0x[0-9a-f]+", "0xN")):
+        text = re.sub(pattern, instead, text)
+    return text.strip()[:400]
+
+
+def asked(name: str, command: list[str], server: str, secured: Secured, ways: list[Way], steps: list[str]) -> dict[str, dict[str, Outcome]]:
+    """All steps by all ways of one client, several at a time."""
+    slug = name.replace(" ", "-")
+
+    def one(way: Way, step: str) -> Outcome:
+        own = f"{slug}-{way.name.replace(' ', '-')}-{step}-{os.getpid()}"
+        bootstrap = secured.bootstrap(way, short=step == LOAD)
+        given = settings(way, step, bootstrap, secured.secrets, own)
+        return play(command, given, BUILD / f"secured-{slug}-{server}-{way.name.replace(' ', '-')}-{step}.log") | {"name": own}
+
+    with concurrent.futures.ThreadPoolExecutor(BESIDE) as lanes:
+        begun = {(way.name, step): lanes.submit(one, way, step) for way in ways for step in way.steps if step in steps}
+        found: dict[str, dict[str, Outcome]] = {}
+        for (way_name, step), future in begun.items():
+            found.setdefault(way_name, {})[step] = future.result()
+    return found
+
+
+def seen(spy: LoginSpy, found: dict[str, dict[str, Outcome]]) -> None:
+    """Add to each load over SASL_PLAINTEXT whether the client's sessions began again on the same connection."""
+    for outcomes in found.values():
+        for outcome in outcomes.values():
+            logins = spy.of(outcome.pop("name"))
+            if logins:
+                outcome["logins"] = max(logins)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="evidence.compat.clients.security", description=__doc__)
+    parser.add_argument("--only", default="", help="clients, separated by commas")
+    parser.add_argument("--way", default="", help="ways, separated by commas")
+    parser.add_argument("--step", default="transaction,wrong,load", help="steps, separated by commas")
+    parser.add_argument("--against", choices=("both", ONCELOG, KAFKA), default="both")
+    parser.add_argument("--save", action="store_true", help="write the page and the result file it is made from")
+    options = parser.parse_args()
+    BUILD.mkdir(parents=True, exist_ok=True)
+    ways = [way for name, way in WAYS.items() if not options.way or name in options.way.split(",")]
+    commands: dict[str, list[str]] = {}
+    results: dict[str, Any] = {}
+    for name, prepare in PROGRAMS.items():
+        if options.only and name not in options.only.split(","):
+            continue
+        try:
+            program = prepare()
+            commands[name] = COMMANDS[name](program)
+            results[name] = {"version": program.version}
+        except Missing as missing:
+            print(f"  {name}: NOT RUN: {missing}", file=sys.stderr, flush=True)
+            results[name] = {"missing": str(missing)}
+    launcher = kafka_launcher() if options.against != ONCELOG else None
+    if launcher is None and options.against != ONCELOG:
+        print("  Apache Kafka: NOT RUN: needs Java 17 and mvn", file=sys.stderr)
+    servers = [each for each in (ONCELOG, KAFKA) if options.against in ("both", each) and (each == ONCELOG or launcher)]
+    with tempfile.TemporaryDirectory(prefix="oncelog-secrets-") as directory:
+        files = Files(pathlib.Path(directory))
+        for server in servers:
+            with serving(server, files, launcher) as (secured, spy):
+                for name, command in commands.items():
+                    found = asked(name, command, server, secured, ways, options.step.split(","))
+                    seen(spy, found)
+                    results[name][server] = found
+                    _tell(name, server, found)
+            if options.save:
+                page.save("security", results)
+    failed = sum(count(client.get(server, {}))["failed"] for client in results.values() for server in servers)
+    passed = sum(count(client.get(ONCELOG, {}))["passed"] for client in results.values())
+    left_out = len(results) - len(commands)
+    print(
+        f"security: {len(commands)} clients, {passed} cells passed with oncelog, {failed} failed, "
+        f"{left_out} clients not run, {'with' if launcher else 'WITHOUT'} Apache Kafka beside"
+    )
+    (BUILD / "security.json").write_text(json.dumps(results, indent=1) + "\n")
+    return 1 if failed else NOT_ALL_RUN if left_out or (launcher is None and options.against != ONCELOG) else 0
+
+
+def _tell(name: str, server: str, found: dict[str, dict[str, Outcome]]) -> None:
+    counts = count(found)
+    told = ", ".join(f"{number} {result}" for result, number in sorted(counts.items()))
+    print(f"  {name} with {server}: {told}", file=sys.stderr, flush=True)
+    for way, outcomes in found.items():
+        for step, outcome in outcomes.items():
+            if outcome["result"] == "failed":
+                print(f"  {name} with {server}: {way} {step} FAILED: {outcome['detail']}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
