@@ -14,6 +14,7 @@ POINTS ?= 20000
 ROWS ?=
 SECONDS ?= 60
 ONLY ?=
+PART ?=
 SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
@@ -151,10 +152,15 @@ conformance: $(STAMP)
 tutorials: $(STAMP)
 	@ONCELOG_TUTORIALS=all $(BIN)/python -m pytest -q -ra evidence/tutorials
 
-# Foreign clients and the drills in full; writes docs/compatibility.md. ONLY: clients, by name.
+# Foreign clients, also by every secured way, and the drills in full; writes docs/compatibility.md. ONLY: clients, by name (`tools`: Apache
+# Kafka's, secured). PART: clients, security or drills.
 compatibility: $(STAMP)
-	@$(BIN)/python -m evidence.compat.clients --save $(if $(ONLY),--only "$(ONLY)")
-	@$(BIN)/python -m evidence.compat.drills --full --save
+ifneq ($(filter-out clients security drills,$(PART)),)
+	@echo "compatibility: PART=$(PART): expected clients, security or drills" >&2; exit 2
+endif
+	@$(if $(filter-out clients,$(PART)),,$(BIN)/python -m evidence.compat.clients --save $(if $(ONLY),--only "$(ONLY)"))
+	@$(if $(filter-out security,$(PART)),,$(BIN)/python -m evidence.compat.clients.security --save $(if $(ONLY),--only "$(ONLY)"))
+	@$(if $(filter-out drills,$(PART)),,$(BIN)/python -m evidence.compat.drills --full --save)
 
 upgrade-drill: $(STAMP)
 	@$(BIN)/python -m evidence.upgrade --seconds $(SECONDS_PER_LEVEL)

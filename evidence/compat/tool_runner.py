@@ -23,11 +23,12 @@ class Ran(NamedTuple):
 class ToolRunner:
     """One JVM for as long as the `with` block."""
 
-    def __init__(self, launcher: str) -> None:
-        self._launcher = launcher
+    def __init__(self, launcher: str, *options: str) -> None:
+        """`options` are the JVM's."""
+        self._launcher, self._options = launcher, options
 
     def __enter__(self) -> Self:
-        command = [self._launcher, "tool", "-Xmx384m", str(SOURCE)]
+        command = [self._launcher, "tool", "-Xmx384m", *self._options, str(SOURCE)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

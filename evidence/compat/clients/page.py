@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 from evidence.compat.clients.checks import CHECKS
+from evidence.compat.clients.security import tables as security
 from evidence.compat.stories_of_tools import STORIES
 from oncelog.wire.api import APIS, ApiKey
 
@@ -36,14 +37,26 @@ def count_failed(client: Client) -> int:
 
 
 def save(kind: str, results: dict[str, Any]) -> None:
-    """Put results ("clients" or "drills", by name) over the saved ones, without their times, and write the page."""
-    saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"clients": {}, "drills": {}}
+    """Put results ("clients", "security", "tools" or "drills", by name) over the saved ones, without their times, and write
+    the page."""
+    saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name, result in results.items():
-        entry = saved[kind].setdefault(name, {})
+        entry = saved.setdefault(kind, {}).setdefault(name, {})
         entry.pop("missing", None)
-        entry |= _kept(result) if kind == "clients" else result
+        if kind == "security":
+            for key, value in security.kept(result).items():
+                entry[key] = _over(entry.get(key), value)
+        else:
+            entry |= _kept(result) if kind == "clients" else result
     RESULTS.write_text(json.dumps(saved, indent=1, sort_keys=True) + "\n")
     PAGE.write_text(render())
+
+
+def _over(held: Any, new: Any) -> Any:
+    """Ways that were not asked this time keep what they had, and so do their steps."""
+    if not isinstance(new, dict) or not isinstance(held, dict):
+        return new
+    return held | {way: held.get(way, {}) | steps for way, steps in new.items()}
 
 
 def _kept(client: Client) -> Client:
@@ -67,6 +80,7 @@ def render() -> str:
     saved = json.loads(RESULTS.read_text())
     clients: dict[str, Client] = saved["clients"]
     ordered = {name: clients[name] for name in _order(clients)}
+    secured = {name: saved["security"][name] for name in _order(saved["security"])}
     text = TEMPLATE.read_text()
     for name, table in (
         ("summary", _summary(ordered)),
@@ -75,6 +89,11 @@ def render() -> str:
         ("versions", _versions(ordered)),
         ("drills", _drills(saved["drills"])),
         ("stories", str(len(STORIES))),
+        ("security", security.matrix(secured, "oncelog")),
+        ("security-kafka", security.matrix(secured, "kafka")),
+        ("refusals", security.refusals(secured)),
+        ("security-remarks", security.remarks(secured)),
+        ("secured-tools", security.tools(saved["tools"])),
     ):
         assert f"@{name}@" in text, name
         text = text.replace(f"@{name}@", table)

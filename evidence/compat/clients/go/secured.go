@@ -62,7 +62,7 @@ type securedClient interface {
 // refusedTLS is how crypto/tls says that one side did not believe the other.
 func refusedTLS(err error) bool {
 	var unbelieved *tls.CertificateVerificationError
-	return errors.As(err, &unbelieved) || strings.Contains(err.Error(), "tls: certificate required") ||
+	return errors.As(err, &unbelieved) || strings.Contains(err.Error(), "remote error: tls: ") ||
 		strings.Contains(err.Error(), "x509: certificate signed by unknown authority")
 }
 

@@ -3,6 +3,7 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -36,6 +37,8 @@ public final class Secured {
     }
 
     public static void main(String[] arguments) throws Exception {
+        PrintStream answers = System.out;
+        System.setOut(System.err); // log4j writes there
         Secured secured = new Secured(new ObjectMapper().readTree(System.in));
         try {
             switch (secured.text("step")) {
@@ -48,8 +51,8 @@ public final class Secured {
             secured.outcome.put("result", "failed").put("detail", said(error));
         }
         secured.outcome.set("errors", new ObjectMapper().valueToTree(secured.errors));
-        System.out.println(secured.outcome);
-        System.out.flush();
+        answers.println(secured.outcome);
+        answers.flush();
         System.exit(0);
     }
 

@@ -23,7 +23,8 @@ from evidence.compat.clients.programs import BUILD, PROGRAMS, Missing
 from evidence.compat.clients.security.handshakes import LoginSpy
 from evidence.compat.clients.security.programs import COMMANDS
 from evidence.compat.clients.security.servers import Files, Secured, secured_apache_kafka, secured_oncelog
-from evidence.compat.clients.security.tables import count
+from evidence.compat.clients.security.tables import count, worse
+from evidence.compat.clients.security.tools import judged, tell
 from evidence.compat.clients.security.ways import LOAD, WAYS, Way, settings
 from evidence.compat.servers import KAFKA, NOT_ALL_RUN, ONCELOG
 from evidence.differential.brokers import kafka_launcher
@@ -31,6 +32,15 @@ from evidence.world.ports import free_port
 
 PROGRAM_S = 120
 BESIDE = 4
+DETAIL_LENGTH_MAX = 300
+MASKED = (
+    (r"(127\.0\.0\.1|localhost)[:/]\d+", "HOST"),
+    (r"\('127\.0\.0\.1', \d+, [^)]*\)", "HOST"),
+    (r"<-\d+", ""),
+    (r"\b[0-9A-F]{16}:", ""),
+    (r"\b\d+ms\b", "N ms"),
+    (r"\s+", " "),
+)
 Outcome = dict[str, Any]
 
 
@@ -73,13 +83,17 @@ def play(command: list[str], given: Outcome, log: pathlib.Path) -> Outcome:
 
 def _masked(text: str, given: Outcome) -> str:
     """Without what differs from run to run."""
-    text = text.replace(given["name"], "NAME").replace(given["user"] or given["name"], "USER")
-    for pattern, instead in ((r"(127\.0\.0\.1|localhost)[:/]\d+", "HOST"), (r"\s+", " "), (r"\b\d+ms\b", "N ms"), (r"0x[0-9a-f]+", "0xN")):
+    for name in ("name", "user", "ca", "certificate", "bearer_file"):
+        if given[name]:
+            text = text.replace(given[name], name.upper())
+    for pattern, instead in MASKED:
         text = re.sub(pattern, instead, text)
-    return text.strip()[:400]
+    return text.strip()[:DETAIL_LENGTH_MAX]
 
 
-def asked(name: str, command: list[str], server: str, secured: Secured, ways: list[Way], steps: list[str]) -> dict[str, dict[str, Outcome]]:
+def asked(
+    name: str, command: list[str], server: str, secured: Secured, ways: list[Way], steps: list[str]
+) -> dict[str, dict[str, Outcome]]:
     """All steps by all ways of one client, several at a time."""
     slug = name.replace(" ", "-")
 
@@ -87,7 +101,9 @@ def asked(name: str, command: list[str], server: str, secured: Secured, ways: li
         own = f"{slug}-{way.name.replace(' ', '-')}-{step}-{os.getpid()}"
         bootstrap = secured.bootstrap(way, short=step == LOAD)
         given = settings(way, step, bootstrap, secured.secrets, own)
-        return play(command, given, BUILD / f"secured-{slug}-{server}-{way.name.replace(' ', '-')}-{step}.log") | {"name": own}
+        return play(command, given, BUILD / f"secured-{slug}-{server}-{way.name.replace(' ', '-')}-{step}.log") | {
+            "name": own
+        }
 
     with concurrent.futures.ThreadPoolExecutor(BESIDE) as lanes:
         begun = {(way.name, step): lanes.submit(one, way, step) for way in ways for step in way.steps if step in steps}
@@ -103,23 +119,15 @@ def seen(spy: LoginSpy, found: dict[str, dict[str, Outcome]]) -> None:
         for outcome in outcomes.values():
             logins = spy.of(outcome.pop("name"))
             if logins:
-                outcome["logins"] = max(logins)
+                outcome |= {"logins": max(logins), "connections": len(logins), "again": max(logins) > 1}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="evidence.compat.clients.security", description=__doc__)
-    parser.add_argument("--only", default="", help="clients, separated by commas")
-    parser.add_argument("--way", default="", help="ways, separated by commas")
-    parser.add_argument("--step", default="transaction,wrong,load", help="steps, separated by commas")
-    parser.add_argument("--against", choices=("both", ONCELOG, KAFKA), default="both")
-    parser.add_argument("--save", action="store_true", help="write the page and the result file it is made from")
-    options = parser.parse_args()
-    BUILD.mkdir(parents=True, exist_ok=True)
-    ways = [way for name, way in WAYS.items() if not options.way or name in options.way.split(",")]
+def prepared(only: str) -> tuple[dict[str, list[str]], dict[str, Any]]:
+    """The commands of the clients that can be had here, and the start of everybody's results."""
     commands: dict[str, list[str]] = {}
     results: dict[str, Any] = {}
     for name, prepare in PROGRAMS.items():
-        if options.only and name not in options.only.split(","):
+        if only and name not in only.split(","):
             continue
         try:
             program = prepare()
@@ -128,10 +136,26 @@ def main() -> int:
         except Missing as missing:
             print(f"  {name}: NOT RUN: {missing}", file=sys.stderr, flush=True)
             results[name] = {"missing": str(missing)}
-    launcher = kafka_launcher() if options.against != ONCELOG else None
-    if launcher is None and options.against != ONCELOG:
-        print("  Apache Kafka: NOT RUN: needs Java 17 and mvn", file=sys.stderr)
+    return commands, results
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="evidence.compat.clients.security", description=__doc__)
+    parser.add_argument("--only", default="", help="clients, separated by commas; `tools`: Apache Kafka's tools")
+    parser.add_argument("--way", default="", help="ways, separated by commas")
+    parser.add_argument("--step", default="transaction,wrong,load", help="steps, separated by commas")
+    parser.add_argument("--story", default="", help="of the tools, those with this in their name")
+    parser.add_argument("--against", choices=("both", ONCELOG, KAFKA), default="both")
+    parser.add_argument("--save", action="store_true", help="write the page and the result file it is made from")
+    options = parser.parse_args()
+    BUILD.mkdir(parents=True, exist_ok=True)
+    ways = [way for name, way in WAYS.items() if not options.way or name in options.way.split(",")]
+    commands, results = prepared(options.only)
+    launcher = kafka_launcher()
+    if launcher is None:
+        print("  Apache Kafka and its tools: NOT RUN: need Java 17 and mvn", file=sys.stderr)
     servers = [each for each in (ONCELOG, KAFKA) if options.against in ("both", each) and (each == ONCELOG or launcher)]
+    told: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="oncelog-secrets-") as directory:
         files = Files(pathlib.Path(directory))
         for server in servers:
@@ -141,17 +165,43 @@ def main() -> int:
                     seen(spy, found)
                     results[name][server] = found
                     _tell(name, server, found)
-            if options.save:
-                page.save("security", results)
+                if launcher is not None and (not options.only or "tools" in options.only.split(",")):
+                    told[server] = tell(secured, launcher, pathlib.Path(directory), options.story)
+    tools = judged(told)
+    (BUILD / "security.json").write_text(
+        json.dumps({"clients": results, "tools": tools, "told": told}, indent=1) + "\n"
+    )
+    if options.save:
+        page.save("security", results)
+        page.save("tools", tools)
+    return _summed_up(results, tools, servers, len(commands), has_kafka=launcher is not None)
+
+
+def _summed_up(
+    results: dict[str, Any], tools: dict[str, dict[str, str]], servers: list[str], asked_count: int, *, has_kafka: bool
+) -> int:
     failed = sum(count(client.get(server, {}))["failed"] for client in results.values() for server in servers)
     passed = sum(count(client.get(ONCELOG, {}))["passed"] for client in results.values())
-    left_out = len(results) - len(commands)
+    unlike = [
+        name
+        for name, result in tools.items()
+        if any(
+            value != wanted for value, wanted in zip(result.values(), ("passed", "passed", "the same"), strict=False)
+        )
+    ]
+    for name in unlike:
+        print(f"  tools: {name} FAILED: {tools[name]}", file=sys.stderr)
+    poorer = worse(results)
+    for line in poorer:
+        print(f"  WORSE THAN WITH APACHE KAFKA: {line}", file=sys.stderr)
+    left_out = len(results) - asked_count
     print(
-        f"security: {len(commands)} clients, {passed} cells passed with oncelog, {failed} failed, "
-        f"{left_out} clients not run, {'with' if launcher else 'WITHOUT'} Apache Kafka beside"
+        f"security: {asked_count} clients, {passed} cells passed with oncelog, {failed} failed, "
+        f"{len(poorer)} worse than with Apache Kafka, {left_out} clients not run; "
+        f"{len(tools) - len(unlike)} of {len(tools)} stories of Apache Kafka's tools; "
+        f"{'with' if KAFKA in servers else 'WITHOUT'} Apache Kafka beside"
     )
-    (BUILD / "security.json").write_text(json.dumps(results, indent=1) + "\n")
-    return 1 if failed else NOT_ALL_RUN if left_out or (launcher is None and options.against != ONCELOG) else 0
+    return 1 if failed or unlike or poorer else NOT_ALL_RUN if left_out or not has_kafka else 0
 
 
 def _tell(name: str, server: str, found: dict[str, dict[str, Outcome]]) -> None:

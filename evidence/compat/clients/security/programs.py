@@ -22,7 +22,15 @@ def _node(_: Program) -> list[str]:
 def _java(_: Program) -> list[str]:
     path = f"{kafka_jars()}/*"
     run(["javac", "-cp", path, "-d", str(BUILD / "java"), "Secured.java"], HERE / "java")
-    return ["java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{BUILD / 'java'}:{path}", "Secured"]
+    return [
+        "java",
+        "-Xmx192m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        f"{BUILD / 'java'}:{path}",
+        "Secured",
+    ]
 
 
 def _go(program: Program) -> list[str]:

@@ -1,13 +1,16 @@
 """What a Python client does for one step, in terms of an adapter (`with_<client>.py`); the others do the same in their languages.
 
 A program reads settings (`ways.settings`) as JSON on stdin and prints one JSON line:
-{"result": passed | refused | failed | absent, "detail", "committed", "errors"}.
-`refused` is WRONG's answer: an error that is not the client's own for a failed authentication, or none within the time.
+{"result": passed | told | refused | failed | absent, "detail", "committed", "errors"}. WRONG's are: `passed`, the call raises the
+client's own error of authentication; `told`, it raises another or waits, while the log or a callback names the refusal;
+`refused`, nothing names it.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import re
 import sys
 import time
 import traceback
@@ -46,6 +49,9 @@ class Adapter(Protocol):
     def complaints(self) -> list[str]:
         """Errors that the client told, but did not raise."""
 
+    def refusal(self) -> str:
+        """What its log or a callback said of a failed authentication; empty where nothing."""
+
     def close(self) -> None: ...
 
 
@@ -69,14 +75,20 @@ def wrong(client: Adapter) -> dict[str, Any]:
         client.open()
     except Absent:
         raise
-    except Hangs as hangs:
-        return {"result": "refused", "detail": f"nothing raised in {REFUSED_WITHIN_S:.0f} s; {hangs}"}
+    except Hangs:
+        raised = f"nothing is raised in {REFUSED_WITHIN_S:.0f} s"
     except Exception as error:  # noqa: BLE001 - this is what is looked at
-        said = f"{type(error).__name__}: {error}"
-        is_own = isinstance(error, client.AUTHENTICATION)
-        late = time.monotonic() - began > REFUSED_WITHIN_S
-        return {"result": "passed" if is_own and not late else "refused", "detail": said}
-    return {"result": "failed", "detail": "it came in"}
+        raised = str(error) if str(error).startswith(type(error).__name__) else f"{type(error).__name__}: {error}"
+        if isinstance(error, client.AUTHENTICATION) and time.monotonic() - began < REFUSED_WITHIN_S:
+            return {"result": "passed", "detail": raised}
+    else:
+        return {"result": "failed", "detail": "it came in"}
+    beside = client.refusal()
+    return (
+        {"result": "told", "detail": f"{raised}; beside it: {beside}"}
+        if beside
+        else {"result": "refused", "detail": raised}
+    )
 
 
 def load(client: Adapter, seconds: float) -> dict[str, Any]:
@@ -118,6 +130,23 @@ def _recovered(client: Adapter, errors: list[str]) -> None:
     except Exception as error:  # noqa: BLE001 - reported
         errors.append(f"aborting: {type(error).__name__}: {error}")
         client.open()
+
+
+class Log(logging.Handler):
+    """What a client logs at WARNING and above, its tracebacks left out."""
+
+    def __init__(self, of: str) -> None:
+        super().__init__(logging.WARNING)
+        self._lines: list[str] = []
+        logging.getLogger(of).addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        cause = record.exc_info[1] if record.exc_info else None
+        self._lines.append(record.getMessage() + (f" ({type(cause).__name__}: {cause})" if cause else ""))
+
+    def naming(self, words: str) -> str:
+        """The first line that has one of these words (a regular expression)."""
+        return next((line for line in self._lines if re.search(words, line)), "")
 
 
 def _read(client: Adapter, wanted: list[bytes]) -> list[bytes]:

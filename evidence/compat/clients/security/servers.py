@@ -154,9 +154,7 @@ def secured_oncelog(files: Files, log: pathlib.Path, *, outside: int) -> Iterato
     """One `oncelog serve`, its words in `log`; `outside` is the port that clients are told of SHORT_PLAINTEXT."""
     ports = {name: free_port() for name in LISTENERS}
     advertised = ports | {"SHORT_PLAINTEXT": outside}
-    properties = _written(
-        log.with_suffix(".properties"), _properties(_config(files, ports, advertised))
-    )
+    properties = _written(log.with_suffix(".properties"), _properties(_config(files, ports, advertised)))
     command = [sys.executable, "-m", "oncelog", "serve", "--ephemeral", "--config", str(properties)]
     with log.open("w") as stderr:
         broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr)

@@ -9,7 +9,7 @@ import sys
 import aiokafka
 from aiokafka.errors import AuthenticationFailedError, SaslAuthenticationFailed
 
-from evidence.compat.clients.security.scenario import REFUSED_WITHIN_S, WAIT_S, Absent, Hangs, main
+from evidence.compat.clients.security.scenario import REFUSED_WITHIN_S, WAIT_S, Absent, Hangs, Log, main
 
 
 class Tokens(aiokafka.abc.AbstractTokenProvider):
@@ -27,6 +27,7 @@ class Aiokafka:
         if given["tokenauth"]:
             raise Absent("SCRAM without the extension `tokenauth` of KIP-48")
         self._given = given
+        self._log = Log("aiokafka")
         self._runner = asyncio.Runner()
         self._security = {
             "bootstrap_servers": given["bootstrap"],
@@ -66,7 +67,7 @@ class Aiokafka:
         try:
             self._run(started(), REFUSED_WITHIN_S if self._given["step"] == "wrong" else WAIT_S)
         except TimeoutError:
-            raise Hangs("start() waits") from None
+            raise Hangs from None
 
     def begin(self):
         self._run(self._producer.begin_transaction())
@@ -95,6 +96,9 @@ class Aiokafka:
 
     def complaints(self):
         return self._told
+
+    def refusal(self):
+        return self._log.naming("SaslAuthentication|AuthenticationFailed|[Cc]ertificate|CERTIFICATE|SSL")
 
     def close(self):
         async def stopped():

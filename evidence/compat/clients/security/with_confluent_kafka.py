@@ -60,7 +60,7 @@ class Librdkafka:
                     if told.code() in REFUSALS:
                         raise AuthenticationRefused(told.str()) from error
                 if time.monotonic() > until:
-                    raise Hangs(f"told: {[told.str() for told in self._told]}") from error
+                    raise Hangs from error
 
     def begin(self):
         self._producer.begin_transaction()
@@ -87,6 +87,9 @@ class Librdkafka:
     def complaints(self):
         self._producer.poll(0)
         return [error.str() for error in self._told]
+
+    def refusal(self):
+        return next((told.str() for told in self._told if "SSL alert" in told.str() or "certificate" in told.str()), "")
 
     def close(self):
         if self._consumer is not None:

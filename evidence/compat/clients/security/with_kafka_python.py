@@ -7,7 +7,7 @@ import sys
 import kafka
 from kafka.errors import SaslAuthenticationFailedError
 
-from evidence.compat.clients.security.scenario import REFUSED_WITHIN_S, Absent, main
+from evidence.compat.clients.security.scenario import REFUSED_WITHIN_S, Absent, Log, main
 
 
 class Tokens(kafka.net.sasl.oauth.AbstractTokenProvider):
@@ -25,6 +25,7 @@ class KafkaPython:
         if given["tokenauth"]:
             raise Absent("SCRAM without the extension `tokenauth` of KIP-48")
         self._given = given
+        self._log = Log("kafka")
         self._security = {
             "bootstrap_servers": given["bootstrap"],
             "client_id": given["name"],
@@ -69,11 +70,16 @@ class KafkaPython:
             self._consumer = kafka.KafkaConsumer(
                 self._given["topic"], **self._security, **reading, group_id=self._given["name"]
             )
-        found = self._consumer.poll(timeout_ms=int(seconds * 1000))
+        found = self._consumer.poll(
+            timeout_ms=max(1000, int(seconds * 1000))
+        )  # a shorter poll forgets the rebalance that it began
         return [record.value for records in found.values() for record in records]
 
     def complaints(self):
         return []
+
+    def refusal(self):
+        return self._log.naming("SaslAuthentication|AuthenticationFailed|[Cc]ertificate|CERTIFICATE|SSL")
 
     def close(self):
         for each in (self._producer, self._consumer):

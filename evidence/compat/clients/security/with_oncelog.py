@@ -64,6 +64,9 @@ class Ours:
     def complaints(self):
         return []
 
+    def refusal(self):
+        return ""
+
     def close(self):
         for each in (self._producer, self._consumer):
             if each is not None:
