@@ -76,6 +76,7 @@ def main() -> int:
         results["Apache Kafka's answers, anew"] = module("evidence.differential.record")
         results["both brokers, at random"] = module("evidence.differential.record", "--random", "50")
     results["other people's clients"] = module("evidence.compat.clients")
+    results["other people's clients and tools, by every secured way"] = module("evidence.compat.clients.security")
     results["drills with SIGKILL"] = module("evidence.compat.drills")
     failed = [name for name, passed in results.items() if passed is False]
     left_out = [name for name, passed in results.items() if passed is None]

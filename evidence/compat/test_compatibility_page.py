@@ -9,6 +9,10 @@ import pytest
 from evidence.compat.clients import page
 from evidence.compat.clients.checks import CHECKS
 from evidence.compat.clients.programs import HERE, PROGRAMS
+from evidence.compat.clients.security import tables
+from evidence.compat.clients.security.programs import COMMANDS
+from evidence.compat.clients.security.ways import WAYS
+from evidence.compat.stories_of_secured_tools import SECURED_STORIES
 
 SAVED = json.loads(page.RESULTS.read_text())
 
@@ -41,3 +45,48 @@ def test_no_program_names_a_registry():
 def test_counts_are_in_words():
     outcomes = {name: {"result": result} for name, result in (("a", "passed"), ("b", "absent"), ("c", "passed"))}
     assert page.count(outcomes) == "2 passed, 1 absent"
+
+
+@pytest.mark.parametrize("client", PROGRAMS)
+def test_every_client_came_by_every_way(client):
+    saved = SAVED["security"][client]
+    assert client in COMMANDS
+    for server in page.SERVERS:
+        assert {way: set(steps) for way, steps in saved[server].items()} == {
+            name: set(way.steps) for name, way in WAYS.items()
+        }
+        assert tables.count(saved[server])["failed"] == 0
+
+
+def test_no_secured_cell_is_poorer_than_with_apache_kafka():
+    assert tables.worse(SAVED["security"]) == []
+
+
+@pytest.mark.parametrize("name", SECURED_STORIES)
+def test_every_story_of_the_secured_tools_was_told_alike(name):
+    assert SAVED["tools"][name] == {"oncelog": "passed", "kafka": "passed", "printed": "the same"}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({"result": "told"}, {"result": "passed"}),
+        ({"result": "failed"}, {"result": "refused"}),
+        ({"result": "absent"}, {"result": "passed"}),
+        ({"result": "passed", "errors": ["cut"]}, {"result": "passed"}),
+        ({"result": "passed", "again": False}, {"result": "passed", "again": True}),
+    ],
+)
+def test_a_poorer_cell_is_named(ours, theirs):
+    def worse(one, other):
+        return tables.worse({"c": {"oncelog": {"SSL": {"load": one}}, "kafka": {"SSL": {"load": other}}}})
+
+    assert len(worse(ours, theirs)) == 1
+    assert worse(theirs, ours) == []
+
+
+def test_a_run_of_some_ways_keeps_the_others():
+    held = {"SSL": {"transaction": 1, "wrong": 2}, "mTLS": {"wrong": 3}}
+    assert page.over(held, {"SSL": {"wrong": 4}}) == {"SSL": {"transaction": 1, "wrong": 4}, "mTLS": {"wrong": 3}}
+    assert page.over("1.0", "1.1") == "1.1"
+    assert page.over(None, {"SSL": {}}) == {"SSL": {}}

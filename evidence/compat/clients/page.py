@@ -45,14 +45,14 @@ def save(kind: str, results: dict[str, Any]) -> None:
         entry.pop("missing", None)
         if kind == "security":
             for key, value in security.kept(result).items():
-                entry[key] = _over(entry.get(key), value)
+                entry[key] = over(entry.get(key), value)
         else:
             entry |= _kept(result) if kind == "clients" else result
     RESULTS.write_text(json.dumps(saved, indent=1, sort_keys=True) + "\n")
     PAGE.write_text(render())
 
 
-def _over(held: Any, new: Any) -> Any:
+def over(held: Any, new: Any) -> Any:
     """Ways that were not asked this time keep what they had, and so do their steps."""
     if not isinstance(new, dict) or not isinstance(held, dict):
         return new
@@ -80,7 +80,7 @@ def render() -> str:
     saved = json.loads(RESULTS.read_text())
     clients: dict[str, Client] = saved["clients"]
     ordered = {name: clients[name] for name in _order(clients)}
-    secured = {name: saved["security"][name] for name in _order(saved["security"])}
+    secured = {name: saved.get("security", {})[name] for name in _order(saved.get("security", {}))}
     text = TEMPLATE.read_text()
     for name, table in (
         ("summary", _summary(ordered)),
@@ -93,7 +93,7 @@ def render() -> str:
         ("security-kafka", security.matrix(secured, "kafka")),
         ("refusals", security.refusals(secured)),
         ("security-remarks", security.remarks(secured)),
-        ("secured-tools", security.tools(saved["tools"])),
+        ("secured-tools", security.tools(saved.get("tools", {}))),
     ):
         assert f"@{name}@" in text, name
         text = text.replace(f"@{name}@", table)

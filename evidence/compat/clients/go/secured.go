@@ -209,7 +209,7 @@ func (r *securedRun) load() error {
 	if !slices.Equal(sure, r.committed) {
 		return fmt.Errorf("committed %d, read %d, not the same", len(r.committed), len(sure))
 	}
-	if float64(len(sure)) <= r.Seconds {
+	if float64(len(sure)) <= r.Seconds/2 {
 		return fmt.Errorf("only %d transactions", len(sure))
 	}
 	return nil

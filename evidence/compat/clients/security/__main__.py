@@ -31,7 +31,7 @@ from evidence.differential.brokers import kafka_launcher
 from evidence.world.ports import free_port
 
 PROGRAM_S = 120
-BESIDE = 4
+BESIDE = 5
 DETAIL_LENGTH_MAX = 300
 MASKED = (
     (r"(127\.0\.0\.1|localhost)[:/]\d+", "HOST"),
@@ -105,11 +105,14 @@ def asked(
             "name": own
         }
 
+    found: dict[str, dict[str, Outcome]] = {}
     with concurrent.futures.ThreadPoolExecutor(BESIDE) as lanes:
         begun = {(way.name, step): lanes.submit(one, way, step) for way in ways for step in way.steps if step in steps}
-        found: dict[str, dict[str, Outcome]] = {}
-        for (way_name, step), future in begun.items():
-            found.setdefault(way_name, {})[step] = future.result()
+        try:
+            for (way_name, step), future in begun.items():
+                found.setdefault(way_name, {})[step] = future.result()
+        finally:
+            lanes.shutdown(cancel_futures=True)
     return found
 
 
@@ -165,6 +168,8 @@ def main() -> int:
                     seen(spy, found)
                     results[name][server] = found
                     _tell(name, server, found)
+                    if options.save:  # each by itself: a run that is ended keeps what it found
+                        page.save("security", {name: {"version": results[name]["version"], server: found}})
                 if launcher is not None and (not options.only or "tools" in options.only.split(",")):
                     told[server] = tell(secured, launcher, pathlib.Path(directory), options.story)
     tools = judged(told)
