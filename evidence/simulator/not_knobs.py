@@ -79,6 +79,7 @@ NAMED: dict[str, str] = {
     "oncelog.broker.network.server.GOODBYE_S": ELSEWHERE,
     "oncelog.client.cluster.cluster.GOODBYE_S": ELSEWHERE,
     "oncelog.broker.network.strangers.ADDRESSES_MAX": NOBODY,
+    "oncelog.broker.network.secured_connection.LINGER_S": NOBODY,
     "oncelog.broker.network.strangers.DELAY_S_MAX": NOBODY,
     "oncelog.broker.network.strangers.FREE_FAILURES": NOBODY,
     "oncelog.broker.network.strangers.WINDOW_S": NOBODY,

@@ -16,8 +16,9 @@ HEADER_BYTES = 8  # size, API key, API version
 class Spy:
     """Listens on `port`; the broker at `target`, which may be told later, advertises that address. `seen`: (API key, version)."""
 
-    def __init__(self, port: int, target: tuple[str, int] | None = None) -> None:
-        self._port, self.target = port, target
+    def __init__(self, port: int, target: tuple[str, int] | None = None, source: str = "") -> None:
+        """`source` is the address of this machine that the broker sees, 127.0.0.1 unless named."""
+        self.port, self.target, self._source = port, target, source
         self.seen: set[tuple[int, int]] = set()
 
     def __enter__(self) -> Self:
@@ -33,11 +34,11 @@ class Spy:
 
     def connect(self) -> socket.socket:
         """A connection through it."""
-        return socket.create_connection(("127.0.0.1", self._port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     async def _run(self, ready: concurrent.futures.Future[None]) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._relay, "127.0.0.1", self._port)
+        server = await asyncio.start_server(self._relay, "127.0.0.1", self.port)
         ready.set_result(None)
         await self._ended.wait()
         server.close()
@@ -46,7 +47,9 @@ class Spy:
         with contextlib.suppress(OSError):
             if self.target is None:
                 raise ConnectionRefusedError
-            there, back = await asyncio.open_connection(*self.target)
+            there, back = await asyncio.open_connection(
+                *self.target, local_addr=(self._source, 0) if self._source else None
+            )
             await asyncio.gather(self._requests(reader, back), _copy(there, writer))
         writer.close()
 

@@ -27,6 +27,7 @@ from evidence.world.security import (
 
 from oncelog import Admin, Consumer, Producer
 from oncelog.broker.handlers import MODULES
+from oncelog.broker.network import secured_connection
 from oncelog.core.login.mechanisms import login_of
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import APIS, ApiKey
@@ -143,6 +144,24 @@ def test_a_wrong_password_is_told_after_the_delay_and_what_stands_behind_is_neve
             assert asyncio.get_running_loop().time() - begun_s >= 0.15
             assert await is_closed(client)
             assert broker.metrics.count("authentications_failed") == 1
+
+    run(work())
+
+
+def test_the_end_comes_behind_a_refusal_not_together_with_it(monkeypatch):
+    """kafka-python throws away what it reads together with the end, and would only know that it was disconnected."""
+    monkeypatch.setattr(secured_connection, "LINGER_S", 3_600.0)
+
+    async def work():
+        async with secured_broker() as broker:
+            client = await stranger(broker)
+            answer = await log_in(client, password="no")
+            assert answer.error_code == E.SASL_AUTHENTICATION_FAILED
+            client.send(MetadataRequest(topics=[]), 12)
+            with pytest.raises(TimeoutError):  # neither an answer nor the end
+                await asyncio.wait_for(client.frame(), 0.05)
+            client.close()
+            await until(lambda: not broker.server.strangers._per_host)
 
     run(work())
 

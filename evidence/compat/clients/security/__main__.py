@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -25,7 +26,8 @@ from evidence.compat.clients.security.programs import COMMANDS
 from evidence.compat.clients.security.servers import Files, Secured, secured_apache_kafka, secured_oncelog
 from evidence.compat.clients.security.tables import count, worse
 from evidence.compat.clients.security.tools import judged, tell
-from evidence.compat.clients.security.ways import LOAD, WAYS, Way, settings
+from evidence.compat.clients.security.ways import LOAD, WAYS, WRONG, Way, settings
+from evidence.compat.clients.spy import Spy
 from evidence.compat.servers import KAFKA, NOT_ALL_RUN, ONCELOG
 from evidence.differential.brokers import kafka_launcher
 from evidence.world.ports import free_port
@@ -42,6 +44,8 @@ MASKED = (
     (r"\s+", " "),
 )
 Outcome = dict[str, Any]
+# Every wrong secret comes from an address of its own: one that fails more than twenty times a minute is answered seconds later.
+_sources = itertools.cycle(range(1, 250))
 
 
 @contextlib.contextmanager
@@ -97,17 +101,26 @@ def asked(
     """All steps by all ways of one client, several at a time."""
     slug = name.replace(" ", "-")
 
-    def one(way: Way, step: str) -> Outcome:
+    def one(way: Way, step: str, source: str) -> Outcome:
         own = f"{slug}-{way.name.replace(' ', '-')}-{step}-{os.getpid()}"
+        log = BUILD / f"secured-{slug}-{server}-{way.name.replace(' ', '-')}-{step}.log"
         bootstrap = secured.bootstrap(way, short=step == LOAD)
-        given = settings(way, step, bootstrap, secured.secrets, own)
-        return play(command, given, BUILD / f"secured-{slug}-{server}-{way.name.replace(' ', '-')}-{step}.log") | {
-            "name": own
-        }
+        with contextlib.ExitStack() as stack:
+            if step == WRONG:
+                host, _, port = bootstrap.rpartition(":")
+                spy = stack.enter_context(Spy(free_port(), (host, int(port)), source))
+                bootstrap = f"{host}:{spy.port}"
+            given = settings(way, step, bootstrap, secured.secrets, own)
+            return play(command, given, log) | {"name": own}
 
     found: dict[str, dict[str, Outcome]] = {}
     with concurrent.futures.ThreadPoolExecutor(BESIDE) as lanes:
-        begun = {(way.name, step): lanes.submit(one, way, step) for way in ways for step in way.steps if step in steps}
+        begun = {
+            (way.name, step): lanes.submit(one, way, step, f"127.0.{next(_sources)}.1")
+            for way in ways
+            for step in way.steps
+            if step in steps
+        }
         try:
             for (way_name, step), future in begun.items():
                 found.setdefault(way_name, {})[step] = future.result()

@@ -98,7 +98,7 @@ class Aiokafka:
         return self._told
 
     def refusal(self):
-        return self._log.naming("SaslAuthentication|AuthenticationFailed|[Cc]ertificate|CERTIFICATE|SSL")
+        return self._log.naming("SaslAuthentication|AuthenticationFailed|[Cc]ertificate|CERTIFICATE")
 
     def close(self):
         async def stopped():

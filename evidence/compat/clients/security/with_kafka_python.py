@@ -79,7 +79,7 @@ class KafkaPython:
         return []
 
     def refusal(self):
-        return self._log.naming("SaslAuthentication|AuthenticationFailed|[Cc]ertificate|CERTIFICATE|SSL")
+        return self._log.naming("SaslAuthentication|AuthenticationFailed|[Cc]ertificate|CERTIFICATE")
 
     def close(self):
         for each in (self._producer, self._consumer):

@@ -273,7 +273,10 @@ class Connection(asyncio.Protocol):
     def _close_if_answered(self) -> None:
         waiting = [slot for slot in self._slots if not slot.is_done]
         if all(slot.header.api_key in PARKED_APIS for slot in waiting):
-            self.close()
+            self._close_answered()
+
+    def _close_answered(self) -> None:
+        self.close()
 
     def refuse(self, reason: str) -> None:
         """End the connection because of what the client sent."""

@@ -25,6 +25,9 @@ from oncelog.wire.schema import decode_message
 _SASL_KEYS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 _SASL_STARTS = tuple(key.to_bytes(2, "big") for key in _SASL_KEYS)
 SESSION_GRACE_S = 1.0  # after a session's end; a client that begins again has begun by then
+# From the answer of a refusal to the end, unless the client ends it first: kafka-python throws away what it reads together with
+# the end, and so would not know why.
+LINGER_S = 0.1
 IN_FLIGHT_BEFORE = 4  # requests of a connection that nobody knows
 
 
@@ -55,6 +58,7 @@ class SecuredConnection(Connection):
         self.frame_limit = "sasl.server.max.receive.size"
         self._tls_version = ""
         self._is_stranger = True
+        self._is_refused = False
         self._deadline: asyncio.TimerHandle | None = None
         self._session_end: asyncio.TimerHandle | None = None
 
@@ -202,7 +206,14 @@ class SecuredConnection(Connection):
         if slot is None:
             self.close()
         else:
+            self._is_refused = True
             self._answer(slot, reply)  # a draining connection closes when all is answered
+
+    def _close_answered(self) -> None:
+        if self._is_refused:
+            self._loop.call_later(LINGER_S, self.close)
+        else:
+            super()._close_answered()
 
     # sessions
 
