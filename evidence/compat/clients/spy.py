@@ -50,7 +50,7 @@ class Spy:
             there, back = await asyncio.open_connection(
                 *self.target, local_addr=(self._source, 0) if self._source else None
             )
-            await asyncio.gather(self._requests(reader, back), _copy(there, writer))
+            await asyncio.gather(self._requests(reader, back), copy(there, writer))
         writer.close()
 
     async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -68,7 +68,8 @@ class Spy:
         writer.close()
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Everything, and the end."""
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK_BYTES):
             writer.write(data)

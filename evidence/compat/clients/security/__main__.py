@@ -21,13 +21,12 @@ from typing import Any
 
 from evidence.compat.clients import page
 from evidence.compat.clients.programs import BUILD, PROGRAMS, Missing
-from evidence.compat.clients.security.handshakes import LoginSpy
+from evidence.compat.clients.security.handshakes import Elsewhere, LoginSpy
 from evidence.compat.clients.security.programs import COMMANDS
 from evidence.compat.clients.security.servers import Files, Secured, secured_apache_kafka, secured_oncelog
 from evidence.compat.clients.security.tables import count, worse
 from evidence.compat.clients.security.tools import judged, tell
 from evidence.compat.clients.security.ways import LOAD, WAYS, WRONG, Way, settings
-from evidence.compat.clients.spy import Spy
 from evidence.compat.servers import KAFKA, NOT_ALL_RUN, ONCELOG
 from evidence.differential.brokers import kafka_launcher
 from evidence.world.ports import free_port
@@ -108,7 +107,7 @@ def asked(
         with contextlib.ExitStack() as stack:
             if step == WRONG:
                 host, _, port = bootstrap.rpartition(":")
-                spy = stack.enter_context(Spy(free_port(), (host, int(port)), source))
+                spy = stack.enter_context(Elsewhere(free_port(), (host, int(port)), source))
                 bootstrap = f"{host}:{spy.port}"
             given = settings(way, step, bootstrap, secured.secrets, own)
             return play(command, given, log) | {"name": own}

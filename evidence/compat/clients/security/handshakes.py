@@ -1,4 +1,4 @@
-"""A relay that counts logins: how often each client began a session on one connection (KIP-368: more than once)."""
+"""Relays: one that counts logins (KIP-368: more than one on a connection), one that comes from an address of its own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import asyncio
 import contextlib
 from collections import defaultdict
 
-from evidence.compat.clients.spy import CHUNK_BYTES, HEADER_BYTES, Spy
+from evidence.compat.clients.spy import CHUNK_BYTES, HEADER_BYTES, Spy, copy
 from oncelog.wire.api import ApiKey
+
+
+class Elsewhere(Spy):
+    """Only lets the broker see another address; TLS passes, too."""
+
+    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await copy(reader, writer)
 
 
 class LoginSpy(Spy):

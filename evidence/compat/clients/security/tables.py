@@ -112,18 +112,24 @@ def remarks(clients: dict[str, Any]) -> str:
     lines: dict[str, list[str]] = {}
     for name, client in clients.items():
         if "missing" in client:
-            lines.setdefault(client["missing"], []).append(f"{name} (not run)")
+            _add(lines, client["missing"], f"{name} (not run)")
         for server, called in SERVERS.items():
             for way, steps in client.get(server, {}).items():
                 for step, outcome in steps.items():
                     where = "" if server == "oncelog" else f" with {called}"
                     if outcome["result"] == "absent" and step == TRANSACTION and server == "oncelog":
-                        lines.setdefault(outcome["detail"], []).append(f"{name}: {way}")
+                        _add(lines, outcome["detail"], f"{name}: {WAYS[way].by or way}")
                     elif outcome["result"] == "failed":
-                        lines.setdefault(f"{outcome['detail']} (FAILED)", []).append(f"{name}: {way} {step}{where}")
+                        _add(lines, f"{outcome['detail']} (FAILED)", f"{name}: {way} {step}{where}")
                     for error in outcome.get("errors", ()):
-                        lines.setdefault(f"`{error[:200]}`", []).append(f"{name}: {way} {step}{where}")
+                        _add(lines, f"`{error[:200]}`", f"{name}: {way} {step}{where}")
     return "\n".join(f"* {', '.join(who)}: {detail}" for detail, who in sorted(lines.items())) or "* none"
+
+
+def _add(lines: dict[str, list[str]], reason: str, who: str) -> None:
+    names = lines.setdefault(reason, [])
+    if who not in names:
+        names.append(who)
 
 
 def tools(results: dict[str, dict[str, str]]) -> str:
