@@ -44,7 +44,7 @@ class Spy:
         server.close()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, asyncio.CancelledError):  # the end of the block ends what is open
             if self.target is None:
                 raise ConnectionRefusedError
             there, back = await asyncio.open_connection(
