@@ -73,8 +73,10 @@ def main() -> int:
         results["Apache Kafka's tools"] = pytest("-n", "2", "--dist", "loadfile", *TOOLS, ONCELOG_CONFORMANCE="1")
         results["logins and tokens, with Apache Kafka too"] = pytest(*LOGINS, ONCELOG_CONFORMANCE="1")
         results["decisions of Apache Kafka's authorizer"] = module("evidence.authorizer")
+        results["attacks on Apache Kafka, anew"] = module("evidence.attacks.record", "--check")
         results["Apache Kafka's answers, anew"] = module("evidence.differential.record")
         results["both brokers, at random"] = module("evidence.differential.record", "--random", "50")
+    results["attacks"] = pytest("evidence/attacks", ONCELOG_ATTACKS="all")
     results["other people's clients"] = module("evidence.compat.clients")
     results["drills with SIGKILL"] = module("evidence.compat.drills")
     failed = [name for name, passed in results.items() if passed is False]
