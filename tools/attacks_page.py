@@ -1,4 +1,4 @@
-"""Writes docs/attacks.md: every attack of `evidence/attacks`, what oncelog does, and what Apache Kafka 4.3 did with the same bytes.
+"""Writes docs/attacks.md: every attack of `evidence/attacks`, what oncelog does, what Apache Kafka 4.3 did with the same bytes.
 
 `python -m tools.attacks_page` writes it; `tests/test_attacks_page.py` compares.
 """
@@ -21,7 +21,7 @@ INTRO = """\
 {count} attacks on a secured broker, each a function of `evidence/attacks/` (one file for each kind): real bytes over real
 sockets, from a loopback address of the attacker's own. After each it is looked at what the attacker got, that a line of the log
 names its address and why, that no line has control characters, a password, key or token in it, and that a user who is connected
-is still served. `make attacks` runs all of them, `make test` a part. How oncelog is secured: [security.md](security.md).
+is still served. `make attacks` runs them, and so does `make test`. How oncelog is secured: [security.md](security.md).
 
 Apache Kafka 4.3.0 got the same bytes, with the same listeners, users and rights ({asked} attacks;
 `python -m evidence.attacks.record` asks it anew, with `--check` it compares); where it did not, the reason stands there.

@@ -1,9 +1,9 @@
 """`make exhaustion`: crowds before a broker's door, and what a user who has come in waits meanwhile.
 
-A broker of its own process, with the bounds as they come (500 connections that nobody knows, 50 of an address). A bystander writes one
-record after the other, synced, and is timed: first alone, then beside each crowd, which is another process: 1,000 connections that
-never log in (half of them silent in TLS), 1,000 that send a byte a second, 1,000 wrong passwords a second. The bystander is no part of the crowd's process,
-but all share the machine: on two cores a crowd that takes a core for itself is felt whatever the broker does.
+A broker of its own process, with the bounds as they come (500 connections that nobody knows, 50 of an address). A bystander
+writes one record after the other, synced, and is timed: first alone, then beside each crowd, which is another process: 1,000
+connections that never log in (half of them silent in TLS), 1,000 that send a byte a second, 1,000 wrong passwords a second.
+All share the machine: on two cores a crowd that takes one for itself is felt whatever the broker does.
 """
 
 from __future__ import annotations
@@ -230,7 +230,8 @@ async def measured(seconds: float) -> int:
                 ratio = found.p99_ms / calm.p99_ms
                 grown_mib = found.memory_mib - calm.memory_mib
                 print(
-                    f"exhaustion: {what}: p50 {calm.p50_ms:.2f} -> {found.p50_ms:.2f} ms, p99 {calm.p99_ms:.2f} -> {found.p99_ms:.2f} ms"
+                    f"exhaustion: {what}: p50 {calm.p50_ms:.2f} -> {found.p50_ms:.2f} ms,"
+                    f" p99 {calm.p99_ms:.2f} -> {found.p99_ms:.2f} ms"
                     f" ({ratio:.1f}x), memory {calm.memory_mib:.0f} -> {found.memory_mib:.0f} MiB;"
                     f" it made {told['connections']} connections, {told['told']} of its passwords were answered",
                     flush=True,

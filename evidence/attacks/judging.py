@@ -50,7 +50,7 @@ def faults_in(lines: list[tuple[str, str]], attack: Attack, target: Target) -> l
 async def said_in_time(attack: Attack, target: Target, log: Lines) -> None:
     """A broker may say it a moment after the connection has gone."""
     until_s = time.monotonic() + 2
-    while time.monotonic() < until_s and not is_said(attack, target, log.lines):
+    while time.monotonic() < until_s and not is_said(attack, target, log.lines):  # noqa: ASYNC110 - no event tells
         await asyncio.sleep(0.01)
 
 
@@ -66,7 +66,7 @@ async def judged(attack: Attack, target: Target, log: Lines, bystander: Peer) ->
     target.begin()
     try:
         end = await attack.do(target)
-    except Exception as error:  # of the attack itself: it is told with the others
+    except Exception as error:  # noqa: BLE001 - of the attack itself: it is told with the others
         end = f"{type(error).__name__}: {error}"
     finally:
         await target.end()

@@ -79,7 +79,7 @@ async def the_beginning_of_a_password(target: Target) -> str:
 
 @attack(REFUSED, "unknown user")
 async def names_that_look_alike(target: Target) -> str:
-    """Alice's password under `Alice`, `alice `, `ａlice` (wide) and `аlice` (Cyrillic)."""
+    """Alice's password under `Alice`, `alice ` and her name with a wide and with a Cyrillic letter."""
     return await tried(target, *(plain(each, ALICE) for each in ("Alice", "alice ", "\uff41lice", "\u0430lice")))
 
 

@@ -1,4 +1,4 @@
-"""The same attacks on Apache Kafka itself: `recorded.json` has how each ends there, `python -m evidence.attacks.record` asks anew.
+"""The same attacks on Apache Kafka itself: `recorded.json` has how each ends there; `python -m evidence.attacks.record` asks.
 
 `--check` compares with the record and writes nothing. Exits 77 where Apache Kafka cannot be started.
 """
@@ -41,7 +41,7 @@ async def asked(launcher: str, only: Sequence[str]) -> dict[str, str]:
                 try:
                     async with asyncio.timeout(ATTACK_TIMEOUT_S):
                         ends[attack.name] = await attack.do(target)
-                except Exception as error:  # whatever happens there is what happens there
+                except Exception as error:  # noqa: BLE001 - whatever happens there is what happens there
                     ends[attack.name] = f"{type(error).__name__}: {error}"
                 finally:
                     await target.end()

@@ -153,8 +153,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = asyncio.run(run(count, pathlib.Path(directory)))
     faults = found.faults()
     print(
-        f"reload: {found.reloads} exchanges of certificates under {found.requests} requests and {found.connections} connections"
-        f" in {found.seconds:.0f} s: {found.failures} failed; {found.tickets} tickets from before offered: {found.resumed} resumed"
+        f"reload: {found.reloads} exchanges of certificates under {found.requests} requests"
+        f" and {found.connections} connections"
+        f" in {found.seconds:.0f} s: {found.failures} failed;"
+        f" {found.tickets} tickets from before offered: {found.resumed} resumed"
         + (f", FAILED: {', '.join(faults)}" if faults else "")
     )
     return 1 if faults else 0

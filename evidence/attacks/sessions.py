@@ -131,7 +131,7 @@ async def a_deleted_user_stays(target: Target) -> str:
         peer = await logged_in(target)
         await admin.alter_user_scram_credential("leaver", "SCRAM-SHA-256", None)
     begun_s = time.monotonic()
-    while time.monotonic() - begun_s < 3:
+    while time.monotonic() - begun_s < 15:
         if not await peer.is_served():
             return "put out within seconds"
         await asyncio.sleep(0.05)

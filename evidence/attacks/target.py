@@ -61,6 +61,11 @@ class Files:
         """A key with its certificates."""
         return self._put(f"{name}.pem", key + chain)
 
+    @staticmethod
+    def text(path: str) -> str:
+        """What stands in one of them."""
+        return pathlib.Path(path).read_text("ascii")
+
     def context(self, certificate: str = "") -> ssl.SSLContext:
         """A client's that believes our authority, and shows a certificate."""
         context = ssl.create_default_context(cafile=self.ca)

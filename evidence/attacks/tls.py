@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pathlib
 import shutil
 import ssl
 
@@ -172,7 +171,7 @@ async def a_certificate_that_signed_itself(target: Target) -> str:
 @attack(REFUSED, "tls failed")
 async def a_certificate_that_a_user_signed(target: Target) -> str:
     """Alice signs a certificate for the administrator with her own key, and sends hers along."""
-    text = pathlib.Path(target.files.alice).read_text("ascii")
+    text = target.files.text(target.files.alice)
     at = text.index("-----BEGIN CERTIFICATE")
     made = Authority.of_pem(text[at:], text[:at]).sign("admin")
     return await showing(target, "leaf", Certificate(made.chain + text[at:], made.key))
