@@ -1,6 +1,6 @@
 """Writes docs/attacks.md: every attack of `evidence/attacks`, what oncelog does, what Apache Kafka 4.3 did with the same bytes.
 
-`python -m tools.attacks_page` writes it; `tests/test_attacks_page.py` compares.
+`python -m tools.attacks_page` writes it; `evidence/attacks/test_attacks_page.py` compares.
 """
 
 from __future__ import annotations
