@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tools import attacks_page as page
+
 from evidence.attacks.attack import ATTACKS
 from evidence.attacks.record import recorded
-from tools import attacks_page as page
 
 
 def test_the_page_is_current() -> None:
