@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -141,6 +141,10 @@ spark-kills: $(STAMP)
 	@$(BIN)/python -m evidence.spark_kills.kills --kills $(if $(filter-out 20,$(KILLS)),$(KILLS),20) --fail-tasks --zombie
 	@$(BIN)/python -m evidence.spark_kills.kills --kills 10 --against kafka
 
+# Attacks on a secured broker, all of them; what Apache Kafka did with the same bytes is recorded (docs/attacks.md).
+attacks: $(STAMP)
+	@$(BIN)/python -m pytest -q evidence/attacks
+
 # Who may do what, decided by us and by Apache Kafka's own authorizer.
 authorizer: $(STAMP)
 	@$(BIN)/python -m evidence.authorizer --decisions $(or $(DECISIONS),200000) $(if $(SEED),--seed $(SEED))
@@ -182,3 +186,11 @@ report: $(STAMP)
 # An hour of new seeds; Ctrl-C ends it with the report. SEED: where an earlier one began.
 soak: $(STAMP)
 	@$(BIN)/python -m evidence.proof soak --seconds $(if $(filter file,$(origin SECONDS)),3600,$(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")
+
+# Certificates exchanged a hundred times under load.
+reload: $(STAMP)
+	@$(BIN)/python -m evidence.attacks.reloads --reloads $(or $(RELOADS),100)
+
+# A thousand connections that never log in, slow ones, guessers: what a bystander waits before and meanwhile, and memory.
+exhaustion: $(STAMP)
+	@$(BIN)/python -m evidence.attacks.crowds --seconds $(if $(filter file,$(origin SECONDS)),15,$(SECONDS))

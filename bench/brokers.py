@@ -28,8 +28,10 @@ def make_topic(server: Server, name: str, partitions: int = 1) -> None:
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
 
 
-def transactional(server: Server, transactional_id: str) -> Producer:
-    producer = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": transactional_id, "linger.ms": 0})
+def transactional(server: Server, transactional_id: str, **security: str) -> Producer:
+    """`security`: librdkafka's options with underscores, the address of a secured listener among them."""
+    plain = {"bootstrap.servers": server.bootstrap, "transactional.id": transactional_id, "linger.ms": 0}
+    producer = Producer(plain | dotted(security))
     producer.init_transactions(60)
     return producer
 
@@ -59,10 +61,17 @@ class Transactions:
     per_second: float
 
 
-def transactions_of_one(server: Server, count: int = TRANSACTIONS, name: str = "latency") -> Transactions:
+def dotted(options: dict[str, str]) -> dict[str, str]:
+    """librdkafka's names."""
+    return {name.replace("_", "."): value for name, value in options.items()}
+
+
+def transactions_of_one(
+    server: Server, count: int = TRANSACTIONS, name: str = "latency", **security: str
+) -> Transactions:
     """One producer, `count` times."""
     make_topic(server, name)
-    producer, whole, commits = transactional(server, name), [], []
+    producer, whole, commits = transactional(server, name, **security), [], []
     for i in range(count + 20):
         started = time.perf_counter()
         commit = one_transaction(producer, name, b"x" * 100)
@@ -94,7 +103,7 @@ def transactions_of_eight(server: Server, seconds: float = 5.0, name: str = "eig
     return Transactions([], commits, len(commits) / (time.perf_counter() - started))
 
 
-def produce_rate(server: Server, size: int, name: str, total_mb: int = 60) -> float:
+def produce_rate(server: Server, size: int, name: str, total_mb: int = 60, **security: str) -> float:
     """MB/s of acknowledged records through librdkafka, into a new topic."""
     make_topic(server, name)
     producer = Producer(
@@ -104,6 +113,7 @@ def produce_rate(server: Server, size: int, name: str, total_mb: int = 60) -> fl
             "batch.size": 1_000_000,
             "queue.buffering.max.messages": 1_000_000,
         }
+        | dotted(security)
     )
     value, count = b"x" * size, total_mb * 1_000_000 // size
     started = time.perf_counter()
@@ -118,7 +128,7 @@ def produce_rate(server: Server, size: int, name: str, total_mb: int = 60) -> fl
     return count * size / 1e6 / (time.perf_counter() - started)
 
 
-def consume_rate(server: Server, size: int, name: str, total_mb: int = 60) -> float:
+def consume_rate(server: Server, size: int, name: str, total_mb: int = 60, **security: str) -> float:
     """MB/s of records delivered to the application through librdkafka."""
     count = total_mb * 1_000_000 // size
     consumer = Consumer(
@@ -129,6 +139,7 @@ def consume_rate(server: Server, size: int, name: str, total_mb: int = 60) -> fl
             "fetch.message.max.bytes": 4_000_000,
             "fetch.queue.backoff.ms": 5,  # librdkafka's own pause when 64 MB wait for the application: a second as it comes
         }
+        | dotted(security)
     )
     consumer.assign([TopicPartition(name, 0, 0)])
     got, started = 0, time.perf_counter()

@@ -46,7 +46,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def oncelog(name: str = "oncelog", **config: object) -> Iterator[Server]:
-    """`oncelog serve` on a fresh directory; dotted keys with underscores (flush_policy="os")."""
+    """`oncelog serve` on a fresh directory; dotted keys with underscores (flush_policy="os"). The first of `listeners` counts."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=build_directory()))
     options = [part for k, v in config.items() for part in ("-c", f"{k.replace('_', '.')}={v}")]
     command = [
@@ -56,8 +56,7 @@ def oncelog(name: str = "oncelog", **config: object) -> Iterator[Server]:
         "serve",
         "--data-dir",
         str(folder),
-        "--listen",
-        "127.0.0.1:0",
+        *(() if "listeners" in config else ("--listen", "127.0.0.1:0")),
         *options,
     ]
     launched = time.perf_counter()
@@ -86,10 +85,10 @@ def has_apache_kafka() -> str | None:
 
 
 @contextlib.contextmanager
-def apache_kafka(name: str = "Apache Kafka 4.3", **config: object) -> Iterator[Server]:
-    """Apache Kafka itself, one node, formatted before the clock starts."""
+def apache_kafka(name: str = "Apache Kafka 4.3", at_port: int = 0, **config: object) -> Iterator[Server]:
+    """Apache Kafka itself, one node, formatted before the clock starts. `at_port`: of its plain listener, 0 a free one."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=build_directory()))
-    port = free_port()
+    port = at_port or free_port()
     options = [f"{k.replace('_', '.')}={v}" for k, v in config.items()]
     launched = time.perf_counter()
     done = subprocess.run([ORACLE, "start", folder, str(port), *options], capture_output=True, text=True)

@@ -180,3 +180,8 @@ def test_a_log_on_the_real_disk(tmp_path: pathlib.Path) -> None:
     assert read is not None
     assert read.base_offset == 17
     report.log.close()
+
+
+def test_a_directory_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
+    RealFiles().make_directory(f"{tmp_path}/data")
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700

@@ -164,9 +164,9 @@ class RealFiles:
             return sorted(os.listdir(directory))
 
     def make_directory(self, path: str) -> None:
-        """Make it and its parents."""
+        """Make it and its parents; nobody else on this machine looks into it: it has records, and what proves passwords."""
         with _translated("make", path):
-            os.makedirs(path, exist_ok=True)
+            os.makedirs(path, mode=0o700, exist_ok=True)
 
     def remove(self, path: str) -> None:
         """Remove a file."""

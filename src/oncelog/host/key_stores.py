@@ -1,4 +1,4 @@
-"""Files with keys and certificates as Kafka's `ssl.*.type` names them: PEM and PKCS12 are read, JKS is refused.
+"""Files with keys and certificates as Kafka's `ssl.*.type` names them: PEM, PKCS12 and JKS.
 
 Where no type is said the content says it. PKCS12 (what `keytool` writes today) needs `cryptography`, the extra `security`.
 """
@@ -8,20 +8,25 @@ from __future__ import annotations
 import importlib
 import os
 import stat
+from collections.abc import Sequence
 from typing import Any
 
+from oncelog.host.java_key_store import START, JavaKeyStore, JavaKeyStoreInvalid, pem, read_java_key_store
 from oncelog.host.tls import FILE_BYTES_MAX, OTHERS, TlsIdentity, TlsInvalid
 
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
-TYPES = (PEM, PKCS12)
-_JKS_START, _DER_START, _PEM_START = b"\xfe\xed\xfe\xed", b"\x30", b"-----BEGIN "
+TYPES = (PEM, PKCS12, JKS)
+_JCEKS_START, _DER_START, _PEM_START = b"\xce\xce\xce\xce", b"\x30", b"-----BEGIN "
 
 
 def identity_from(path: str, store_type: str, store_password: str, key_password: str) -> TlsIdentity:
     """A key with its certificates. Raises TlsInvalid, naming the file and nothing of its content."""
     data = _read(path, is_secret=True)
-    if _type_of(data, path, store_type, store_password) == PEM:
+    found = _type_of(data, path, store_type, store_password)
+    if found == PEM:
         return TlsIdentity(_text(data, path), "", key_password, path)
+    if found == JKS:
+        return _java_identity(data, path, store_password, key_password)
     store = _pkcs12(data, path, store_password)
     if store.key is None or store.cert is None:
         raise TlsInvalid(f"{path}: there is no key with its certificate")
@@ -35,26 +40,65 @@ def identity_from(path: str, store_type: str, store_password: str, key_password:
 def trusted_from(path: str, store_type: str, store_password: str) -> str:
     """Certificates that are believed, as PEM. Raises TlsInvalid."""
     data = _read(path, is_secret=False)
-    if _type_of(data, path, store_type, store_password) == PEM:
+    found = _type_of(data, path, store_type, store_password)
+    if found == PEM:
         return _text(data, path)
+    if found == JKS:
+        java = _java(data, path, store_password)
+        # Java believes what is marked as trusted, and the first certificate of a key's chain
+        return _pem(path, [*java.trusted, *(each.chain[0] for each in java.keys if each.chain)])
     return _certificates(_pkcs12(data, path, store_password), path)
 
 
 def _type_of(data: bytes, path: str, store_type: str, store_password: str) -> str:
     named = store_type.upper()
-    if named not in ("", JKS, *TYPES):
+    if named not in ("", *TYPES):
         raise TlsInvalid(f"{path}: the type {store_type[:20]!r} is unknown: {', '.join(TYPES)} are read")
-    if data.startswith(_JKS_START):
+    if data.startswith(_JCEKS_START):
         command = f"keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12"
-        raise TlsInvalid(f"{path}: JKS is not built: {command}")
-    found = PKCS12 if data.startswith(_DER_START) else PEM if _PEM_START in data else ""
+        raise TlsInvalid(f"{path}: JCEKS is not built: {command}")
+    found = _content_of(data)
     if not found:
-        raise TlsInvalid(f"{path}: neither PEM nor PKCS12 stands there")
-    if named in TYPES and named != found:
+        raise TlsInvalid(f"{path}: neither PEM, PKCS12 nor JKS stands there")
+    if named not in ("", JKS, found):  # JKS is Kafka's default, and Java reads PKCS12 under that name
         raise TlsInvalid(f"{path}: {found} stands there, and the type says {named}")
     if found == PEM and store_password:
         raise TlsInvalid(f"{path}: a store in PEM has no password; a key's own is ssl.key.password")
     return found
+
+
+def _content_of(data: bytes) -> str:
+    if data.startswith(START):
+        return JKS
+    return PKCS12 if data.startswith(_DER_START) else PEM if _PEM_START in data else ""
+
+
+def _java(data: bytes, path: str, password: str) -> JavaKeyStore:
+    try:
+        return read_java_key_store(data, password)
+    except JavaKeyStoreInvalid as error:
+        raise TlsInvalid(f"{path}: {error}") from None
+
+
+def _java_identity(data: bytes, path: str, store_password: str, key_password: str) -> TlsIdentity:
+    if not store_password:
+        raise TlsInvalid(f"{path}: a key store in JKS has a password: ssl.keystore.password")
+    keys = _java(data, path, store_password).keys
+    if len(keys) > 1:
+        raise TlsInvalid(f"{path}: there are {len(keys)} keys: keytool -delete -alias NAME -keystore {path}")
+    if not keys or not keys[0].chain:
+        raise TlsInvalid(f"{path}: there is no key with its certificate")
+    try:
+        key = keys[0].key_pem(key_password or store_password)
+    except JavaKeyStoreInvalid as error:
+        raise TlsInvalid(f"{path}: {error}") from None
+    return TlsIdentity(_pem(path, keys[0].chain), key, "", path)
+
+
+def _pem(path: str, certificates: Sequence[bytes]) -> str:
+    if not certificates:
+        raise TlsInvalid(f"{path}: there is no certificate")
+    return "".join(pem("CERTIFICATE", each) for each in certificates)
 
 
 def _read(path: str, *, is_secret: bool) -> bytes:

@@ -58,6 +58,7 @@ def test_the_vector_of_rfc_7677():
     ("asked", "code"),
     [
         (upsertion(), E.NONE),
+        (upsertion(name="a\nlogin"), E.UNACCEPTABLE_CREDENTIAL),  # Kafka stores it; nobody could log in by it
         (upsertion(iterations=4095), E.UNACCEPTABLE_CREDENTIAL),
         (upsertion(iterations=16385), E.UNACCEPTABLE_CREDENTIAL),
         (upsertion(name=""), E.UNACCEPTABLE_CREDENTIAL),

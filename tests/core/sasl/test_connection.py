@@ -198,3 +198,15 @@ def test_a_new_connection_has_nobody(state):
     sasl.state = state
     assert not sasl.is_authenticated
     assert (sasl.user, sasl.mechanism) == ("", "")
+
+
+def test_no_proof_makes_somebody_anonymous():
+    """Rules and super users name who came without a name so; Apache Kafka lets a token for that name in as it."""
+    sasl = connection()
+    step = login(sasl, "ANONYMOUS")
+    assert (step.reply.error_code, step.is_over, step.refused.reason) == (
+        E.SASL_AUTHENTICATION_FAILED,
+        True,
+        "the name ANONYMOUS",
+    )
+    assert not sasl.is_authenticated

@@ -17,7 +17,7 @@ from oncelog.broker.network.token_keyring import TokenKeyring
 from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.request import ANONYMOUS
 from oncelog.core.access.certificate import CertificateInvalid, subject_of, validity_of
-from oncelog.core.access.principal_mapping import principal_name
+from oncelog.core.access.principal_mapping import NoRuleFits, principal_name
 from oncelog.core.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512
 from oncelog.core.sasl.connection import Mechanism, SaslConnection
 from oncelog.core.sasl.exchange import Exchange
@@ -130,7 +130,10 @@ class ListenerSecurity:
         assert self.config.tls is not None
         if certificate is None:
             return ANONYMOUS
-        return f"User:{principal_name(subject_of(certificate), self.config.tls.rules)}"
+        principal = f"User:{principal_name(subject_of(certificate), self.config.tls.rules)}"
+        if principal == ANONYMOUS:  # the name of who shows none
+            raise NoRuleFits("the certificate's name is ANONYMOUS")
+        return principal
 
     def has_user(self, mechanism: str, user: str, token_id: str = "") -> bool:
         """Whether a user who has logged in, by a delegation token or not, could still."""

@@ -6,6 +6,7 @@ The client sends the salted password; what is kept proves it without being it (R
 from __future__ import annotations
 
 import hmac
+import re
 from collections import Counter
 from collections.abc import Mapping
 from hashlib import new as new_hash
@@ -33,6 +34,8 @@ _HASHES = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 ITERATION_COUNT_MIN, ITERATION_COUNT_MAX = 4096, 16384
 SALT_SIZE_BYTES_MAX = 1024  # Kafka stores any; its tools draw some 30 bytes
 DEFAULT_COUNT_MAX = 10_000
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Credentials = Mapping[tuple[str, int], ScramCredentialRecord]
 ScramRecord = ScramCredentialRecord | RemoveScramCredentialRecord
@@ -112,6 +115,8 @@ def _refusal(known: Credentials, asked: ScramCredentialDeletion | ScramCredentia
     if asked.mechanism not in _HASHES:
         return Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
     if isinstance(asked, ScramCredentialUpsertion):
+        if _CONTROL.search(asked.name):  # it could never log in; Kafka stores it
+            return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not have control characters")
         if asked.iterations < ITERATION_COUNT_MIN:
             return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
         if asked.iterations > ITERATION_COUNT_MAX:

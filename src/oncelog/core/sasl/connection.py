@@ -17,6 +17,7 @@ from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from oncelog.wire.messages.sasl_handshake import SaslHandshakeResponse
 
 AGAIN_AFTER_MS = 1_000  # a session that began again this short a time ago does not do it once more
+NOBODY = "ANONYMOUS"  # who has not said who it is, and what rules may be about: no proof makes somebody this one
 TOKENS_MAX = 3  # in one conversation
 LIFETIME_SINCE_VERSION = 1
 
@@ -159,6 +160,8 @@ class SaslConnection:
         if self._token_count > TOKENS_MAX:
             return Refused("authentication failed: too many tokens", "too many tokens")
         outcome = self._exchange.respond(token)
+        if isinstance(outcome, Proven) and outcome.user == NOBODY:
+            return Refused("authentication failed: nobody is called ANONYMOUS", "the name ANONYMOUS", outcome.user)
         if isinstance(outcome, Proven) and self._is_again and outcome.user != self.user:
             return Refused(
                 "authentication failed: a session cannot go on as another user", "another user", outcome.user

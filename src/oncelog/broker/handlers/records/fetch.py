@@ -44,6 +44,12 @@ class _Fetch:
         self.uses_topic_ids = self.version >= TOPIC_IDS_SINCE_VERSION
         # Asked for each partition and every time: a session outlives the rules it began under.
         self.caller = node.authorization.caller_of(request) if node.authorization is not None else None
+        # Who says that it is a replica needs a replica's right, and has no other way to read (Kafka's KafkaApis).
+        self.is_false_replica = (
+            self.caller is not None
+            and max(self.message.replica_id, self.message.replica_state.replica_id) >= 0
+            and not self.caller.may_on_cluster(Operation.CLUSTER_ACTION)
+        )
 
     def find(self, wanted: PartitionToFetch) -> LocalPartition | ErrorCode:
         key = wanted.key.topic
@@ -51,6 +57,8 @@ class _Fetch:
         topic = metadata.topics_by_id.get(key) if isinstance(key, bytes) else metadata.topics.get(str(key))
         if topic is None:
             return E.UNKNOWN_TOPIC_ID if self.uses_topic_ids else E.UNKNOWN_TOPIC_OR_PARTITION
+        if self.is_false_replica:
+            return E.TOPIC_AUTHORIZATION_FAILED
         if self.caller is not None and not self.caller.may_on_topic(Operation.READ, topic.name):
             return E.TOPIC_AUTHORIZATION_FAILED
         try:
