@@ -111,7 +111,8 @@ MEANINGS = {
     "order": "`offset`, or `transaction`: whole transactions as they are committed ([more](transaction-order.md))",
     "transaction_order_memory_bytes": "how much of open transactions is kept in memory",
     "transaction_order_disk_bytes": "how much of them is kept in a temporary file",
-    "auto_offset_reset": "where to begin without a position: `latest`, `earliest`, `none`",
+    "auto_offset_reset": "where to begin without a position: `latest`, `earliest`, `none`, or `by_duration:PT1H` "
+    "(KIP-1106: at the first record of the last hour, else at the end)",
     "enable_auto_commit": "positions are committed by themselves",
     "auto_commit_interval_ms": "and how often",
     "session_timeout_ms": "without a heartbeat for so long a member is out of its group",

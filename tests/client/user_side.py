@@ -89,6 +89,8 @@ async def consuming() -> None:
             assert_type(record.headers, tuple[tuple[str, bytes | None], ...])
         assert_type(await consumer.poll(1000, max_records=10), list[ConsumerRecord])
         consumer.seek(here, OffsetAndMetadata(1))
+        assert_type(await consumer.seek_to_timestamp(0, here), dict[TopicPartition, int])
+        consumer.wakeup()
         consumer.pause(here)
         assert_type(await consumer.position(here), int)
         assert_type(consumer.assignment(), set[TopicPartition])

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 from oncelog.client.arguments import INT32_MAX, INT64_MAX, is_wire_text
 from oncelog.client.security import ClientSecurity, security_of
 from oncelog.core.consumer.assignors import ASSIGNORS
+from oncelog.core.consumer.offset_reset import check_strategy
 from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
 from oncelog.errors import ConfigurationError
 from oncelog.wire.compression import Codec, Compression
@@ -400,7 +401,10 @@ class ConsumerConfig(ClientConfig):
             raise ConfigurationError('order="transaction" needs isolation_level="read_committed"')
         _functions(self, "key_deserializer", "value_deserializer", "stats_cb")
         _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
-        _one_of("auto_offset_reset", self.auto_offset_reset, ("latest", "earliest", "none"))
+        try:
+            check_strategy(self.auto_offset_reset)
+        except ValueError as error:
+            raise ConfigurationError(f"auto_offset_reset={self.auto_offset_reset:.80}: {error}") from None
         if self.group_id == "":
             raise ConfigurationError("group_id must not be empty")
         for name in self.assignment_strategies:
