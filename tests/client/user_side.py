@@ -36,7 +36,14 @@ from oncelog import (
     sync,
 )
 from oncelog.sync import SentRecord
-from oncelog.testing import FaultyProxy, TestBroker
+from oncelog.testing import (
+    FaultyProxy,
+    TestBroker,
+    assert_committed_once,
+    assert_no_open_transactions,
+    committed_records,
+    open_transactions,
+)
 
 
 async def producing(state: PreparedTxnState, consumer: Consumer) -> None:
@@ -245,5 +252,12 @@ async def brokers() -> None:
 
 
 def testing(oncelog_broker: TestBroker, oncelog_faults: FaultyProxy) -> None:
+    oncelog_broker.advance(60_000)
+    oncelog_broker.restart()
+    assert_type(oncelog_broker.is_running, bool)
+    assert_committed_once(oncelog_broker, "t", ["k", b"k"], only=True)
+    assert_no_open_transactions(oncelog_faults)
+    assert_type(committed_records("x", "t"), list[ConsumerRecord])
+    assert_type(open_transactions(oncelog_broker)[0].partitions, tuple[TopicPartition, ...])
     assert_type(oncelog_broker.bootstrap_servers, str)
     assert_type(oncelog_faults.bootstrap_servers, str)
