@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "broker": {"host", "log", "core", "wire", *BASE},
     "client": {"host", "core", "wire", "version", *BASE},
     "sync": {"client", "host", "core", *BASE},
+    "opentelemetry": {"client", "version", *BASE},
     "recipes": APPLICATIONS,
     "spark": {"recipes", *APPLICATIONS},
     "cli": {"recipes", "spark", "checker", "hot_paths", *APPLICATIONS},

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_type
 
 import pyarrow as pa
+from opentelemetry.trace import Span
 
 from oncelog import (
     Admin,
@@ -35,6 +36,7 @@ from oncelog import (
     process,
     sync,
 )
+from oncelog.opentelemetry import Tracing
 from oncelog.sync import SentRecord
 from oncelog.testing import (
     FaultyProxy,
@@ -249,6 +251,14 @@ async def planted_mistakes() -> None:
 async def brokers() -> None:
     async with Broker(data_dir="x", config={"num.partitions": "1"}) as broker:
         assert_type(broker.bootstrap_servers, str)
+
+
+async def tracing(tracing: Tracing, record: ConsumerRecord) -> None:
+    Consumer("t", tracing=tracing)
+    sync.Producer(tracing=tracing)
+    with tracing.processing(record, group_id="g") as span:
+        assert_type(span, Span)
+    await process("t", group_id="g", transform=print, tracing=tracing)
 
 
 def testing(oncelog_broker: TestBroker, oncelog_faults: FaultyProxy) -> None:

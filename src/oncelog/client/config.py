@@ -280,6 +280,7 @@ class ProducerConfig(ClientConfig):
     key_serializer: Any = None
     value_serializer: Any = None
     interceptor_classes: Any = ()
+    tracing: Any = None
     stats_cb: Any = None
     statistics_interval_ms: int = 0
 
@@ -303,6 +304,7 @@ class ProducerConfig(ClientConfig):
         if not callable(self.partitioner):
             _one_of("partitioner", str(self.partitioner), tuple(PARTITIONERS))
         _functions(self, "key_serializer", "value_serializer", "stats_cb")
+        _check_tracing(self.tracing)
         if self.transaction_two_phase_commit_enable and self.transactional_id is None:
             raise ConfigurationError("transaction_two_phase_commit_enable needs a transactional_id")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
@@ -388,6 +390,7 @@ class ConsumerConfig(ClientConfig):
     key_deserializer: Any = None
     value_deserializer: Any = None
     interceptor_classes: Any = ()
+    tracing: Any = None
     stats_cb: Any = None
     statistics_interval_ms: int = 0
 
@@ -400,6 +403,7 @@ class ConsumerConfig(ClientConfig):
         if self.order == "transaction" and not self.is_read_committed:
             raise ConfigurationError('order="transaction" needs isolation_level="read_committed"')
         _functions(self, "key_deserializer", "value_deserializer", "stats_cb")
+        _check_tracing(self.tracing)
         _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
         try:
             check_strategy(self.auto_offset_reset)
@@ -451,6 +455,11 @@ class AdminConfig(ClientConfig):
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ConfigurationError(f"{name}={value}: expected one of {', '.join(allowed)}")
+
+
+def _check_tracing(tracing: Any) -> None:
+    if tracing is not None and (isinstance(tracing, type) or not hasattr(tracing, "begin_transaction")):
+        raise ConfigurationError(f"tracing={tracing!r:.80}: expected an oncelog.opentelemetry.Tracing()")
 
 
 def _functions(config: ClientConfig, *names: str) -> None:

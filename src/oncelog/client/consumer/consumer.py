@@ -82,6 +82,8 @@ class Consumer(GroupPart, Waking, Iteration, PositionLookup, Seeking):
         self._auto_committing: asyncio.Task[None] | None = None
         self._in_hand: InHand | None = None
         self._interceptors = interceptors_of(self._config.interceptor_classes, ConsumerInterceptor)
+        if self._config.tracing is not None:
+            self._interceptors += (self._config.tracing.consumer(self._config.client_id, self._config.group_id),)
         self._delivered_record_count = self._rebalance_count = 0
 
     @classmethod
