@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "console": APPLICATIONS,
     "demo": {"spark", *APPLICATIONS},
     "checker": {"wire", *BASE},
-    "testing": {"broker", *APPLICATIONS},
+    "testing": {"broker", "checker", *APPLICATIONS},
 }
 # One door each: `serve`, `recover DIRECTORY` and `secure` start a broker, `dump-log` reads files, `doctor` looks at the machine.
 ALLOWED_BESIDE = {

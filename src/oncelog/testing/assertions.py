@@ -39,7 +39,7 @@ def committed_records(servers: Servers, topic: str, *, timeout_ms: int = TIMEOUT
     from oncelog import sync
 
     ends_at = time.monotonic() + timeout_ms / 1000
-    options = _options(servers) | {"isolation_level": "read_committed", "enable_auto_commit": False}
+    options = options_of(servers) | {"isolation_level": "read_committed", "enable_auto_commit": False}
     with sync.Consumer(**options) as consumer:
         partitions = sorted(TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic))
         ends = consumer.end_offsets(partitions, isolation_level="read_uncommitted")
@@ -89,7 +89,7 @@ def open_transactions(servers: Servers, *, timeout_ms: int = TIMEOUT_MS) -> list
     from oncelog import sync
 
     bounds = {"default_api_timeout_ms": timeout_ms, "request_timeout_ms": timeout_ms}
-    with sync.Admin(**_options(servers) | bounds) as admin:
+    with sync.Admin(**options_of(servers) | bounds) as admin:
         found: list[TransactionDescription] = []
         for listed in admin.list_transactions(states=OPEN_STATES):
             with contextlib.suppress(TransactionalIdNotFound):  # it was removed between both questions: not open
@@ -130,7 +130,8 @@ def _several(keys: Iterable[Any]) -> list[Any]:
     return list(keys)
 
 
-def _options(servers: Servers) -> dict[str, Any]:
+def options_of(servers: Servers) -> dict[str, Any]:
+    """A client's options for them."""
     if isinstance(servers, str):
         return {"bootstrap_servers": servers}
     options = getattr(servers, "client_options", None)
