@@ -15,7 +15,7 @@ from opentelemetry.semconv._incubating.attributes import messaging_attributes
 from opentelemetry.semconv.schemas import Schemas
 from opentelemetry.trace import SpanKind, StatusCode
 
-from oncelog import Consumer, Producer, errors, sync
+from oncelog import Consumer, ConsumerRecord, Producer, errors, sync
 from oncelog import opentelemetry as module
 from oncelog.opentelemetry import Tracing
 from oncelog.recipes import SqliteDatabase
@@ -254,3 +254,19 @@ def test_the_names_are_those_of_the_convention(spans: Spans, options: dict[str, 
     for span in spans.exporter.get_finished_spans():
         assert set(span.attributes or {}) <= known, span.name
         assert (span.attributes or {})["messaging.operation.type"] in kinds
+
+
+def test_process_is_traced_by_the_same_option(spans: Spans, options: dict[str, Any], oncelog_topic: str) -> None:
+    with sync.Producer(**options) as producer:
+        producer.send(oncelog_topic, b"1").result()
+
+    def transform(record: ConsumerRecord) -> bytes | None:
+        with options["tracing"].processing(record):
+            return record.value
+
+    into = f"{oncelog_topic}-into"
+    sync.process(oncelog_topic, into=into, group_id=oncelog_topic, transform=transform, until_end=True, **options)
+    first, second = spans.one(f"send {oncelog_topic}"), spans.one(f"send {into}")
+    assert links_to(spans.one(f"poll {oncelog_topic}"), first)
+    assert is_child(spans.one(f"process {oncelog_topic}"), first)
+    assert is_child(second, spans.named("transaction")[0])
