@@ -27,13 +27,14 @@ MAY_IMPORT = {
     "broker": {"host", "log", "core", "wire", *BASE},
     "client": {"host", "core", "wire", "version", *BASE},
     "sync": {"client", "host", "core", *BASE},
+    "opentelemetry": {"client", "version", *BASE},
     "recipes": APPLICATIONS,
     "spark": {"recipes", *APPLICATIONS},
     "cli": {"recipes", "spark", "checker", "hot_paths", *APPLICATIONS},
     "console": APPLICATIONS,
     "demo": {"spark", *APPLICATIONS},
     "checker": {"wire", *BASE},
-    "testing": {"broker", *APPLICATIONS},
+    "testing": {"broker", "checker", *APPLICATIONS},
 }
 # One door each: `serve`, `recover DIRECTORY` and `secure` start a broker, `dump-log` reads files, `doctor` looks at the machine.
 ALLOWED_BESIDE = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import itertools
 import pathlib
 import re
 import sqlite3
@@ -81,3 +82,15 @@ def test_rows_and_events_stay_together_over_a_crash(tmp_path: pathlib.Path, monk
     with sqlite3.connect(file) as database:
         rows = [what for (what,) in database.execute("SELECT what FROM orders ORDER BY id")]
     assert events == rows == ["apples", "pears", "plums"]
+
+
+def test_one_trace_goes_through_both_services(oncelog_broker: TestBroker, oncelog_topic: str) -> None:
+    in_memory = pytest.importorskip(
+        "opentelemetry.sdk.trace.export.in_memory_span_exporter", reason="needs opentelemetry-sdk"
+    )
+    exporter = in_memory.InMemorySpanExporter()
+    example("traced_orders").run(oncelog_broker.bootstrap_servers, exporter, oncelog_topic, oncelog_topic)
+    by_name = {span.name: span for span in exporter.get_finished_spans()}
+    names = ["POST /orders", "transaction", f"send {oncelog_topic}", f"process {oncelog_topic}", "print the label"]
+    for parent, child in itertools.pairwise(names):
+        assert by_name[child].parent.span_id == by_name[parent].context.span_id, child

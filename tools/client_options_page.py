@@ -19,6 +19,7 @@ OURS = {
     "transaction_order_disk_bytes",
     "partitioner",
     "stats_cb",
+    "tracing",
     "sasl_oauth_token_provider",
     "oauth_cb",
     "sasl_tokenauth",
@@ -99,6 +100,8 @@ MEANINGS = {
     "value_serializer": "a function that makes bytes of a value",
     "interceptor_classes": "a list of `ProducerInterceptor` or `ConsumerInterceptor` objects (or classes): `on_send`, "
     "`on_acknowledgement`; `on_consume`, `on_commit`",
+    "tracing": "`oncelog.opentelemetry.Tracing()`: spans of sends, transactions and polls, with their context in the records' "
+    "headers ([tracing](tracing.md))",
     "stats_cb": "a function that gets `metrics()` every `statistics_interval_ms` (librdkafka's callback; a typed object "
     "instead of JSON, `as_dict()` has that); it must not block",
     "statistics_interval_ms": "how often; 0: never (librdkafka's `statistics.interval.ms`)",
@@ -111,7 +114,8 @@ MEANINGS = {
     "order": "`offset`, or `transaction`: whole transactions as they are committed ([more](transaction-order.md))",
     "transaction_order_memory_bytes": "how much of open transactions is kept in memory",
     "transaction_order_disk_bytes": "how much of them is kept in a temporary file",
-    "auto_offset_reset": "where to begin without a position: `latest`, `earliest`, `none`",
+    "auto_offset_reset": "where to begin without a position: `latest`, `earliest`, `none`, or `by_duration:PT1H` "
+    "(KIP-1106: at the first record of the last hour, else at the end)",
     "enable_auto_commit": "positions are committed by themselves",
     "auto_commit_interval_ms": "and how often",
     "session_timeout_ms": "without a heartbeat for so long a member is out of its group",

@@ -39,6 +39,9 @@ SAID = "how much of a line or a log is said"
 PARAMETER = "the interface: a parameter's default"
 NOBODY = "nobody authenticates in a simulated cluster yet"
 NAMED: dict[str, str] = {
+    "oncelog.core.consumer.offset_reset._SECONDS_MAX": "the range of Java's durations",
+    "oncelog.core.consumer.offset_reset._TEXT_LENGTH_MAX": LIMIT,
+    "oncelog.core.consumer.offset_reset._UNITS_S": "the calendar",
     "oncelog.broker.admission.deeds.NAMED_MAX": SAID,
     "oncelog.broker.coordinators.transactions.NAMED_MAX": SAID,
     "oncelog.broker.partitions.local_partition.DAMAGE_SAID_MAX": SAID,

@@ -56,6 +56,10 @@ OWN = {
         "The call does not fit what the object is doing, for example `send` after `prepare_transaction`.",
         "The message says what is expected next.",
     ),
+    "WakeupError": Advice(
+        "`Consumer.wakeup` was called, from another task, another thread or a signal handler. No record was lost.",
+        "End the loop that polls, or poll on. It is raised once for each time that a poll was to be ended.",
+    ),
     "WouldBlock": Advice(
         "`send_nowait` found no room in the buffer, or does not know the topic yet. Nothing was taken.",
         "`await producer.send(...)`, or try again later.",

@@ -67,6 +67,10 @@ class WouldBlock(OncelogError):
     """`send_nowait` would have to wait, for room in the buffer or for metadata: `await send(...)` does. Nothing was taken."""
 
 
+class WakeupError(OncelogError):
+    """`Consumer.wakeup` was called: this poll ended without records, and the consumer can be polled on."""
+
+
 class RecordDeserialization(OncelogError):
     """A consumer's deserializer could not read a record: `offset` of `topic_partition`, where the position stays."""
 

@@ -349,7 +349,9 @@ class Consumer(_Blocking[AsyncConsumer]):
 
     def _lent(self) -> Lent | None:
         lent = self._client.lent
-        return lent if lent is not None and self._owner.is_here and not self._owner.is_this_thread() else None
+        if lent is None or self._client.is_woken:
+            return None
+        return lent if self._owner.is_here and not self._owner.is_this_thread() else None
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return self._checked(work).call(work, self._client.take_back)
@@ -366,6 +368,11 @@ class Consumer(_Blocking[AsyncConsumer]):
 
         return self._call(run())
 
+    def wakeup(self) -> None:
+        """As the async client's, from any thread, also from a signal handler; does not wait. In a forked child nothing."""
+        if os.getpid() == self._owner.process_id:
+            self._client.wakeup()
+
     unsubscribe = _in_loop(AsyncConsumer.unsubscribe)
     assign = _in_loop(AsyncConsumer.assign)
     assignment = _in_loop(AsyncConsumer.assignment)
@@ -374,6 +381,7 @@ class Consumer(_Blocking[AsyncConsumer]):
     seek = _in_loop(AsyncConsumer.seek)
     seek_to_beginning = _blocking(AsyncConsumer.seek_to_beginning)
     seek_to_end = _blocking(AsyncConsumer.seek_to_end)
+    seek_to_timestamp = _blocking(AsyncConsumer.seek_to_timestamp)
     position = _blocking(AsyncConsumer.position)
     pause = _in_loop(AsyncConsumer.pause)
     resume = _in_loop(AsyncConsumer.resume)

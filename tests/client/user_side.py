@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_type
 
 import pyarrow as pa
+from opentelemetry.trace import Span
 
 from oncelog import (
     Admin,
@@ -35,8 +36,16 @@ from oncelog import (
     process,
     sync,
 )
+from oncelog.opentelemetry import Tracing
 from oncelog.sync import SentRecord
-from oncelog.testing import FaultyProxy, TestBroker
+from oncelog.testing import (
+    FaultyProxy,
+    TestBroker,
+    assert_committed_once,
+    assert_no_open_transactions,
+    committed_records,
+    open_transactions,
+)
 
 
 async def producing(state: PreparedTxnState, consumer: Consumer) -> None:
@@ -89,6 +98,8 @@ async def consuming() -> None:
             assert_type(record.headers, tuple[tuple[str, bytes | None], ...])
         assert_type(await consumer.poll(1000, max_records=10), list[ConsumerRecord])
         consumer.seek(here, OffsetAndMetadata(1))
+        assert_type(await consumer.seek_to_timestamp(0, here), dict[TopicPartition, int])
+        consumer.wakeup()
         consumer.pause(here)
         assert_type(await consumer.position(here), int)
         assert_type(consumer.assignment(), set[TopicPartition])
@@ -242,6 +253,21 @@ async def brokers() -> None:
         assert_type(broker.bootstrap_servers, str)
 
 
+async def tracing(tracing: Tracing, record: ConsumerRecord) -> None:
+    Consumer("t", tracing=tracing)
+    sync.Producer(tracing=tracing)
+    with tracing.processing(record, group_id="g") as span:
+        assert_type(span, Span)
+    await process("t", group_id="g", transform=print, tracing=tracing)
+
+
 def testing(oncelog_broker: TestBroker, oncelog_faults: FaultyProxy) -> None:
+    oncelog_broker.advance(60_000)
+    oncelog_broker.restart()
+    assert_type(oncelog_broker.is_running, bool)
+    assert_committed_once(oncelog_broker, "t", ["k", b"k"], only=True)
+    assert_no_open_transactions(oncelog_faults)
+    assert_type(committed_records("x", "t"), list[ConsumerRecord])
+    assert_type(open_transactions(oncelog_broker)[0].partitions, tuple[TopicPartition, ...])
     assert_type(oncelog_broker.bootstrap_servers, str)
     assert_type(oncelog_faults.bootstrap_servers, str)

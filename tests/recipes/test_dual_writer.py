@@ -19,7 +19,9 @@ from oncelog import Producer
 from oncelog.client.interceptors import ProducerInterceptor
 from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced
 from oncelog.recipes import AsyncDatabase, AsyncPsycopgDatabase, AsyncSqlAlchemyDatabase, DualWriter, Outcome
+from oncelog.testing import assert_committed_once
 from oncelog.types import PreparedTxnState
+from tests.test_examples import example
 
 
 @asynccontextmanager
@@ -288,3 +290,34 @@ def test_a_database_that_may_forget_its_commits_is_refused(
                     admin.execute("ALTER ROLE postgres RESET synchronous_commit")
 
     asyncio.run(main())
+
+
+def test_the_example_with_an_async_session_of_the_orm(postgres: PostgreSql, broker: str) -> None:
+    for needed in ("fastapi", "httpx"):
+        pytest.importorskip(needed, reason=f"needs {needed}")
+    import httpx
+
+    module = example("order_service_orm")
+
+    async def main() -> None:
+        app = module.create_app(postgres.url, broker)
+        transport = httpx.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://o") as http,
+        ):
+            pears = {"item": "pear", "pieces": 3}
+            for _ in range(2):  # the answer was lost: the client sends it again
+                answer = await http.put("/orders/1", json=pears)
+                assert (answer.status_code, answer.json()) == (201, pears)
+            other = await http.put("/orders/1", json={"item": "plum", "pieces": 1})
+            assert other.status_code == 409
+            assert "is an order of 3 pear" in other.json()["detail"]
+            answers = await asyncio.gather(*(http.put(f"/orders/a{i}", json=pears) for i in range(5)))
+            assert {each.status_code for each in answers} == {201}
+            assert (await http.get("/orders/1")).json() == pears
+            assert (await http.get("/orders/2")).status_code == 404
+
+    for _ in range(2):  # its successor finds them there
+        asyncio.run(main())
+        assert_committed_once(broker, module.TOPIC, ["1", *(f"a{i}" for i in range(5))], only=True)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 from oncelog.client.arguments import INT32_MAX, INT64_MAX, is_wire_text
 from oncelog.client.security import ClientSecurity, security_of
 from oncelog.core.consumer.assignors import ASSIGNORS
+from oncelog.core.consumer.offset_reset import check_strategy
 from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
 from oncelog.errors import ConfigurationError
 from oncelog.wire.compression import Codec, Compression
@@ -279,6 +280,7 @@ class ProducerConfig(ClientConfig):
     key_serializer: Any = None
     value_serializer: Any = None
     interceptor_classes: Any = ()
+    tracing: Any = None
     stats_cb: Any = None
     statistics_interval_ms: int = 0
 
@@ -302,6 +304,7 @@ class ProducerConfig(ClientConfig):
         if not callable(self.partitioner):
             _one_of("partitioner", str(self.partitioner), tuple(PARTITIONERS))
         _functions(self, "key_serializer", "value_serializer", "stats_cb")
+        _check_tracing(self.tracing)
         if self.transaction_two_phase_commit_enable and self.transactional_id is None:
             raise ConfigurationError("transaction_two_phase_commit_enable needs a transactional_id")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
@@ -387,6 +390,7 @@ class ConsumerConfig(ClientConfig):
     key_deserializer: Any = None
     value_deserializer: Any = None
     interceptor_classes: Any = ()
+    tracing: Any = None
     stats_cb: Any = None
     statistics_interval_ms: int = 0
 
@@ -399,8 +403,12 @@ class ConsumerConfig(ClientConfig):
         if self.order == "transaction" and not self.is_read_committed:
             raise ConfigurationError('order="transaction" needs isolation_level="read_committed"')
         _functions(self, "key_deserializer", "value_deserializer", "stats_cb")
+        _check_tracing(self.tracing)
         _one_of("group_protocol", self.group_protocol, ("classic", "consumer"))
-        _one_of("auto_offset_reset", self.auto_offset_reset, ("latest", "earliest", "none"))
+        try:
+            check_strategy(self.auto_offset_reset)
+        except ValueError as error:
+            raise ConfigurationError(f"auto_offset_reset={self.auto_offset_reset:.80}: {error}") from None
         if self.group_id == "":
             raise ConfigurationError("group_id must not be empty")
         for name in self.assignment_strategies:
@@ -447,6 +455,11 @@ class AdminConfig(ClientConfig):
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ConfigurationError(f"{name}={value}: expected one of {', '.join(allowed)}")
+
+
+def _check_tracing(tracing: Any) -> None:
+    if tracing is not None and (isinstance(tracing, type) or not hasattr(tracing, "begin_transaction")):
+        raise ConfigurationError(f"tracing={tracing!r:.80}: expected an oncelog.opentelemetry.Tracing()")
 
 
 def _functions(config: ClientConfig, *names: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Required, TypedDict
 
 from oncelog.client.metrics import ConsumerMetrics, ProcessMetrics, ProducerMetrics
 from oncelog.client.records import ConsumerRecord
+from oncelog.client.tracing import Tracing
 from oncelog.core.producer.partitioner import Partitioner
 from oncelog.host.host import Host
 
@@ -104,6 +105,7 @@ class ReadingOptions(ClientOptions, total=False):
     partition_assignment_strategy: Several
     key_deserializer: Deserializer
     value_deserializer: Deserializer
+    tracing: Tracing | None
 
 
 class SendingOptions(ClientOptions, total=False):
@@ -124,6 +126,7 @@ class SendingOptions(ClientOptions, total=False):
     partitioner: str | Partitioner
     key_serializer: Serializer
     value_serializer: Serializer
+    tracing: Tracing | None
 
 
 class WritingOptions(SendingOptions, total=False):

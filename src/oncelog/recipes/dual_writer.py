@@ -35,6 +35,7 @@ from oncelog.recipes.endings import (
     producer_config,
     raise_ending,
     raise_unrecovered,
+    traced,
 )
 from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 
@@ -217,15 +218,16 @@ class DualWriter(Generic[H]):
             if self._machine.phase is not Phase.READY:
                 await self._recover()
             try:
-                transaction = await self._begin()
-                try:
-                    yield transaction
-                except BaseException:
-                    await self._mend_if_torn()
-                    await self._carry_out(self._machine.abandon)
-                    raise
-                else:
-                    await self._commit(waits)
+                with traced(self._config, self.transactional_id):
+                    transaction = await self._begin()
+                    try:
+                        yield transaction
+                    except BaseException:
+                        await self._mend_if_torn()
+                        await self._carry_out(self._machine.abandon)
+                        raise
+                    else:
+                        await self._commit(waits)
             finally:
                 self._current = None
                 await self._mend_if_torn()

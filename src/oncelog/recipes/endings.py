@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -48,6 +49,12 @@ def producer_config(transactional_id: str, config: Mapping[str, Any]) -> dict[st
         "transaction_two_phase_commit_enable": True,
         "keep_prepared_txn": True,
     }
+
+
+def traced(config: Mapping[str, Any], transactional_id: str) -> contextlib.AbstractContextManager[Any]:
+    """Around a transaction, from its begin to its decision: a span, where the producer was given `tracing`."""
+    tracing = config.get("tracing")
+    return contextlib.nullcontext() if tracing is None else tracing.dual_write(transactional_id)
 
 
 def explained(error: KafkaError) -> KafkaError:

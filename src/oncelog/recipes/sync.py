@@ -33,6 +33,7 @@ from oncelog.recipes.endings import (
     producer_config,
     raise_ending,
     raise_unrecovered,
+    traced,
 )
 from oncelog.recipes.sync_runtime import LEFT, Completion, SyncRuntime
 from oncelog.sync import Producer, SentRecord
@@ -215,15 +216,16 @@ class DualWriter(Generic[H]):
             if self._machine.phase is not Phase.READY:
                 self._recover()
             try:
-                transaction = self._begin()
-                try:
-                    yield transaction
-                except BaseException:
-                    self._mend_if_torn()
-                    self._carry_out(self._machine.abandon)
-                    raise
-                else:
-                    self._commit(waits)
+                with traced(self._config, self.transactional_id):
+                    transaction = self._begin()
+                    try:
+                        yield transaction
+                    except BaseException:
+                        self._mend_if_torn()
+                        self._carry_out(self._machine.abandon)
+                        raise
+                    else:
+                        self._commit(waits)
             finally:
                 self._current = None
                 self._mend_if_torn()

@@ -1,21 +1,35 @@
-"""A real broker in a thread of the test process: real protocol, real transactions, real files in a temporary directory."""
+"""A real broker for tests, in a thread of this process or in one of its own: real protocol, real transactions, real files."""
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
+import tempfile
+import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from oncelog.broker.broker import Broker
-from oncelog.errors import ConfigurationError, InvalidArgument
+from oncelog.errors import ConfigurationError, IllegalState, InvalidArgument
+from oncelog.host.host import real_host
+from oncelog.testing.broker_process import ANSWER_TIMEOUT_S, BrokerProcess
 from oncelog.testing.loop_thread import LoopThread
+from oncelog.testing.moved_time import MovedTime
 
 if TYPE_CHECKING:
     from oncelog.testing.security import TestSecurity
 
+ADVANCED_MS_MAX = 100 * 365 * 86_400_000  # timestamps are milliseconds in 64 bits; calendars end earlier
+RUNNING: weakref.WeakSet[TestBroker] = weakref.WeakSet()
+"""Those that were entered and not left: whose open transactions a failed test's report names."""
+
 
 class TestBroker:
     """`with TestBroker() as broker:` — `bootstrap_servers` for any Kafka client. Two-phase commit is on.
+
+    `advance` moves its time, `restart` stops and starts it on the same address and data. `process=True` gives it a process of
+    its own, for `kill`, `pause` and `resume`: it starts slower (half a second), and takes no `security`.
 
     `config` has Kafka's keys. The data is kept in `data_dir` if given, else removed at the end. `security` is one of SSL,
     mTLS, SASL_PLAINTEXT, SASL_SSL: certificates and `users` (name to password; default: alice) are made for it, and
@@ -32,8 +46,13 @@ class TestBroker:
         security: str | None = None,
         mechanism: str = "SCRAM-SHA-256",
         users: Mapping[str, str] | None = None,
+        process: bool = False,
     ) -> None:
         self._security: TestSecurity | None = None
+        if process and security is not None:
+            raise InvalidArgument(
+                "process=True takes no security: `oncelog secure` and `oncelog serve` make such a process"
+            )
         if security is None and users is not None:
             raise InvalidArgument('users: nobody logs in without security: give security="SASL_PLAINTEXT", for example')
         if security is not None:
@@ -48,7 +67,12 @@ class TestBroker:
             **({} if self._security is None else self._security.broker_config()),
             **(config or {}),
         }
-        self._data_dir = data_dir
+        self._data_dir, self._is_ephemeral = data_dir, data_dir is None
+        self._has_process = process
+        self._time = MovedTime()
+        self._thread: LoopThread[Broker] | None = None
+        self._process: BrokerProcess | None = None
+        self._listen = "127.0.0.1:0"
         self.bootstrap_servers = ""
 
     def client_options(self, user: str | None = None) -> dict[str, Any]:
@@ -69,19 +93,120 @@ class TestBroker:
             raise ConfigurationError("there are tokens with security=... and mechanism=OAUTHBEARER")
         return self._security.token(user)
 
-    @asynccontextmanager
-    async def _broker(self) -> AsyncIterator[Broker]:
-        async with Broker(data_dir=self._data_dir, config=self._config) as broker:
-            if self._security is not None:
-                await self._security.add_users(broker)
-            yield broker
+    # -- life
 
     def __enter__(self) -> Self:
-        self._thread = LoopThread("broker", self._broker)
-        self.bootstrap_servers = self._thread.start().bootstrap_servers
+        if self._is_ephemeral:
+            self._data_dir = tempfile.mkdtemp(prefix="oncelog-test-")
+        try:
+            self._start()
+        except BaseException:
+            self._remove_what_is_ephemeral()
+            raise
+        RUNNING.add(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._thread.stop()
-        if self._security is not None:
-            self._security.close()
+        RUNNING.discard(self)
+        try:
+            self._stop()
+        finally:
+            self._remove_what_is_ephemeral()
+            if self._security is not None:
+                self._security.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it answers: entered, not left, not killed, not paused."""
+        return self._thread is not None or (self._process is not None and self._process.is_running)
+
+    def restart(self) -> None:
+        """Stop it in order, where it runs, and start it again on the same address and data; its time goes on.
+
+        After `kill` it recovers what was written. Clients connect again by themselves.
+        """
+        if not self.bootstrap_servers:
+            raise IllegalState("this broker was not started: use `with`")
+        self._stop()
+        self._start()
+
+    def kill(self) -> None:
+        """SIGKILL, nothing is synced or closed any more; `restart` starts it again. Needs process=True (IllegalState).
+
+        What it wrote is in the system's memory and survives: a power cut is another thing.
+        """
+        process, self._process = self._its_process("kill"), None
+        process.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open and nobody answers, as in a long pause of a virtual machine. Needs process=True."""
+        self._its_process("pause").pause()
+
+    def resume(self) -> None:
+        """SIGCONT, after `pause`: it goes on where it was. Needs process=True."""
+        self._its_process("resume").resume()
+
+    def advance(self, duration_ms: int) -> None:
+        """Let `duration_ms` pass for the broker in a moment: transactions time out, sessions of groups end, retention and
+        offsets expire, connections idle out, as if no client had said anything all the while.
+
+        On return the timers that became due were called once; wait for their effects, which the broker works on. What runs at
+        intervals looks once, not once for each interval. Records written afterwards have the later timestamps only where the
+        broker gives them (LogAppendTime). A broker's time never goes back, also by `restart`. The clients' own time stays.
+        """
+        if isinstance(duration_ms, bool) or not isinstance(duration_ms, int) or duration_ms < 0:
+            raise InvalidArgument(f"duration_ms must be a number of milliseconds from 0 on, not {duration_ms!r:.80}")
+        if self._time.ahead_ms + duration_ms > ADVANCED_MS_MAX:
+            raise InvalidArgument(f"duration_ms={duration_ms}: a hundred years in all are enough")
+        if not self.is_running:
+            raise IllegalState("this broker does not run: its time is not moved")
+        if self._process is not None:
+            self._process.advance(duration_ms)
+            self._time.ahead_ms += duration_ms
+        else:
+            assert self._thread is not None
+            self._time.advance(self._thread.loop, duration_ms, ANSWER_TIMEOUT_S)
+
+    def _its_process(self, what: str) -> BrokerProcess:
+        if not self._has_process:
+            text = "a thread can neither be killed nor stopped: TestBroker(process=True)"
+            raise IllegalState(f"{what}() needs a broker in a process of its own: {text}")
+        if self._process is None:
+            raise IllegalState(f"{what}(): this broker does not run")
+        return self._process
+
+    def _start(self) -> None:
+        assert self._data_dir is not None
+        if self._has_process:
+            config = {key: str(value) for key, value in self._config.items()}
+            process = BrokerProcess(self._data_dir, config, self._listen, self._time.ahead_ms)
+            address = process.start()
+            self._process = process
+        else:
+            thread = LoopThread("broker", self._broker, self._time.new_loop)
+            address = thread.start().bootstrap_servers
+            self._thread = thread
+        self.bootstrap_servers = self._listen = address
+
+    def _stop(self) -> None:
+        thread, self._thread = self._thread, None
+        process, self._process = self._process, None
+        if thread is not None:
+            thread.stop()
+        if process is not None:
+            process.stop()
+
+    def _remove_what_is_ephemeral(self) -> None:
+        if self._is_ephemeral and self._data_dir is not None:
+            shutil.rmtree(self._data_dir, ignore_errors=True)
+
+    @asynccontextmanager
+    async def _broker(self) -> AsyncIterator[Broker]:
+        host = dataclasses.replace(real_host(), clock=self._time)
+        try:
+            async with Broker(self._data_dir, self._config, host, self._listen) as broker:
+                if self._security is not None:
+                    await self._security.add_users(broker)
+                yield broker
+        finally:
+            host.syncer.close()

@@ -14,14 +14,22 @@ START_TIMEOUT_SECONDS = 30
 
 
 class LoopThread(Generic[T]):
-    """An async context, made and entered in the event loop of a daemon thread, until `stop`. `what` is for errors."""
+    """An async context, made and entered in the event loop of a daemon thread, until `stop`. `what` is for errors.
 
-    def __init__(self, what: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> None:
-        self._what, self._make = what, make
+    `new_loop` makes the loop (default: asyncio's).
+    """
+
+    def __init__(
+        self,
+        what: str,
+        make: Callable[[], AbstractAsyncContextManager[T]],
+        new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    ) -> None:
+        self._what, self._make, self._new_loop = what, make, new_loop
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._entered: T
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name=f"oncelog-{what}", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name=f"oncelog-{what}", daemon=True)
 
     def start(self) -> T:
         """What entering the context gave. Raises what it raised, and TimeoutError."""
@@ -36,6 +44,15 @@ class LoopThread(Generic[T]):
         """Leave the context, and end the thread."""
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(START_TIMEOUT_SECONDS)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Its event loop, once it was started."""
+        return self._loop
+
+    def _run_loop(self) -> None:
+        with asyncio.Runner(loop_factory=self._new_loop) as runner:
+            runner.run(self._run())
 
     async def _run(self) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()

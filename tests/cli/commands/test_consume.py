@@ -48,6 +48,8 @@ def test_a_form_of_ones_own(cli: Cli, topic: str) -> None:
         ("@2020-01-01", ["v0", "v1", "v2", "v3", "v4"]),
         ("@2100-01-01T00:00:00Z", []),
         ("99", []),
+        ("by_duration:PT1H", ["v0", "v1", "v2", "v3", "v4"]),
+        ("by_duration:PT0S", []),
     ],
 )
 def test_from_where(cli: Cli, topic: str, where: str, expected: list[str]) -> None:
@@ -93,6 +95,8 @@ def test_a_group_goes_on_where_it_stopped(cli: Cli, topic: str) -> None:
         ("consume:x",),
         ("consume", "--from", "somewhere"),
         ("consume", "--from", "@someday"),
+        ("consume", "--from", "by_duration:1h"),
+        ("consume", "--group", "g", "--from", "by_duration:soon"),
         ("consume", "-f", "%x"),
         ("consume", "-f", "%s", "-o", "json"),
         ("consume:0", "--group", "g"),

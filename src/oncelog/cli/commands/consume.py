@@ -22,7 +22,9 @@ from oncelog.client.admin.admin import Admin
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.records import ConsumerRecord
+from oncelog.core.consumer.offset_reset import BY_DURATION, first_time_ms
 from oncelog.errors import CorruptRecord, KafkaError, RequestTimedOut
+from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
 POLL_MS = 50
@@ -63,7 +65,9 @@ class Progress:
     default="earliest",
     show_default=True,
     metavar="WHERE",
-    help=("earliest, latest, an offset, -N (N before the end), or @TIME (ISO 8601 in UTC)."),
+    help=(
+        "earliest, latest, an offset, -N (N before the end), @TIME (ISO 8601 in UTC), or by_duration:PT1H (an hour ago)."
+    ),
 )
 @click.option("--to", "to_offset", type=click.IntRange(0), help="Stop before this offset, in each partition.")
 @click.option("-e", "--exit", "exits_at_end", is_flag=True, help="Stop at the end as it was at the start.")
@@ -221,7 +225,11 @@ async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: 
     if wanted.to_offset is not None:
         raise click.UsageError("--to has no meaning with --group: what was read would be stored as read")
     if wanted.start not in ("earliest", "latest"):
-        raise click.UsageError("with --group, --from is earliest or latest: where the group has no position")
+        if not wanted.start.startswith(BY_DURATION):
+            raise click.UsageError(
+                "with --group, --from is earliest, latest or by_duration:PT1H: where the group has no position"
+            )
+        _moment_of(wanted.start)
     async with open_admin(settings) as admin:
         partitions = await partitions_of(admin, wanted.topics)
         progress = Progress(await _ends(admin, partitions, wanted), wanted.count_max)
@@ -288,14 +296,21 @@ async def _starts(
         return {at: latest[at].offset for at in partitions}
     if text.startswith("-") and is_number(text[1:]):
         return {at: max(firsts[at], latest[at].offset - int(text[1:])) for at in partitions}
-    if not text.startswith("@"):
-        raise click.UsageError(f"--from {text}: earliest, latest, an offset, -N or @TIME")
+    found = await admin.list_offsets(dict.fromkeys(partitions, _moment_of(text)), unreadable=unreadable)
+    return {at: found[at].offset if found[at].offset >= 0 else latest[at].offset for at in found}
+
+
+def _moment_of(text: str) -> int:
+    """The milliseconds of @TIME and of by_duration:PT1H. Raises UsageError for anything else."""
     try:
-        moment = moment_from_text(text[1:])
+        at_ms = first_time_ms(text, RealClock().now_ms())
+        if at_ms is not None:
+            return at_ms
+        if text.startswith("@"):
+            return moment_from_text(text[1:])
     except ValueError as error:
         raise click.UsageError(f"--from {text}: {error}") from error
-    found = await admin.list_offsets(dict.fromkeys(partitions, moment), unreadable=unreadable)
-    return {at: found[at].offset if found[at].offset >= 0 else latest[at].offset for at in found}
+    raise click.UsageError(f"--from {text}: earliest, latest, an offset, -N, @TIME or by_duration:PT1H")
 
 
 async def _ends(

@@ -7,6 +7,7 @@ one connection per `lane`, so that a Fetch that waits for data holds up nobody e
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
@@ -116,6 +117,12 @@ class Cluster:
             self._told.add(str(error))
             limit_ms = self.config.default_api_timeout_ms
             log.warning("%s: not connected yet, tried for %d ms at most: %s", self.config.KIND, limit_ms, error)
+
+    def call_soon(self, work: Callable[[], None]) -> None:
+        """Run `work` in the loop that it was started in; from any thread. Nothing before the start, or where that loop ended."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(work)
 
     def check_usable(self) -> None:
         """Raise IllegalState for a client that is closed, or that another event loop runs."""

@@ -16,22 +16,21 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
-from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST
 from oncelog.client.config import ConsumerConfig, snake_case
 from oncelog.client.consumer.classic_protocol import GroupMembership
 from oncelog.client.consumer.consumer_protocol import ConsumerProtocol
 from oncelog.client.consumer.fetcher import Fetcher
 from oncelog.client.consumer.group import GroupPart, InHand, RebalanceListener
 from oncelog.client.consumer.iteration import Iteration
-from oncelog.client.consumer.log_bounds import LogBounds
 from oncelog.client.consumer.position_lookup import Look, PositionLookup
-from oncelog.client.consumer.positions import Position, Positions
+from oncelog.client.consumer.positions import Positions
 from oncelog.client.consumer.refused_topics import RefusedTopics
+from oncelog.client.consumer.seeking import Seeking
+from oncelog.client.consumer.waking import Waking
 from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
 from oncelog.client.metrics import ConsumerMetrics, partition_metrics, report
 from oncelog.client.option_types import ConsumerOptions
 from oncelog.client.records import ConsumerRecord
-from oncelog.core.consumer.transaction_order import OrderPosition
 from oncelog.errors import (
     ErrorCode,
     IllegalState,
@@ -40,7 +39,7 @@ from oncelog.errors import (
     UnknownServer,
 )
 from oncelog.host.host import Host, real_host
-from oncelog.types import OffsetAndMetadata, TopicPartition
+from oncelog.types import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +50,7 @@ ARROW_RECORDS_MAX = 100_000
 POLL_TIMEOUT_MS = 1000
 
 
-class Consumer(GroupPart, Iteration, PositionLookup, LogBounds):
+class Consumer(GroupPart, Waking, Iteration, PositionLookup, Seeking):
     """Reads records. `async with Consumer("topic", group_id=...)`, then `async for record in consumer`.
 
     Without group_id it reads all partitions of its topics, or what `assign` says. Keyword arguments are Kafka's consumer
@@ -83,6 +82,8 @@ class Consumer(GroupPart, Iteration, PositionLookup, LogBounds):
         self._auto_committing: asyncio.Task[None] | None = None
         self._in_hand: InHand | None = None
         self._interceptors = interceptors_of(self._config.interceptor_classes, ConsumerInterceptor)
+        if self._config.tracing is not None:
+            self._interceptors += (self._config.tracing.consumer(self._config.client_id, self._config.group_id),)
         self._delivered_record_count = self._rebalance_count = 0
 
     @classmethod
@@ -280,7 +281,7 @@ class Consumer(GroupPart, Iteration, PositionLookup, LogBounds):
         self._delivered_record_count += rows.num_rows
         return rows
 
-    async def _poll(self, timeout_ms: int, take: Callable[[], tuple[list[Any], bool]]) -> list[Any] | None:
+    async def _poll_until(self, timeout_ms: int, take: Callable[[], tuple[list[Any], bool]]) -> list[Any] | None:
         self._check_running()
         if self._is_in_listener:
             raise IllegalState("poll was called while a rebalance listener runs: it may commit and seek, not poll")
@@ -293,7 +294,9 @@ class Consumer(GroupPart, Iteration, PositionLookup, LogBounds):
             self._fetcher.arrived.clear()
             if self._failure is not None:
                 raise self._failure
+            self._raise_if_woken()
             await self._prepare(ends)
+            self._raise_if_woken()  # while a listener ran
             self._check_running()  # it may have been stopped meanwhile
             self._refused.raise_error()
             self._fetcher.raise_error()
@@ -404,34 +407,6 @@ class Consumer(GroupPart, Iteration, PositionLookup, LogBounds):
             ):
                 self._missing.add(name)
                 log.warning("topic %r does not exist; it is read when somebody creates it", name)
-
-    # -- positions
-
-    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go to `offset` of an assigned partition. Raises IllegalState.
-
-        With order="transaction" a value of `current_positions` or `committed` goes on exactly there; a plain offset
-        begins anew, and of transactions that wrote before it only what lies behind it is handed out.
-        """
-        position, at = self._place(partition), arguments.offset("offset", offset)
-        position.jump(at.offset, resume=OrderPosition.from_metadata(at.metadata))
-        self._fetcher.wake()
-
-    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go to the first record of these partitions (default: all assigned)."""
-        self._reset(partitions, EARLIEST)
-
-    async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go behind the last record (read_committed: to the last stable offset)."""
-        self._reset(partitions, LATEST)
-
-    def _reset(self, partitions: Sequence[TopicPartition], reset_to: int) -> None:
-        for position in [self._place(each) for each in partitions or tuple(self._positions.by_partition)]:
-            position.jump(None, reset_to=reset_to)
-        self._fetcher.wake()
-
-    def _place(self, partition: TopicPartition) -> Position:
-        return self._positions.of(arguments.topic_partition("partition", partition))
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out nothing of these until `resume`."""

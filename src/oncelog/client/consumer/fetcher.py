@@ -19,8 +19,9 @@ from oncelog.client.consumer.corrupt import corrupt
 from oncelog.client.consumer.deserializing import decoder_of
 from oncelog.client.consumer.handing_out import hand_out, reached
 from oncelog.client.consumer.position_check import PositionCheck
-from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Chunk, Position, Positions
+from oncelog.client.consumer.positions import Chunk, Position, Positions
 from oncelog.client.consumer.read_replica import named_by, node_to_ask
+from oncelog.client.consumer.reset import reset_timestamp
 from oncelog.client.consumer.transaction_buffer import Spill, bound
 from oncelog.client.consumer.transaction_reader import is_whole, take_ranges, take_records
 from oncelog.client.records import ConsumerRecord
@@ -405,7 +406,7 @@ class Fetcher:
         if error_code not in _MOVED and self._put_off(position):
             return
         if error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            reset_to = RESET_TIMESTAMPS.get(self._config.auto_offset_reset)
+            reset_to = reset_timestamp(self._cluster, self._config)
             if reset_to is None:
                 self.error = OffsetOutOfRange(f"offset {position.offset} of {topic_partition} is not in the log")
             else:

@@ -109,6 +109,7 @@ class Iteration:
     _positions: Positions
     _fetcher: Fetcher
     _is_stopped: bool
+    is_woken: bool
     _assigned_by_hand: bool
     _failure: KafkaError | None
     _in_hand: InHand | None
@@ -132,7 +133,7 @@ class Iteration:
         hand, self._in_hand = self._in_hand, None  # the application is through with it
         if hand is None or self._cluster.now_ms() >= self._next_look_around_ms:
             return None
-        if self._is_stopped or self._failure is not None:
+        if self._is_stopped or self._failure is not None or self.is_woken:
             return None
         position, records = hand.position, hand.position.decoded  # None where it was given away, or sought
         if records is None or position.decoded_index + 1 >= len(records) or position.is_paused:

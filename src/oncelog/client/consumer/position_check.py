@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.view import PartitionView
 from oncelog.client.config import ConsumerConfig
-from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Position
+from oncelog.client.consumer.positions import Position
+from oncelog.client.consumer.reset import reset_timestamp
 from oncelog.errors import KafkaError, OffsetOutOfRange, UnsupportedVersion, error_for
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.offset_for_leader_epoch import (
@@ -96,7 +97,7 @@ class PositionCheck:
         is_known = found.leader_epoch >= 0 and found.end_offset >= 0
         if is_known and found.end_offset >= offset:
             return
-        reset_to = RESET_TIMESTAMPS.get(self._config.auto_offset_reset)
+        reset_to = reset_timestamp(self._cluster, self._config)
         what = f"the log of {topic_partition} was cut below position {offset} (leader epoch {position.leader_epoch})"
         if reset_to is None:
             end = f": it ends at {found.end_offset} now" if is_known else ""

@@ -18,7 +18,8 @@ from oncelog.client.cluster.each_leader import LOOKS, Unreadable
 from oncelog.client.cluster.offset_lookup import LATEST, FoundOffset
 from oncelog.client.config import ConsumerConfig
 from oncelog.client.consumer.fetcher import Fetcher
-from oncelog.client.consumer.positions import RESET_TIMESTAMPS, Position, Positions
+from oncelog.client.consumer.positions import Position, Positions
+from oncelog.client.consumer.reset import reset_timestamp
 from oncelog.core.consumer.transaction_order import OrderPosition
 from oncelog.errors import KafkaError, OffsetOutOfRange, RequestTimedOut
 from oncelog.types import OffsetAndMetadata, TopicPartition
@@ -49,6 +50,7 @@ class PositionLookup:
     _count_of: Callable[[str], int | None]
     _tell_missing: Callable[[set[str]], None]
     _lookup: Callable[..., Coroutine[Any, Any, dict[TopicPartition, FoundOffset]]]
+    _look_for_places: Callable[..., Coroutine[Any, Any, dict[TopicPartition, FoundOffset]]]
     committed: Callable[..., Coroutine[Any, Any, dict[TopicPartition, OffsetAndMetadata]]]
 
     async def position(self, partition: TopicPartition) -> int:
@@ -139,16 +141,16 @@ class PositionLookup:
             elif topic_partition in committed:
                 stored = committed[topic_partition]
                 position.jump(stored.offset, resume=OrderPosition.from_metadata(stored.metadata))
-            elif self._config.auto_offset_reset == "none":
+            elif (reset_to := reset_timestamp(self._cluster, self._config)) is None:
                 raise OffsetOutOfRange(f"{topic_partition} has no position and auto_offset_reset is none: call seek")
             else:  # kept: where the time is over before the lookup, the next poll goes on with it
-                position.jump(None, reset_to=RESET_TIMESTAMPS[self._config.auto_offset_reset])
-                resets[topic_partition] = RESET_TIMESTAMPS[self._config.auto_offset_reset]
+                position.jump(None, reset_to=reset_to)
+                resets[topic_partition] = reset_to
         versions = {tp: held[tp][0].version for tp in resets}
         resume = await self._order_at_the_end(
             resets, timeout_ms=deadline.request_timeout_ms(limit_ms), unreadable=unreadable, looks=looks
         )
-        lookup = self._lookup(
+        lookup = self._look_for_places(
             {tp: reset_to for tp, reset_to in resets.items() if tp not in (unreadable or ())},
             timeout_ms=deadline.request_timeout_ms(limit_ms),
             unreadable=unreadable,

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST
 from oncelog.client.consumer.read_replica import ReadReplica
 from oncelog.client.consumer.transaction_buffer import BufferedBatches
 from oncelog.client.records import ConsumerRecord
@@ -17,8 +16,6 @@ from oncelog.wire.record_batch import RecordBatch
 from oncelog.wire.schema import ZERO_UUID
 
 log = logging.getLogger("oncelog.client")
-
-RESET_TIMESTAMPS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 @dataclass(slots=True)
@@ -37,7 +34,7 @@ class Chunk:
 
 @dataclass(slots=True)
 class Position:
-    """Where one partition stands. `offset` None: not known yet; `reset_to` says which end it is looked up at.
+    """Where one partition stands. `offset` None: not known yet; `reset_to` says which end (or time) it is looked up at.
 
     `version` grows with every jump, so that data fetched for an earlier place is recognised and dropped. `order` is
     there with order="transaction": then `offset` is the next one to fetch, and `order` knows what was handed out.

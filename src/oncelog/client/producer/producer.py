@@ -28,6 +28,7 @@ from oncelog.client.producer.arguments import (
 )
 from oncelog.client.producer.sender import Sender, all_ended
 from oncelog.client.producer.sending import JAVAS, STOPPED, Sending
+from oncelog.client.producer.tracing import ProducerTracing
 from oncelog.client.producer.unsent import Unsent
 from oncelog.client.records import RecordMetadata
 from oncelog.core.producer.accumulator import AccumulatorConfig, RecordAccumulator
@@ -102,6 +103,7 @@ class Producer:
             loop_now_ms=self._cluster.now_ms,
             wake=self._sender.wake,
         )
+        self._tracing = ProducerTracing(self._config)
         self._interceptors = interceptors_of(self._config.interceptor_classes, ProducerInterceptor)
         self._sending = Sending(
             self._cluster,
@@ -112,12 +114,14 @@ class Producer:
             sticky,
             self._appender,
             self._interceptors,
+            self._tracing,
             now_ms=self._host.clock.now_ms,
             check_may_send=self._check_may_send,
             is_stopping=lambda: self._is_stopping,
         )
         has_serializer = self._config.key_serializer is not None or self._config.value_serializer is not None
-        self._is_plain = not (self._interceptors or has_serializer or callable(self._config.partitioner))
+        own_code = has_serializer or callable(self._config.partitioner) or self._tracing.is_on
+        self._is_plain = not (self._interceptors or own_code)
         self._home: asyncio.AbstractEventLoop | None = None
         self._is_started = False
         self._is_stopping = False  # takes no more records
@@ -208,6 +212,7 @@ class Producer:
         self._sender.end_all(UnknownServer("the producer was stopped"))
         self._sender.unheard.end()
         try:
+            self._tracing.end()
             await self._cluster.close()
             for interceptor in self._interceptors:
                 interceptor.close()
@@ -436,6 +441,7 @@ class Producer:
         if self._manager.state is TransactionState.FATAL_ERROR:
             self._manager.raise_error()
         self._manager.begin_transaction()
+        self._tracing.began()
 
     async def commit_transaction(self) -> None:
         """Wait for all records, then commit. After RequestTimedOut, or when it was cancelled, the outcome is not known yet:
@@ -455,7 +461,9 @@ class Producer:
         self._check_transactional()
         self._manager.check_in_transaction("prepare_transaction")
         await self.flush()
-        return self._manager.prepare()
+        state = self._manager.prepare()
+        self._tracing.prepared()
+        return state
 
     async def complete_transaction(self, state: PreparedTxnState) -> None:
         """Commit if `state` is the prepared transaction, else abort it; nothing where none was kept."""
@@ -475,7 +483,9 @@ class Producer:
         self._check_transactional()
         self._manager.check_in_transaction("detach_transaction")
         await self.flush()
-        return self._manager.suspend()
+        state = self._manager.suspend()
+        self._tracing.end("detached")
+        return state
 
     @property
     def prepared_state(self) -> PreparedTxnState:
@@ -535,7 +545,8 @@ class Producer:
     async def _complete(self, result: PendingResult) -> None:
         self._accumulator.begin_flush()
         try:
-            await self._wait(result)
+            with self._tracing.ending(self._manager.state):
+                await self._wait(result)
         except asyncio.CancelledError:
             self._cancelled_end = result  # it goes on; the next transaction, or the stop, waits for it
             raise

@@ -22,6 +22,7 @@ from oncelog.client.producer.arguments import (
     too_large,
 )
 from oncelog.client.producer.sender import Sender
+from oncelog.client.producer.tracing import ProducerTracing
 from oncelog.core.producer.accumulator import RecordAccumulator
 from oncelog.core.producer.batch import ProducedRecord, record_size_bytes
 from oncelog.core.producer.partitioner import StickyPartitioner
@@ -59,6 +60,7 @@ class Sending:
         sticky: StickyPartitioner,
         appender: Appender,
         interceptors: tuple[ProducerInterceptor, ...],
+        tracing: ProducerTracing,
         *,
         now_ms: Callable[[], int],
         check_may_send: Callable[[], None],
@@ -66,13 +68,27 @@ class Sending:
     ) -> None:
         self._cluster, self._config, self._manager = cluster, config, manager
         self._accumulator, self._sender, self._sticky = accumulator, sender, sticky
-        self._appender, self._interceptors = appender, interceptors
+        self._appender, self._interceptors, self._tracing = appender, interceptors, tracing
         self._now_ms, self._check_may_send, self._is_stopping = now_ms, check_may_send, is_stopping
 
     async def send(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: int | None
     ) -> Delivery:
         """`Producer.send`, whatever it takes."""
+        if not self._tracing.is_on:
+            return await self._send(topic, value, key, headers, partition, timestamp_ms)
+        headers, trace = self._tracing.begin_send(topic, value, key, headers, partition)
+        try:
+            delivery = await self._send(topic, value, key, headers, partition, timestamp_ms)
+        except BaseException as error:
+            trace.ended(None, error)
+            raise
+        self._tracing.follow(trace, delivery)
+        return delivery
+
+    async def _send(
+        self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: int | None
+    ) -> Delivery:
         topic, partition, record, size_bytes = self._checked(topic, value, key, headers, partition, timestamp_ms)
         view = self._known(topic) or await self.topic(topic)
         topic_partition = TopicPartition(topic, self._choose_partition(view, record[1], partition, size_bytes))
@@ -88,6 +104,20 @@ class Sending:
         self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: int | None
     ) -> Delivery:
         """`Producer.send_nowait`, whatever it takes."""
+        if not self._tracing.is_on:
+            return self._send_nowait(topic, value, key, headers, partition, timestamp_ms)
+        headers, trace = self._tracing.begin_send(topic, value, key, headers, partition)
+        try:
+            delivery = self._send_nowait(topic, value, key, headers, partition, timestamp_ms)
+        except BaseException as error:
+            trace.ended(None, error)
+            raise
+        self._tracing.follow(trace, delivery)
+        return delivery
+
+    def _send_nowait(
+        self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: int | None
+    ) -> Delivery:
         topic, partition, record, size_bytes = self._checked(topic, value, key, headers, partition, timestamp_ms)
         view = self._known(topic)
         if topic == "":

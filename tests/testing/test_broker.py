@@ -1,0 +1,170 @@
+"""A broker that a test kills, pauses and restarts, and whose time it moves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from oncelog import errors, sync
+from oncelog.testing import (
+    TestBroker,
+    assert_committed_once,
+    assert_no_open_transactions,
+    committed_records,
+    open_transactions,
+)
+
+MINUTE_MS, DAY_MS = 60_000, 86_400_000
+
+
+def until(what: Callable[[], object]) -> None:
+    """Until it is true: what became due is worked on in the broker's own time."""
+    turn = threading.Event()
+    for _ in range(2000):
+        if what():
+            return
+        turn.wait(0.01)
+    raise AssertionError("not within twenty seconds")
+
+
+def test_a_killed_broker_comes_back_with_what_it_acknowledged():
+    with TestBroker(process=True) as broker:
+        address = broker.bootstrap_servers
+        with sync.Producer(bootstrap_servers=address, transactional_id="x") as producer:
+            with producer.transaction():
+                producer.send("t", b"1", key=b"a")
+            producer.begin_transaction()
+            producer.send("t", b"2", key=b"b").result()
+            broker.kill()
+            assert not broker.is_running
+            with pytest.raises(errors.IllegalState, match="does not run"):
+                broker.kill()
+            broker.restart()
+            assert broker.bootstrap_servers == address
+            producer.commit_transaction()  # it connects again, and the broker remembers
+            assert_committed_once(broker, "t", ["a", "b"], only=True)
+            producer.begin_transaction()
+            producer.send("t", b"3").result()
+            broker.advance(10 * MINUTE_MS)
+            until(lambda: not open_transactions(broker))
+            with pytest.raises(errors.KafkaError):
+                producer.commit_transaction()
+
+
+def test_a_paused_broker_answers_nobody_until_it_is_resumed():
+    with TestBroker(process=True) as broker, sync.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send("t", b"before").result()
+        broker.pause()
+        assert not broker.is_running
+        sent = producer.send("t", b"meanwhile")
+        with pytest.raises(TimeoutError):
+            sent.result(timeout_ms=100)
+        broker.resume()
+        assert sent.result(timeout_ms=20_000).offset == 1
+        broker.pause()  # and left so
+    assert not broker.is_running
+
+
+def test_a_process_that_cannot_start_says_why():
+    with (
+        pytest.raises(RuntimeError, match=r"did not start: ConfigInvalid.*num\.partitions"),
+        TestBroker({"num.partitions": "none"}, process=True),
+    ):
+        pass
+
+
+def test_a_thread_is_not_killed():
+    with TestBroker() as broker:
+        for call in (broker.kill, broker.pause, broker.resume):
+            with pytest.raises(errors.IllegalState, match="process=True"):
+                call()
+    with pytest.raises(errors.IllegalState, match="does not run"):
+        broker.advance(1)
+    with pytest.raises(errors.IllegalState, match="was not started"):
+        TestBroker().restart()
+    with pytest.raises(errors.InvalidArgument, match="security"):
+        TestBroker(process=True, security="SASL_PLAINTEXT")
+
+
+def test_a_restart_keeps_address_data_and_time():
+    with TestBroker() as broker:
+        address = broker.bootstrap_servers
+        with sync.Producer(bootstrap_servers=address) as producer:
+            producer.send("t", b"1", key=b"a").result()
+            broker.advance(DAY_MS)
+            broker.restart()
+            assert broker.bootstrap_servers == address
+            producer.send("t", b"2", key=b"b").result(timeout_ms=20_000)
+        assert_committed_once(broker, "t", ["a", "b"])
+        with pytest.raises(errors.InvalidArgument, match="duration_ms"):
+            broker.advance(-1)
+        with sync.Producer(bootstrap_servers=address, transactional_id="late") as producer:
+            producer.begin_transaction()
+            producer.send("t", b"3").result()
+            started_ms = open_transactions(broker)[0].start_ms
+            assert started_ms - committed_records_timestamp(broker) > DAY_MS / 2
+            producer.abort_transaction()
+
+
+def committed_records_timestamp(broker: TestBroker) -> int:
+    """Of a record that a client timed, whose clock was not moved. (Read uncommitted would do as well.)"""
+    with sync.Consumer("t", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        return next(consumer).timestamp_ms
+
+
+def test_a_transaction_times_out_without_waiting():
+    with (
+        TestBroker() as broker,
+        sync.Producer(
+            bootstrap_servers=broker.bootstrap_servers, transactional_id="slow", transaction_timeout_ms=15 * MINUTE_MS
+        ) as producer,
+    ):
+        producer.begin_transaction()
+        producer.send("t", b"1").result()
+        broker.advance(10 * MINUTE_MS)
+        assert [each.state for each in open_transactions(broker)] == ["Ongoing"]
+        broker.advance(6 * MINUTE_MS)
+        until(lambda: not open_transactions(broker))
+        with pytest.raises(errors.KafkaError):
+            producer.commit_transaction()
+        assert committed_records(broker, "t") == []
+
+
+def test_a_member_that_is_silent_is_put_out():
+    with (
+        TestBroker() as broker,
+        sync.Consumer(
+            "t", group_id="g", bootstrap_servers=broker.bootstrap_servers, session_timeout_ms=45_000
+        ) as consumer,
+        sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin,
+    ):
+        admin.create_topics(["t"])
+        until(lambda: consumer.poll(timeout_ms=50) or consumer.assignment())
+        broker.advance(46_000)
+        until(lambda: not admin.describe_groups(["g"])["g"].members)
+
+
+def test_retention_removes_what_is_old():
+    config = {"log.retention.ms": str(DAY_MS), "log.retention.check.interval.ms": "1000"}
+    with TestBroker(config) as broker, sync.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send("t", b"1").result()
+        assert len(committed_records(broker, "t")) == 1
+        broker.advance(2 * DAY_MS)
+        until(lambda: not committed_records(broker, "t"))
+
+
+def test_nothing_is_open_where_all_was_decided():
+    with TestBroker() as broker:
+        with sync.Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="x") as producer:
+            for _ in range(3):
+                with producer.transaction():
+                    producer.send("t", b"1")
+            assert_no_open_transactions(broker)
+            producer.begin_transaction()
+            producer.send("t", b"2").result()
+            with pytest.raises(AssertionError, match=r"1 open: 'x' Ongoing for .* t-0"):
+                assert_no_open_transactions(broker.bootstrap_servers)
+            producer.abort_transaction()
+        assert_no_open_transactions(broker)
