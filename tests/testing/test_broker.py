@@ -168,3 +168,13 @@ def test_nothing_is_open_where_all_was_decided():
                 assert_no_open_transactions(broker.bootstrap_servers)
             producer.abort_transaction()
         assert_no_open_transactions(broker)
+
+
+def test_data_is_kept_where_log_dirs_says(tmp_path):
+    directory = tmp_path / "data"
+    for count in (1, 2):
+        with TestBroker({"log.dirs": str(directory)}) as broker:
+            with sync.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+                producer.send("kept", b"x", key=str(count).encode()).result()
+            assert len(committed_records(broker, "kept")) == count
+    assert (directory / "kept-0").is_dir()

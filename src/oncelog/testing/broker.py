@@ -31,7 +31,7 @@ class TestBroker:
     `advance` moves its time, `restart` stops and starts it on the same address and data. `process=True` gives it a process of
     its own, for `kill`, `pause` and `resume`: it starts slower (half a second), and takes no `security`.
 
-    `config` has Kafka's keys. The data is kept in `data_dir` if given, else removed at the end. `security` is one of SSL,
+    `config` has Kafka's keys. The data is kept in `data_dir` (or `log.dirs`) if given, else removed at the end. `security` is one of SSL,
     mTLS, SASL_PLAINTEXT, SASL_SSL: certificates and `users` (name to password; default: alice) are made for it, and
     `client_options(user)` are what a client of ours comes in with. Raises ConfigurationError, InvalidArgument.
     """
@@ -67,7 +67,9 @@ class TestBroker:
             **({} if self._security is None else self._security.broker_config()),
             **(config or {}),
         }
-        self._data_dir, self._is_ephemeral = data_dir, data_dir is None
+        named = str(self._config.get("log.dirs") or self._config.get("log.dir") or "")
+        self._data_dir: str | None = data_dir or named.split(",")[0] or None
+        self._is_ephemeral = self._data_dir is None
         self._has_process = process
         self._time = MovedTime()
         self._thread: LoopThread[Broker] | None = None
