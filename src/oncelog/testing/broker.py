@@ -31,9 +31,9 @@ class TestBroker:
     `advance` moves its time, `restart` stops and starts it on the same address and data. `process=True` gives it a process of
     its own, for `kill`, `pause` and `resume`: it starts slower (half a second), and takes no `security`.
 
-    `config` has Kafka's keys. The data is kept in `data_dir` (or `log.dirs`) if given, else removed at the end. `security` is one of SSL,
-    mTLS, SASL_PLAINTEXT, SASL_SSL: certificates and `users` (name to password; default: alice) are made for it, and
-    `client_options(user)` are what a client of ours comes in with. Raises ConfigurationError, InvalidArgument.
+    `config` has Kafka's keys. The data is kept in `data_dir` (or `log.dirs`) if given, else removed at the end. `security` is
+    one of SSL, mTLS, SASL_PLAINTEXT, SASL_SSL: certificates and `users` (name to password; default: alice) are made for it,
+    and `client_options(user)` are what a client of ours comes in with. Raises ConfigurationError, InvalidArgument.
     """
 
     __test__ = False  # not a test class, whatever pytest makes of its name
