@@ -40,6 +40,10 @@ COMMANDS = {
         "oncelog.cli.dump_log.dump_log:dump_log",
         "Decode segments, indexes, snapshots, internal topics on disk.",
     ),
+    "reconcile": (
+        "oncelog.cli.commands.reconcile:reconcile",
+        "Compare the logs of directories: torn, hanging, damaged, with witnesses.",
+    ),
     "recover": ("oncelog.cli.commands.recover:recover", "Finish a Spark query's transactions without Spark."),
     "doctor": ("oncelog.cli.commands.doctor:doctor", "Look at this machine: what is fast, what is missing."),
     "check-history": ("oncelog.cli.commands.check_history:check_history", "Check a workload's history for anomalies."),

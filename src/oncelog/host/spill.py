@@ -30,3 +30,45 @@ class TemporarySpill:
     def close(self) -> None:
         """Give the space back."""
         self._file.close()
+
+
+class BucketFiles:
+    """Rows of bytes in numbered files of a temporary directory, by several processes: each appends to files of its own.
+
+    `name` tells the writers apart. Writes are collected to `BUFFER_BYTES` in each bucket. Raises OSError (a full disk).
+    """
+
+    BUFFER_BYTES = 64 << 10
+
+    def __init__(self, directory: str, name: str) -> None:
+        self._start = f"{directory}/{name}"
+        self._buffers: dict[int, bytearray] = {}
+
+    def append(self, bucket: int, data: bytes) -> None:
+        """Add to a bucket."""
+        buffer = self._buffers.setdefault(bucket, bytearray())
+        buffer += data
+        if len(buffer) >= self.BUFFER_BYTES:
+            self._flush(bucket, buffer)
+
+    def flush(self) -> None:
+        """Everything appended is in the files."""
+        for bucket, buffer in self._buffers.items():
+            self._flush(bucket, buffer)
+
+    def _flush(self, bucket: int, buffer: bytearray) -> None:
+        if buffer:
+            with open(f"{self._start}.{bucket}", "ab") as file:
+                file.write(buffer)
+            buffer.clear()
+
+
+def read_bucket(directory: str, start: str, bucket: int) -> bytes:
+    """What all writers whose name begins with `start` put into a bucket."""
+    end = f".{bucket}"
+    parts = []
+    for name in sorted(os.listdir(directory)):
+        if name.startswith(start) and name.endswith(end):
+            with open(f"{directory}/{name}", "rb") as file:
+                parts.append(file.read())
+    return b"".join(parts)

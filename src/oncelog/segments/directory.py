@@ -1,0 +1,173 @@
+"""What lies in a data directory: the logs of its partitions with their segments, and what the checkpoints say of them.
+
+A path may be a data directory, of oncelog or of Apache Kafka, or the directory of one partition.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from oncelog.errors import CorruptIndex
+from oncelog.log.checkpoint_files import (
+    CLEAN_SHUTDOWN,
+    CLEANED_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    offsets_from_bytes,
+)
+from oncelog.log.journal import BEGUN_FILE, CLOSED_FILE, FILE_PREFIX
+from oncelog.log.leftovers import base_offset_of
+from oncelog.segments.source import Source
+from oncelog.types import TopicPartition
+
+META = "meta.properties"
+_PARTITION = re.compile(r"(.+)-(\d{1,10})")
+
+
+@dataclass(frozen=True)
+class PartitionFiles:
+    """One partition's log. Offsets by the checkpoints, -1 where they name none. Paths are full; lists ascend by offset."""
+
+    directory: str
+    path: str
+    topic: str
+    partition: int
+    segments: tuple[tuple[int, str], ...]  # base offset, path
+    transaction_indexes: dict[int, str]  # base offset: path
+    snapshots: tuple[tuple[int, str], ...]  # end offset, path
+    recovery_point: int = -1
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    cleaned_offset: int = -1
+    is_clean: bool = False
+    is_running: bool = False
+    is_oncelog: bool = False
+
+    @property
+    def where(self) -> TopicPartition:
+        """Topic and number."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass
+class DataDirectory:
+    """One directory that was given, and what is worth saying about it before anything is read (`notes`)."""
+
+    path: str
+    partitions: list[PartitionFiles] = field(default_factory=list)
+    is_clean: bool = False
+    is_running: bool = False
+    is_oncelog: bool = False
+    notes: list[str] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)  # file, what is wrong with it
+
+    def numbers_of(self, topic: str) -> set[int]:
+        """The partitions of a topic that are here."""
+        return {each.partition for each in self.partitions if each.topic == topic}
+
+
+def list_directory(source: Source, path: str, *, is_running: bool = False) -> DataDirectory:
+    """Look at a directory. `is_running`: a broker holds its lock. Raises StorageError where it cannot be listed."""
+    path = path.rstrip("/") or "/"
+    names = source.list(path)
+    found = DataDirectory(path, is_running=is_running)
+    if any(name.endswith(".log") and base_offset_of(name) is not None for name in names):
+        _add_partition(source, found, path, names, _Checkpoints.read(source, found, path.rpartition("/")[0] or "."))
+        found.notes.append(f"{path} is one partition: what coordinators and groups say of it is not known")
+        return found
+    found.is_clean = CLEAN_SHUTDOWN in names and not is_running
+    meta = source.read_whole(f"{path}/{META}") if META in names else b""
+    found.is_oncelog = META in names and b"directory.id" not in meta
+    checkpoints = _Checkpoints.read(source, found, path)
+    for name in names:
+        if _PARTITION.fullmatch(name) and "." not in name.rpartition("-")[2]:
+            inner = f"{path}/{name}"
+            _add_partition(source, found, inner, source.list(inner), checkpoints)
+    _note_state(found, names)
+    return found
+
+
+def _note_state(found: DataDirectory, names: list[str]) -> None:
+    if found.is_running:
+        found.notes.append(
+            f"{found.path}: a broker is running on it: the ends of logs and what is under way are not judged; stop it for the rest"
+        )
+    elif not found.is_clean and found.partitions:
+        found.notes.append(
+            f"{found.path}: its broker did not stop cleanly: what the next start repairs (above the recovery points) is not judged"
+        )
+    has_journal = CLOSED_FILE not in names and any(each.startswith(FILE_PREFIX) or each == BEGUN_FILE for each in names)
+    if has_journal and not found.is_running:
+        found.notes.append(
+            f"{found.path}: a journal is there, which may hold what the segments do not (after a power cut): "
+            f"start the broker once, or run `oncelog recover {found.path}`, and reconcile then"
+        )
+    elif has_journal:
+        found.notes.append(
+            f"{found.path}: the journal may hold what the disk's segments do not: stop the broker before copying the directory"
+        )
+
+
+@dataclass
+class _Checkpoints:
+    recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
+    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
+    cleaned: dict[TopicPartition, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, source: Source, found: DataDirectory, path: str) -> _Checkpoints:
+        read = []
+        for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS):
+            file = f"{path}/{name}"
+            try:
+                data = source.read_whole(file) if source.exists(file) else b""
+                read.append(offsets_from_bytes(data) if data else {})  # Apache Kafka makes them empty
+            except CorruptIndex as error:
+                found.problems.append((file, str(error)))
+                read.append({})
+        return cls(*read)
+
+
+def _add_partition(
+    source: Source, found: DataDirectory, path: str, names: list[str], checkpoints: _Checkpoints
+) -> None:
+    name = path.rpartition("/")[2]
+    match = _PARTITION.fullmatch(name)
+    if match is None:
+        found.problems.append((path, "its name says no topic and partition"))
+        return
+    where = TopicPartition(match[1], int(match[2]))
+    segments, snapshots, indexes = [], [], {}
+    for each in names:
+        offset = base_offset_of(each)
+        if offset is None:
+            continue
+        if each == f"{offset:020d}.log":
+            segments.append((offset, f"{path}/{each}"))
+        elif each == f"{offset:020d}.snapshot":
+            snapshots.append((offset, f"{path}/{each}"))
+        elif each == f"{offset:020d}.txnindex":
+            indexes[offset] = f"{path}/{each}"
+    if not segments:
+        return
+    found.partitions.append(
+        PartitionFiles(
+            found.path,
+            path,
+            where.topic,
+            where.partition,
+            tuple(segments),
+            indexes,
+            tuple(snapshots),
+            checkpoints.recovery_points.get(where, -1),
+            checkpoints.high_watermarks.get(where, -1),
+            checkpoints.log_starts.get(where, -1),
+            checkpoints.cleaned.get(where, -1),
+            found.is_clean,
+            found.is_running,
+            found.is_oncelog,
+        )
+    )

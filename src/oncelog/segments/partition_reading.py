@@ -1,0 +1,341 @@
+"""Reading one partition's log through its replay: batches in, what they say and what is wrong with them out.
+
+Works with the columns of one chunk at a time; of what was read only the replay's memory of producers stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oncelog.core.reconciliation.findings import (
+    ABORTED_INDEX,
+    DAMAGED,
+    GAP,
+    NOTE,
+    PRODUCER_STATE,
+    Finding,
+)
+from oncelog.core.reconciliation.partition_replay import Ended, Marker, Open, PartitionReplay
+from oncelog.errors import CorruptIndex, StorageError
+from oncelog.log.producer_snapshot import snapshot_from_bytes
+from oncelog.log.transaction_index import aborted_from_bytes
+from oncelog.segments.directory import PartitionFiles
+from oncelog.segments.headers import Batches, Problem, read_headers
+from oncelog.segments.runs import events
+from oncelog.segments.source import Source
+
+INT64_MAX = 2**63 - 1
+METADATA_TOPIC = "__cluster_metadata"
+FINDINGS_MAX = 10_000  # of one log: a disk full of nonsense must not fill the memory
+RECOVER = "oncelog dump-log --problems-only {path}"
+
+
+class Listener:
+    """What else wants to see a log while it is read. Methods do nothing here."""
+
+    def batches(self, batches: Batches) -> None:
+        """Consecutive batches without a problem."""
+
+    def marker(self, marker: Marker) -> None:
+        """The next marker (after the batches of its chunk were given up to it)."""
+
+    def ended(self, ended: Ended) -> None:
+        """A marker, and what it ended."""
+
+    def missing(self, *, is_damage: bool) -> None:
+        """Offsets are missing here."""
+
+
+@dataclass
+class PartitionSummary:
+    """What one log came to. `end_offset` is exclusive; counts are of what could be read."""
+
+    directory: str
+    topic: str
+    partition: int
+    log_start_offset: int
+    end_offset: int = 0
+    batch_count: int = 0
+    record_count: int = 0
+    size_bytes: int = 0
+    newest_marker_ms: int = -1
+    end_position: tuple[str, int] = ("", 0)  # the last segment's path, and up to where it was read
+    open_transactions: list[Open] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+
+class PartitionReader:
+    """Reads one partition, once. `progress` is called with the bytes of each chunk."""
+
+    def __init__(
+        self,
+        source: Source,
+        files: PartitionFiles,
+        listener: Listener,
+        progress: Callable[[int], None] = lambda size_bytes: None,
+    ) -> None:
+        self._source, self._files, self._listener, self._progress = source, files, listener, progress
+        first_offset = files.segments[0][0]
+        self._replay = PartitionReplay(first_offset)
+        self._next_offset = first_offset
+        self._snapshots = list(files.snapshots) if files.topic != METADATA_TOPIC else []
+        # Above it, after an unclean stop, a recovery makes everything beside the log anew.
+        self._judged_up_to = INT64_MAX if files.is_clean else max(files.recovery_point, 0)
+        self.summary = PartitionSummary(
+            files.directory, files.topic, files.partition, max(first_offset, files.log_start_offset)
+        )
+
+    def read(self) -> PartitionSummary:
+        """Read it all. A file that cannot be opened is a finding."""
+        for number, (base_offset, path) in enumerate(self._files.segments):
+            self._begin_segment(base_offset, path)
+            self._read_segment(path, is_last=number == len(self._files.segments) - 1)
+            self._compare_index(base_offset)
+        self._snapshots_up_to(INT64_MAX)
+        self._judge_ends()
+        summary = self.summary
+        summary.end_offset = self._next_offset
+        summary.open_transactions = self._replay.open_transactions()
+        here = (self._files.directory, self._files.topic, self._files.partition)
+        summary.findings += [each.at(*here) for each in self._replay.findings[:FINDINGS_MAX]]
+        return summary
+
+    # Segments
+
+    def _begin_segment(self, base_offset: int, path: str) -> None:
+        if base_offset > self._next_offset:
+            self._missing(self._next_offset, base_offset, path)
+            self._next_offset = base_offset
+        elif base_offset < self._next_offset:
+            self._found(
+                DAMAGED, f"the segment begins at {base_offset}, but {self._next_offset} is due", base_offset, path
+            )
+
+    def _read_segment(self, path: str, *, is_last: bool) -> None:
+        try:
+            file = self._source.open(path)
+        except StorageError as error:
+            if self._files.is_running:
+                self._note(f"{error} (removed while it was read)", path)
+            else:
+                self._found(DAMAGED, str(error), self._next_offset, path)
+            self._replay.damage(self._next_offset)
+            return
+        try:
+            size_bytes = file.size()
+            self.summary.size_bytes += size_bytes
+            self.summary.end_position = (path, size_bytes)
+            for item in read_headers(file, size_bytes):
+                if isinstance(item, Problem):
+                    self._take_problem(item, path, is_last=is_last)
+                    self._progress(item.size_bytes)
+                else:
+                    self._take(item, path)
+                    self._progress(int(item.header["batch_length"].sum()) + 12 * len(item))
+        except StorageError as error:
+            self._found(DAMAGED, str(error), self._next_offset, path)
+            self._replay.damage(self._next_offset)
+        finally:
+            file.close()
+
+    def _take(self, batches: Batches, path: str) -> None:
+        summary = self.summary
+        summary.batch_count += len(batches)
+        summary.record_count += int(batches.header["record_count"].astype(np.int64).clip(0).sum())
+        begin = 0
+        for row in self._cuts(batches):
+            if row > begin:
+                self._take_good(batches.rows(begin, row))
+            begin = row
+            self._snapshots_up_to(int(batches.base_offset[row]))
+            self._check_offset(batches, row, path)
+            if row in batches.problems:
+                self._take_bad(batches, row, path)
+                begin = row + 1
+        if begin < len(batches):
+            self._take_good(batches.rows(begin, len(batches)))
+
+    def _cuts(self, batches: Batches) -> list[int]:
+        """Rows before which something is to be said: a problem, a gap, a snapshot."""
+        due = np.empty(len(batches), dtype=np.int64)
+        due[0] = self._next_offset
+        due[1:] = batches.last_offset[:-1] + 1
+        odd = batches.base_offset != due
+        if odd.any():
+            by_compaction = odd & (batches.base_offset > due) & (due < self._files.cleaned_offset)
+            if by_compaction.any():
+                self._replay.gap()
+                self._listener.missing(is_damage=False)
+                odd &= ~by_compaction
+                if by_compaction[0]:
+                    self._next_offset = int(batches.base_offset[0])
+        rows = set(np.flatnonzero(odd).tolist()) | set(batches.problems)
+        rows |= {row + 1 for row in batches.problems if row + 1 < len(batches)}
+        ascending = np.maximum.accumulate(batches.base_offset)
+        for offset, _ in self._snapshots:
+            row = int(np.searchsorted(ascending, offset))
+            if row < len(batches):
+                rows.add(row)
+        return sorted(rows)
+
+    def _take_good(self, batches: Batches) -> None:
+        self._listener.batches(batches)
+        for event in events(batches):
+            if isinstance(event, Marker):
+                ended = self._replay.take_marker(event)
+                self.summary.newest_marker_ms = max(self.summary.newest_marker_ms, event.timestamp)
+                if ended is not None:
+                    self._listener.marker(event)
+                    self._listener.ended(ended)
+            else:
+                self._replay.take_run(event)
+        self._next_offset = max(self._next_offset, int(batches.last_offset[-1]) + 1)
+
+    def _check_offset(self, batches: Batches, row: int, path: str) -> None:
+        base_offset, last_offset = int(batches.base_offset[row]), int(batches.last_offset[row])
+        if row:
+            self._next_offset = max(self._next_offset, int(batches.last_offset[row - 1]) + 1)
+        if base_offset > self._next_offset:
+            if self._next_offset >= self._files.cleaned_offset:
+                self._missing(self._next_offset, base_offset, path)
+            self._next_offset = base_offset
+        elif base_offset < self._next_offset and row not in batches.problems:
+            text = f"a batch at offset {base_offset} where {self._next_offset} or more is due"
+            batches.problems[row] = text
+        if last_offset < base_offset:
+            batches.problems.setdefault(row, f"its last offset is {last_offset}")
+
+    def _take_bad(self, batches: Batches, row: int, path: str) -> None:
+        base_offset, last_offset = int(batches.base_offset[row]), int(batches.last_offset[row])
+        text = f"byte {int(batches.position[row])}: {batches.problems[row]}"
+        is_believed = 0 <= last_offset - base_offset < 1 << 31 and base_offset >= self._next_offset
+        last = max(last_offset, base_offset) if is_believed else base_offset
+        self._found(DAMAGED, text, base_offset, path, last)
+        self._next_offset = max(self._next_offset, last + 1)
+        self._replay.damage(self._next_offset)
+        self._listener.missing(is_damage=True)
+
+    def _take_problem(self, problem: Problem, path: str, *, is_last: bool) -> None:
+        text = f"byte {problem.position}: {problem.text}; {problem.size_bytes} bytes cannot be read"
+        self.summary.end_position = (path, problem.position)
+        if problem.is_tail and is_last and not self._files.is_clean and self._next_offset >= self._files.recovery_point:
+            self._note(f"an unfinished end, which is no damage: {text}", path)
+            return
+        self._found(DAMAGED, text, self._next_offset, path)
+        self._replay.damage(self._next_offset + 1)
+        self._listener.missing(is_damage=True)
+
+    def _missing(self, first_offset: int, end_offset: int, path: str) -> None:
+        if first_offset < self._files.cleaned_offset:
+            self._replay.gap()
+            self._listener.missing(is_damage=False)
+            return
+        recent = self._replay.damage_end_offset
+        self._replay.damage(end_offset)
+        self._listener.missing(is_damage=True)
+        if recent == first_offset + 1 and first_offset == self._next_offset:
+            return  # the damage was reported where it is
+        text = f"offsets {first_offset} to {end_offset - 1} are missing"
+        self._found(GAP, text, first_offset, path, end_offset - 1)
+
+    # What lies beside them
+
+    def _snapshots_up_to(self, offset: int) -> None:
+        while self._snapshots and self._snapshots[0][0] <= offset:
+            end_offset, path = self._snapshots.pop(0)
+            if end_offset > self._judged_up_to:
+                continue
+            if end_offset > self._next_offset and self._next_offset > 0:
+                if offset == INT64_MAX and self._files.is_clean:
+                    text = f"it covers the log up to {end_offset}, which ends at {self._next_offset}"
+                    self._found(PRODUCER_STATE, text, self._next_offset, path, end_offset - 1)
+                if offset == INT64_MAX:
+                    continue
+            try:
+                entries = snapshot_from_bytes(self._source.read_whole(path))
+            except CorruptIndex as error:
+                self._found(PRODUCER_STATE, str(error), end_offset, path)
+            except StorageError as error:
+                self._beside(PRODUCER_STATE, error, end_offset, path)
+            else:
+                self._replay.compare_snapshot(end_offset, entries, path)
+
+    def _compare_index(self, base_offset: int) -> None:
+        path = self._files.transaction_indexes.get(base_offset, "")
+        entries = []
+        limit = self._judged_up_to
+        try:
+            entries = aborted_from_bytes(self._source.read_whole(path), base_offset) if path else []
+        except CorruptIndex as error:
+            if base_offset < limit:
+                self._found(ABORTED_INDEX, str(error), base_offset, path)
+            limit = 0
+        except StorageError as error:
+            self._beside(ABORTED_INDEX, error, base_offset, path)
+            limit = 0
+        shown = path or f"{self._files.path}/{base_offset:020d}.txnindex"
+        self._replay.compare_transaction_index((each for each in entries if each.last_offset < limit), shown, limit)
+
+    def _judge_ends(self) -> None:
+        files, end_offset = self._files, self._next_offset
+        first_offset = files.segments[0][0]
+        known_start = max(files.log_start_offset, 0)
+        if files.is_oncelog and files.is_clean and first_offset > known_start:
+            self._found(
+                GAP, f"offsets {known_start} to {first_offset - 1} are missing", known_start, "", first_offset - 1
+            )
+        synced = max(files.recovery_point, files.high_watermark if files.is_clean else -1)
+        if end_offset < synced:
+            text = f"the log ends at {end_offset}, but it was there up to {synced} (the checkpoints)"
+            self._found(GAP, text, end_offset, files.segments[-1][1], synced - 1)
+
+    # Saying it
+
+    def _beside(self, kind: str, error: StorageError, offset: int, path: str) -> None:
+        if self._files.is_running:
+            self._note(f"{error} (removed while it was read)", path)
+        else:
+            self._found(kind, str(error), offset, path)
+
+    def _found(self, kind: str, text: str, first_offset: int, path: str, last_offset: int | None = None) -> None:
+        files, findings = self._files, self.summary.findings
+        if len(findings) > FINDINGS_MAX:
+            return
+        if len(findings) == FINDINGS_MAX:
+            kind, text = NOTE, f"more than {FINDINGS_MAX} findings in this log: the rest is left out"
+        findings.append(
+            Finding(
+                kind,
+                text,
+                files.directory,
+                files.topic,
+                files.partition,
+                first_offset,
+                first_offset if last_offset is None else last_offset,
+                file=path,
+                repair="" if kind == NOTE else RECOVER.format(path=path or files.path),
+            )
+        )
+
+    def _note(self, text: str, path: str) -> None:
+        self._found(NOTE, text, self._next_offset, path)
+
+
+def items_of_log(source: Source, files: PartitionFiles) -> Iterator[tuple[str, Batches | Problem]]:
+    """Chunks of all segments of a log with the path of each; a segment that cannot be read is one Problem."""
+    for _, path in files.segments:
+        try:
+            file = source.open(path)
+        except StorageError as error:
+            yield path, Problem(0, 0, str(error), is_tail=True)
+            continue
+        try:
+            for item in read_headers(file, file.size()):
+                yield path, item
+        except StorageError as error:
+            yield path, Problem(0, 0, str(error), is_tail=True)
+        finally:
+            file.close()
