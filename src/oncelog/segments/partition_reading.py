@@ -81,7 +81,9 @@ class PartitionReader:
         first_offset = files.segments[0][0]
         self._replay = PartitionReplay(first_offset)
         self._next_offset = first_offset
-        self._snapshots = list(files.snapshots) if files.topic != METADATA_TOPIC else []
+        # One from below the start says what was before the removed part: nothing of now.
+        beside = files.snapshots if files.topic != METADATA_TOPIC else ()
+        self._snapshots = [each for each in beside if each[0] >= first_offset]
         # Above it, after an unclean stop, a recovery makes everything beside the log anew.
         self._judged_up_to = INT64_MAX if files.is_clean else max(files.recovery_point, 0)
         self.summary = PartitionSummary(

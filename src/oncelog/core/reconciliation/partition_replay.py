@@ -261,12 +261,20 @@ class PartitionReplay:
         ):
             return f"epoch {entry.producer_epoch} in the snapshot, {producer.producer_epoch} in the log"
         open_first = entry.current_txn_first_offset
-        if open_first != producer.open_first_offset and (open_first == NO_OFFSET or open_first >= self.start_offset):
-            return f"open transaction from {_offset(open_first)} in the snapshot, {_offset(producer.open_first_offset)} in the log"
+        if open_first != producer.open_first_offset and not self._may_be_gone(open_first, producer.open_first_offset):
+            here = _offset(producer.open_first_offset)
+            return f"open transaction from {_offset(open_first)} in the snapshot, {here} in the log"
         if producer.coordinator_epoch != NO_COORDINATOR_EPOCH and producer.coordinator_epoch != entry.coordinator_epoch:
             if not (self.is_compacted and entry.coordinator_epoch > producer.coordinator_epoch):
                 return f"coordinator epoch {entry.coordinator_epoch} in the snapshot, {producer.coordinator_epoch} in the log"
         return self._sequence_problem(producer, entry)
+
+    def _may_be_gone(self, first_offset: int, in_log: int) -> bool:
+        """Whether what lies at `first_offset` may have been removed: below the log's start, or by compaction later on."""
+        if first_offset == NO_OFFSET:
+            return False
+        is_earlier = in_log == NO_OFFSET or first_offset < in_log
+        return first_offset < self.start_offset or (self.is_compacted and is_earlier)
 
     def _sequence_problem(self, producer: _Producer, entry: ProducerSnapshotEntry) -> str | None:
         if producer.last_sequence == NO_SEQUENCE:
