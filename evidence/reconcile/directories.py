@@ -11,7 +11,12 @@ from evidence.crash.broker_process import BrokerProcess
 from evidence.differential.brokers import ApacheKafkaNode
 from evidence.reconcile.writing import Story, write_in_a_process
 
-COMPACTED = (("cleanup.policy", "compact"), ("segment.ms", "100"), ("min.cleanable.dirty.ratio", "0.01"), ("delete.retention.ms", "300"))
+COMPACTED = (
+    ("cleanup.policy", "compact"),
+    ("segment.ms", "100"),
+    ("min.cleanable.dirty.ratio", "0.01"),
+    ("delete.retention.ms", "300"),
+)
 CLEANER = (("log.cleaner.backoff.ms", "50"), ("log.retention.check.interval.ms", "300"))
 RETENTION = (("retention.ms", "1500"), ("segment.ms", "200"))
 STORIES = [
@@ -34,14 +39,24 @@ STORIES = [
     Story("Kafka: killed and stopped", is_kafka=True, kills=2),
     Story("Kafka: aborted, open", is_kafka=True, abort_share=0.8, leaves_open=5),
     Story("Kafka: compacted", is_kafka=True, topic_configs=COMPACTED, broker_config=CLEANER, cleans=True, kills=1),
-    Story("Kafka: retention, trimmed", is_kafka=True, topic_configs=RETENTION, broker_config=CLEANER, cleans=True, trims=True, leaves_open=0),
+    Story(
+        "Kafka: retention, trimmed",
+        is_kafka=True,
+        topic_configs=RETENTION,
+        broker_config=CLEANER,
+        cleans=True,
+        trims=True,
+        leaves_open=0,
+    ),
     Story("Kafka: many epochs", is_kafka=True, transactions=90, instances=30),
     Story("Kafka: older protocol", is_kafka=True, level=1),
     Story("Kafka: running", is_kafka=True, is_running=True),
 ]
 
 
-def make(story: Story, folder: pathlib.Path, seed: int, launcher: str | None, look: Callable[[pathlib.Path], None]) -> None:
+def make(
+    story: Story, folder: pathlib.Path, seed: int, launcher: str | None, look: Callable[[pathlib.Path], None]
+) -> None:
     """Live the story in `folder`; `look` is given the data directory, while the broker runs where the story says so."""
     folder.mkdir(parents=True)
     if story.is_kafka:
@@ -52,7 +67,11 @@ def make(story: Story, folder: pathlib.Path, seed: int, launcher: str | None, lo
 
 
 def _oncelog(story: Story, folder: pathlib.Path, seed: int, look: Callable[[pathlib.Path], None]) -> None:
-    config = ("transaction.state.log.num.partitions=3", "offsets.topic.num.partitions=3", "group.initial.rebalance.delay.ms=0")
+    config = (
+        "transaction.state.log.num.partitions=3",
+        "offsets.topic.num.partitions=3",
+        "group.initial.rebalance.delay.ms=0",
+    )
     broker = BrokerProcess(folder, config=(*config, *(f"{key}={value}" for key, value in story.broker_config)))
     turns = max(story.kills, 1)
     broker.launch()
@@ -113,7 +132,7 @@ def _kafka(story: Story, folder: pathlib.Path, seed: int, launcher: str, look: C
 
 def _wait_for_cleaning(data: pathlib.Path) -> None:
     """Until the first segment of a partition is gone, or smaller than it was."""
-    firsts = [path for path in data.glob("orders-*/00000000000000000000.log")]
+    firsts = list(data.glob("orders-*/00000000000000000000.log"))
     sizes = {path: path.stat().st_size for path in firsts}
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:

@@ -12,7 +12,6 @@ import sys
 from dataclasses import dataclass
 
 from oncelog import Admin, OffsetAndMetadata, Producer, TopicPartition
-from oncelog.errors import OncelogError
 
 TOPICS = {"orders": 3, "pays": 2}
 PARTITIONS = [TopicPartition(topic, number) for topic, count in TOPICS.items() for number in range(count)]
@@ -77,7 +76,9 @@ async def _plain(servers: str, drawn: random.Random) -> None:
     async with Producer(bootstrap_servers=servers, compression_type=codec) as producer:
         for index in range(60):
             where = drawn.choice(PARTITIONS)
-            await producer.send(where.topic, drawn.randbytes(drawn.randrange(200)), key=b"%d" % (index % 7), partition=where.partition)
+            await producer.send(
+                where.topic, drawn.randbytes(drawn.randrange(200)), key=b"%d" % (index % 7), partition=where.partition
+            )
         await producer.flush()
 
 
@@ -88,11 +89,15 @@ async def _transactions(servers: str, story: Story, drawn: random.Random, name: 
             for where in drawn.sample(PARTITIONS, drawn.randint(1, 3)):
                 for _ in range(drawn.randint(1, 3)):
                     key = b"%d" % drawn.randrange(7)
-                    await producer.send(where.topic, b"%s %d" % (name.encode(), index), key=key, partition=where.partition)
+                    await producer.send(
+                        where.topic, b"%s %d" % (name.encode(), index), key=key, partition=where.partition
+                    )
             if drawn.random() < 0.4:
                 offsets = {TopicPartition("orders", 0): OffsetAndMetadata(drawn.randrange(10), name)}
                 await producer.send_offsets_to_transaction(offsets, GROUP)
-            await (producer.abort_transaction() if drawn.random() < story.abort_share else producer.commit_transaction())
+            await (
+                producer.abort_transaction() if drawn.random() < story.abort_share else producer.commit_transaction()
+            )
             if drawn.random() < 0.1:
                 await asyncio.sleep(0.03)  # segments roll by time
 

@@ -74,7 +74,7 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
     names = source.list(path)
     found = DataDirectory(path, is_running=is_running)
     if any(name.endswith(".log") and base_offset_of(name) is not None for name in names):
-        _add_partition(source, found, path, names, _Checkpoints.read(source, found, path.rpartition("/")[0] or "."))
+        _add_partition(found, path, names, _Checkpoints.read(source, found, path.rpartition("/")[0] or "."))
         found.notes.append(f"{path} is one partition: what coordinators and groups say of it is not known")
         return found
     found.is_clean = CLEAN_SHUTDOWN in names and not is_running
@@ -84,7 +84,7 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
     for name in names:
         if _PARTITION.fullmatch(name) and "." not in name.rpartition("-")[2]:
             inner = f"{path}/{name}"
-            _add_partition(source, found, inner, source.list(inner), checkpoints)
+            _add_partition(found, inner, source.list(inner), checkpoints)
     _note_state(found, names)
     return found
 
@@ -92,11 +92,11 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
 def _note_state(found: DataDirectory, names: list[str]) -> None:
     if found.is_running:
         found.notes.append(
-            f"{found.path}: a broker is running on it: the ends of logs and what is under way are not judged; stop it for the rest"
+            f"{found.path}: a broker is running on it: ends of logs and what is under way are not judged; stop it for the rest"
         )
     elif not found.is_clean and found.partitions:
         found.notes.append(
-            f"{found.path}: its broker did not stop cleanly: what the next start repairs (above the recovery points) is not judged"
+            f"{found.path}: its broker did not stop cleanly: what its next start repairs (above recovery points) is not judged"
         )
     has_journal = CLOSED_FILE not in names and any(each.startswith(FILE_PREFIX) or each == BEGUN_FILE for each in names)
     if has_journal and not found.is_running:
@@ -131,9 +131,7 @@ class _Checkpoints:
         return cls(*read)
 
 
-def _add_partition(
-    source: Source, found: DataDirectory, path: str, names: list[str], checkpoints: _Checkpoints
-) -> None:
+def _add_partition(found: DataDirectory, path: str, names: list[str], checkpoints: _Checkpoints) -> None:
     name = path.rpartition("/")[2]
     match = _PARTITION.fullmatch(name)
     if match is None:

@@ -33,6 +33,10 @@ FINDINGS_MAX = 10_000  # of one log: a disk full of nonsense must not fill the m
 RECOVER = "oncelog dump-log --problems-only {path}"
 
 
+def no_progress(size_bytes: int) -> None:
+    """Nobody wants to know."""
+
+
 class Listener:
     """What else wants to see a log while it is read. Methods do nothing here."""
 
@@ -75,7 +79,7 @@ class PartitionReader:
         source: Source,
         files: PartitionFiles,
         listener: Listener,
-        progress: Callable[[int], None] = lambda size_bytes: None,
+        progress: Callable[[int], None] = no_progress,
     ) -> None:
         self._source, self._files, self._listener, self._progress = source, files, listener, progress
         first_offset = files.segments[0][0]

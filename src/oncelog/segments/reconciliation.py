@@ -12,9 +12,10 @@ from itertools import islice
 
 from oncelog.core.reconciliation.coordinator_log import CoordinatorLog, Known
 from oncelog.core.reconciliation.ended import Place
-from oncelog.core.reconciliation.findings import DAMAGED, NOTE, Finding, in_order
+from oncelog.core.reconciliation.findings import DAMAGED, DECISION_WITHOUT_MARKER, HANGING, Finding, in_order
 from oncelog.core.reconciliation.group_offsets import Bounds, GroupOffsets, judge_offsets
 from oncelog.core.reconciliation.open_transactions import judge_ongoing, judge_open
+from oncelog.core.reconciliation.partition_replay import Open
 from oncelog.core.two_phase.exactly_once_sink import DecisionLog
 from oncelog.errors import ConfigurationError, StorageError
 from oncelog.segments.coordinators import (
@@ -151,9 +152,19 @@ class Reconciliation:
             known[bucket_of(each.producer_id)].append(each)
         return known
 
+    def opened(self) -> list[dict[int, list[tuple[Place, Open]]]]:
+        """The transactions without a marker, by bucket and producer id."""
+        found: list[dict[int, list[tuple[Place, Open]]]] = [{} for _ in range(BUCKET_COUNT)]
+        for each in self._summaries:
+            place = Place(each.directory, each.topic, each.partition)
+            for opened in each.open_transactions:
+                found[bucket_of(opened.producer_id)].setdefault(opened.producer_id, []).append((place, opened))
+        return found
+
     def judged_buckets(self, buckets: Callable[[int], tuple[bytes, bytes]]) -> Iterator[Finding]:
         """Markers against decisions; `buckets` gives both rows of a bucket."""
         known, names, places = self.known(), list(self.topics), self.plan.places
+        opened = self.opened()
         for bucket in range(BUCKET_COUNT):
             ended, decided = buckets(bucket)
             yield from self._not_moved(
@@ -163,6 +174,7 @@ class Reconciliation:
                     known[bucket],
                     places,
                     names,
+                    opened[bucket],
                     is_whole=self.is_whole,
                     clock_skew_ms=self.clock_skew_ms,
                 )
@@ -204,7 +216,7 @@ class Reconciliation:
 
     @property
     def names_every_producer(self) -> bool:
-        """Whether all coordinators' logs are here. Those of oncelog appear with their first record, Apache Kafka's all at once."""
+        """Whether all coordinators' logs are here: those of oncelog appear with their first record, Apache Kafka's at once."""
         if self.coordinators.is_damaged or not self.coordinators.partitions:
             return False
         if any(each.is_oncelog for each in self.plan.directories):
@@ -219,12 +231,13 @@ class Reconciliation:
         return (each for each in findings if not self.coordinators.has_moved(each.producer_id))
 
     def _of_open(self) -> Iterator[Finding]:
+        lost = {_identity(each) for each in self._findings if each.kind == DECISION_WITHOUT_MARKER}
         now_ms = max([self.coordinators.newest_ms, *(each.newest_marker_ms for each in self._summaries)])
         for each in self._summaries:
             place = Place(each.directory, each.topic, each.partition)
             for opened in each.open_transactions:
                 found = judge_open(place, opened, self.coordinators, names_every_producer=self.names_every_producer)
-                if found is not None:
+                if found is not None and not (found.kind == HANGING and _identity(found) in lost):
                     yield found
         home = next((each.directory for each in self.plan.first if each.topic == TRANSACTION_STATE), "")
         yield from judge_ongoing(self.coordinators, self._decisions, now_ms=now_ms, prefix=self._prefix, directory=home)
@@ -257,6 +270,10 @@ class Reconciliation:
         return SinkDecisions(self._decisions, self._rows, place)
 
 
+def _identity(finding: Finding) -> tuple[object, ...]:
+    return finding.directory, finding.topic, finding.partition, finding.first_offset, finding.producer_id
+
+
 class _Nowhere:
     def append(self, bucket: int, data: bytes) -> None:
         """What moved meanwhile is not judged: its rows are not needed."""
@@ -285,6 +302,3 @@ def _tail(source: Source, directory: str, path: str, position: int) -> Iterator[
                     yield item
         finally:
             file.close()
-
-
-__all__ = ["NOTE", "Plan", "Reconciliation", "Report", "plan_of", "read_log"]

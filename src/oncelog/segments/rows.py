@@ -3,7 +3,7 @@ bucket is judged at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Protocol
 
@@ -12,7 +12,7 @@ import numpy as np
 from oncelog.core.reconciliation.coordinator_log import Decision, Known
 from oncelog.core.reconciliation.ended import Place, judge_producer
 from oncelog.core.reconciliation.findings import Finding
-from oncelog.core.reconciliation.partition_replay import Ended
+from oncelog.core.reconciliation.partition_replay import Ended, Open
 
 BUCKET_COUNT = 64
 _ENDED = Struct("<iqhhqqqq?i")
@@ -77,23 +77,26 @@ def judge_bucket(
     known: Sequence[Known],
     places: Sequence[Place],
     topics: Sequence[str],
+    opened: Mapping[int, Sequence[tuple[Place, Open]]],
     *,
     is_whole: bool,
     clock_skew_ms: int,
 ) -> Iterator[Finding]:
-    """Findings about the producers of one bucket; `known` holds those of it that a coordinator knows."""
+    """Findings about the producers of one bucket; `known` holds those of it that a coordinator knows, `opened`
+    the transactions without a marker."""
     by_id = {each.producer_id: each for each in known}
     markers, decisions = np.frombuffer(ended, dtype=ENDED), np.frombuffer(decided, dtype=DECISION)
     markers = markers[np.argsort(markers["producer_id"], kind="stable")]
     decisions = decisions[np.argsort(decisions["producer_id"], kind="stable")]
-    ids, begins = np.unique(markers["producer_id"], return_index=True)
-    ends = np.append(begins, len(markers))[1:]
-    for producer_id, begin, end in zip(ids.tolist(), begins.tolist(), ends.tolist(), strict=True):
+    ids = set(np.unique(markers["producer_id"]).tolist()) | opened.keys()
+    for producer_id in sorted(ids):
+        begin, end = np.searchsorted(markers["producer_id"], [producer_id, producer_id + 1])
         low, high = np.searchsorted(decisions["producer_id"], [producer_id, producer_id + 1])
         yield from judge_producer(
             [(places[row[0]], Ended._make(row[1:])) for row in markers[begin:end].tolist()],
             [Decision(*row[:4], topics[row[4]], *row[5:]) for row in decisions[low:high].tolist()],
             by_id.get(producer_id),
+            opened=opened.get(producer_id, ()),
             is_whole=is_whole,
             clock_skew_ms=clock_skew_ms,
         )

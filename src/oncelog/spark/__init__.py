@@ -1,4 +1,4 @@
-"""Spark on a transactional log: format `oncelog` (source, exactly-once sink), dual writes to a database and topics."""
+"""Spark on a transactional log: format `oncelog` (source, exactly-once sink), dual writes to a database and topics, segments as tables."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from oncelog.spark.data_source import DefaultSource as DefaultSource
     from oncelog.spark.database_sink import dual_write as dual_write
     from oncelog.spark.recovery import recover as recover
+    from oncelog.spark.segments import segments as segments
 
-__all__ = ["DefaultSource", "dual_write", "recover"]
+__all__ = ["DefaultSource", "dual_write", "recover", "segments"]
 
 
 def __getattr__(name: str) -> Any:
@@ -25,4 +26,10 @@ def __getattr__(name: str) -> Any:
         from oncelog.spark.recovery import recover
 
         return recover
+    if name == "segments":
+        # The module of that name is put here by its import; the name is the function's, as with any other.
+        from oncelog.spark.segments import segments
+
+        globals()["segments"] = segments
+        return segments
     raise AttributeError(f"module 'oncelog.spark' has no attribute {name!r}")

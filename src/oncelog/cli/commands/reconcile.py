@@ -63,9 +63,9 @@ def reconcile(
     """Compare the logs of data directories with one another, without a broker; nothing is changed.
 
     DIRECTORIES are data directories of oncelog or of Apache Kafka: of one broker, or of all brokers of a cluster. Found
-    are hanging, orphaned and torn transactions, markers without a decision and decisions without a marker, transaction indexes and producer
-    snapshots that differ from the log, group offsets that point nowhere, gaps, damaged batches: each with its offsets and
-    the command that mends it (docs/reconcile.md).
+    are hanging, orphaned and torn transactions, markers without a decision and decisions without a marker, transaction
+    indexes and producer snapshots that differ from the log, group offsets that point nowhere, gaps, damaged batches: each
+    with its offsets and the command that mends it (docs/reconcile.md).
     """
     out = ctx.ensure_object(Settings).out
     try:

@@ -7,20 +7,23 @@ apart by time: a marker belongs to the last decision made before it.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from oncelog.core.reconciliation.coordinator_log import Decision, Known
 from oncelog.core.reconciliation.findings import (
+    DECISION_WITHOUT_MARKER,
     MARKER_WITHOUT_DECISION,
     NOTE,
     TORN,
     Finding,
 )
-from oncelog.core.reconciliation.partition_replay import NO_COORDINATOR_EPOCH, Ended
+from oncelog.core.reconciliation.partition_replay import NO_COORDINATOR_EPOCH, Ended, Open
 from oncelog.types import NO_OFFSET
 from oncelog.wire.log_records.transaction_state import TransactionState
 
+NO_COMMIT = "no command writes a lost COMMIT, and an ABORT would tear it: write the records of these offsets again"
 NO_REPAIR = "no command: a marker cannot be taken back; give the records of the shown offsets to whoever owns the data"
 
 
@@ -37,15 +40,18 @@ def judge_producer(
     decisions: Sequence[Decision],
     known: Known | None,
     *,
+    opened: Sequence[tuple[Place, Open]] = (),
     is_whole: bool,
     clock_skew_ms: int,
 ) -> list[Finding]:
     """Findings about one producer id. `is_whole`: the coordinators' logs are, so that an unknown id never was there.
 
-    `clock_skew_ms`: how far the clocks of the brokers that wrote these logs may differ (0 where it was one).
+    `opened` are its transactions without a marker: an older decision may be about them. `clock_skew_ms`: how far the clocks
+    of the brokers that wrote these logs may differ (0 where it was one).
     """
     judge = _Judge(decisions, known, is_whole=is_whole, clock_skew_ms=clock_skew_ms)
     findings = [found for place, marker in markers if (found := judge.finding(place, marker)) is not None]
+    findings += [found for place, each in opened if (found := judge.finding_of_open(place, each)) is not None]
     torn = {(each.directory, each.topic, each.partition, each.last_offset) for each in findings if each.kind == TORN}
     return findings + [
         found
@@ -71,6 +77,10 @@ class _Judge:
                 self._by_epoch.setdefault(each.producer_epoch, []).append(each)
             self._partitions[where].add((each.topic, each.partition))
 
+    @property
+    def _transactional_id(self) -> str:
+        return self._known.transactional_id if self._known is not None else ""
+
     def finding(self, place: Place, marker: Ended) -> Finding | None:
         """About one marker."""
         decision = self._decision_of(marker, place)
@@ -92,6 +102,22 @@ class _Judge:
             return self._undecided(
                 place, marker, "no decision about it is in the coordinator's log, which has that time"
             )
+        return None
+
+    def finding_of_open(self, place: Place, opened: Open) -> Finding | None:
+        """An open transaction that was decided long ago, under an epoch of its own, and whose marker never came."""
+        for decision in self._by_epoch.get(opened.producer_epoch + 1, ()):
+            is_in_it = (place.topic, place.partition) in self._partitions[(decision.log_partition, decision.offset)]
+            is_over = self._known is not None and self._known.producer_epoch > decision.producer_epoch
+            if is_in_it and decision.is_bumped and is_over and not opened.is_uncertain:
+                return lost_marker(
+                    place,
+                    opened,
+                    decision.log_partition,
+                    decision.offset,
+                    self._transactional_id,
+                    commits=decision.commit,
+                )
         return None
 
     def _decision_of(self, marker: Ended, place: Place) -> Decision | None:
@@ -173,9 +199,34 @@ class _Judge:
             last_offset=marker.marker_offset,
             producer_id=marker.producer_id,
             producer_epoch=marker.marker_epoch if marker.data_epoch < 0 else marker.data_epoch,
-            transactional_id=self._known.transactional_id if self._known else "",
+            transactional_id=self._transactional_id,
             repair=repair,
         )
+
+
+def lost_marker(
+    place: Place, opened: Open, log_partition: int, offset: int, transactional_id: str, *, commits: bool
+) -> Finding:
+    """A transaction that its coordinator decided and has as over, without its marker here."""
+    return Finding(
+        DECISION_WITHOUT_MARKER,
+        f"the coordinator decided to {'commit' if commits else 'abort'} it (__transaction_state-{log_partition} offset "
+        f"{offset}) and has it as complete; its marker is not here",
+        *place,
+        first_offset=opened.first_offset,
+        last_offset=opened.last_offset,
+        producer_id=opened.producer_id,
+        producer_epoch=opened.producer_epoch,
+        transactional_id=transactional_id,
+        # An ABORT where the rest was committed would tear it: no command writes a lost COMMIT.
+        repair=NO_COMMIT if commits else abort_command(place, opened),
+    )
+
+
+def abort_command(place: Place, opened: Open) -> str:
+    """What ends a transaction on one partition."""
+    words = ["transactions", "abort", "--topic", place.topic, "--partition", str(place.partition)]
+    return shlex.join(["oncelog", *words, "--start-offset", str(opened.first_offset)])
 
 
 def _contradictions(markers: Sequence[tuple[Place, Ended]]) -> list[Finding]:

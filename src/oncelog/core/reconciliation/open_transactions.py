@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Iterable
 
 from oncelog.core.reconciliation.coordinator_log import COMPLETED, PREPARED, CoordinatorLog, Current
-from oncelog.core.reconciliation.ended import Place
-from oncelog.core.reconciliation.findings import DECISION_WITHOUT_MARKER, HANGING, NOTE, ORPHANED, Finding
+from oncelog.core.reconciliation.ended import Place, abort_command, lost_marker
+from oncelog.core.reconciliation.findings import HANGING, NOTE, ORPHANED, Finding
 from oncelog.core.reconciliation.partition_replay import Open
 from oncelog.core.two_phase.exactly_once_sink import DecisionLog, attempt_name
 from oncelog.types import TopicPartition
@@ -112,7 +112,7 @@ def _unknown(place: Place, opened: Open, coordinators: CoordinatorLog, names_eve
         text = "open; none of the given coordinators knows it: give the directories of all brokers"
         return _finding(NOTE, place, opened, text, "", "")
     text = "open, and no coordinator knows its producer"
-    return _finding(HANGING, place, opened, text, "", _abort(place, opened))
+    return _finding(HANGING, place, opened, text, "", abort_command(place, opened))
 
 
 def _decided(place: Place, opened: Open, record: TransactionRecord, coordinators: CoordinatorLog) -> Finding:
@@ -123,25 +123,15 @@ def _decided(place: Place, opened: Open, record: TransactionRecord, coordinators
         bumped = decided.producer_epoch - 1 if decided.client_transaction_version >= 2 else decided.producer_epoch
         if is_in_it and decided.producer_id == opened.producer_id and opened.producer_epoch == bumped:
             commits = decided.state is TransactionState.PREPARE_COMMIT
-            text = (
-                f"the coordinator decided to {'commit' if commits else 'abort'} it (__transaction_state-"
-                f"{decision.log_partition} offset {decision.offset}) and has it as complete; its marker is not here"
-            )
-            # An ABORT where the rest was committed would tear it: no command writes a lost COMMIT.
-            repair = "" if commits else _abort(place, opened)
-            return _finding(DECISION_WITHOUT_MARKER, place, opened, text, record.transactional_id, repair)
+            where = (decision.log_partition, decision.offset)
+            return lost_marker(place, opened, *where, record.transactional_id, commits=commits)
     return _hanging(
         place, opened, record, f"its coordinator is in state {record.state.name} at epoch {record.producer_epoch}"
     )
 
 
 def _hanging(place: Place, opened: Open, record: TransactionRecord, why: str) -> Finding:
-    return _finding(HANGING, place, opened, f"open, and {why}", record.transactional_id, _abort(place, opened))
-
-
-def _abort(place: Place, opened: Open) -> str:
-    words = ["transactions", "abort", "--topic", place.topic, "--partition", str(place.partition)]
-    return shlex.join(["oncelog", *words, "--start-offset", str(opened.first_offset)])
+    return _finding(HANGING, place, opened, f"open, and {why}", record.transactional_id, abort_command(place, opened))
 
 
 def _force_terminate(record: TransactionRecord) -> str:

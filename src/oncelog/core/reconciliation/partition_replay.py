@@ -264,9 +264,10 @@ class PartitionReplay:
         if open_first != producer.open_first_offset and not self._may_be_gone(open_first, producer.open_first_offset):
             here = _offset(producer.open_first_offset)
             return f"open transaction from {_offset(open_first)} in the snapshot, {here} in the log"
-        if producer.coordinator_epoch != NO_COORDINATOR_EPOCH and producer.coordinator_epoch != entry.coordinator_epoch:
-            if not (self.is_compacted and entry.coordinator_epoch > producer.coordinator_epoch):
-                return f"coordinator epoch {entry.coordinator_epoch} in the snapshot, {producer.coordinator_epoch} in the log"
+        coordinator = producer.coordinator_epoch
+        is_known = coordinator not in (NO_COORDINATOR_EPOCH, entry.coordinator_epoch)
+        if is_known and not (self.is_compacted and entry.coordinator_epoch > coordinator):
+            return f"coordinator epoch {entry.coordinator_epoch} in the snapshot, {coordinator} in the log"
         return self._sequence_problem(producer, entry)
 
     def _may_be_gone(self, first_offset: int, in_log: int) -> bool:
@@ -289,14 +290,16 @@ class PartitionReplay:
                 f"{producer.last_sequence} at offset {producer.last_offset} in the log"
             )
         if entry.offset_delta != producer.last_offset_delta:
-            return f"a last batch of {entry.offset_delta + 1} records in the snapshot, of {producer.last_offset_delta + 1} in the log"
+            given, here = entry.offset_delta + 1, producer.last_offset_delta + 1
+            return f"a last batch of {given} records in the snapshot, of {here} in the log"
         return None
 
     def _unknown_problem(self, entry: ProducerSnapshotEntry) -> str | None:
         if self.is_compacted or self.damage_end_offset != NO_OFFSET:
             return None
         if entry.current_txn_first_offset >= self.start_offset:
-            return f"an open transaction from offset {entry.current_txn_first_offset}, where the log has no batch of this producer"
+            first = entry.current_txn_first_offset
+            return f"an open transaction from offset {first}, where the log has no batch of this producer"
         if entry.last_offset >= self.start_offset:
             return f"a last batch at offset {entry.last_offset}, where the log has none of this producer"
         # Silent markers (coordinator epoch without data) may lie below the log's start as well: nothing tells.
