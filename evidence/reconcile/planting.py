@@ -459,7 +459,9 @@ def _snapshot(place: Place) -> tuple[pathlib.Path, list]:  # type: ignore[type-a
 def _changed_snapshot(place: Place, change: Callable[..., object], which: Callable[..., bool]) -> Planted:
     path, entries = _snapshot(place)
     first = int(min(path.parent.glob("*.log")).stem)  # what lies below the log's start cannot be told
-    number = place.one([n for n, each in enumerate(entries) if which(each) and each.last_offset >= first])
+    number = place.one(
+        [n for n, each in enumerate(entries) if which(each) and (first == 0 or each.last_offset >= first)]
+    )
     assert isinstance(number, int)
     old = entries[number]
     entries[number] = change(old)

@@ -27,6 +27,7 @@ from oncelog.wire.record_batch import (
 
 CHUNK_BYTES = 4 << 20
 BATCH_BYTES_MAX = 1 << 30
+BAD_CHECKSUM = "its checksum does not fit"
 _CODEC_MAX = 4
 _CRC_BEGIN = 21
 _LENGTH = Struct(">i").unpack_from
@@ -112,6 +113,7 @@ def read_headers(
 ) -> Iterator[Batches | Problem]:
     """All batches of the first `size_bytes` of a segment, from `position` on. Raises StorageError."""
     next_offset = 0
+    chunk_bytes = max(chunk_bytes, HEADER_BYTES)
     while position < size_bytes:
         data = file.read_at(position, min(chunk_bytes, size_bytes - position))
         if not data:
@@ -128,7 +130,8 @@ def read_headers(
             position += problem.size_bytes
             continue
         batches = _columns(data, position, starts, problems)
-        valid = _believed(batches, data, end, at_end=position + end >= size_bytes)
+        following = file.read_at(position + end, min(HEADER_BYTES, size_bytes - position - end)) if problems else b""
+        valid = _believed(batches, following)
         if valid < len(batches):
             end = starts[valid]
             if valid:
@@ -168,7 +171,7 @@ def _walk(data: bytes) -> tuple[list[int], int, dict[int, str]]:
             else:
                 break
         elif crc32c(data[index + _CRC_BEGIN : end]) != checksum(data, index + 17)[0]:
-            problems[len(starts)] = "its checksum does not fit"
+            problems[len(starts)] = BAD_CHECKSUM
         starts.append(index)
         index = end
     return starts, index, problems
@@ -196,20 +199,20 @@ def _columns(data: bytes, position: int, starts: list[int], problems: dict[int, 
     )
 
 
-def _believed(batches: Batches, data: bytes, end: int, *, at_end: bool) -> int:
-    """How many of them stand where they should: a failed checksum may mean that the length is wrong as well."""
+def _believed(batches: Batches, following: bytes) -> int:
+    """How many of them stand where they should: a failed checksum may mean that the length is wrong as well.
+
+    `following` is what stands behind the last of them, as much as a header, b"" at the end of the file.
+    """
     for row in sorted(batches.problems):
-        if "checksum" not in batches.problems[row]:
+        if batches.problems[row] != BAD_CHECKSUM:
             continue
         if row + 1 < len(batches):
-            follows = row + 1 not in batches.problems and batches.base_offset[row + 1] > batches.base_offset[row]
+            is_magic = batches.header["magic"][row + 1] == MAGIC
+            follows = bool(is_magic and batches.base_offset[row + 1] > batches.base_offset[row])
         else:
-            follows = (
-                at_end
-                or (len(data) - end >= HEADER_BYTES and data[end + 16] == MAGIC)
-                or len(data) - end < HEADER_BYTES
-            )
-        if not follows and not (row + 1 < len(batches) and batches.header["magic"][row + 1] == MAGIC):
+            follows = not following or _length_at(following) is not None
+        if not follows:
             return row
     return len(batches)
 

@@ -94,7 +94,7 @@ def judge_bucket(
         low, high = np.searchsorted(decisions["producer_id"], [producer_id, producer_id + 1])
         yield from judge_producer(
             [(places[row[0]], Ended._make(row[1:])) for row in markers[begin:end].tolist()],
-            [Decision(*row[:4], topics[row[4]], *row[5:]) for row in decisions[low:high].tolist()],
+            [Decision._make((*row[:4], topics[row[4]], *row[5:])) for row in decisions[low:high].tolist()],
             by_id.get(producer_id),
             opened=opened.get(producer_id, ()),
             is_whole=is_whole,

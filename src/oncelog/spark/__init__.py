@@ -1,4 +1,4 @@
-"""Spark on a transactional log: format `oncelog` (source, exactly-once sink), dual writes to a database and topics, segments as tables."""
+"""Spark on a transactional log: format `oncelog` (source, exactly-once sink), dual writes, segments as tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from oncelog.spark.data_source import DefaultSource as DefaultSource
     from oncelog.spark.database_sink import dual_write as dual_write
     from oncelog.spark.recovery import recover as recover
-    from oncelog.spark.segments import segments as segments
+    from oncelog.spark.segment_tables import segments as segments
 
 __all__ = ["DefaultSource", "dual_write", "recover", "segments"]
 
@@ -27,9 +27,7 @@ def __getattr__(name: str) -> Any:
 
         return recover
     if name == "segments":
-        # The module of that name is put here by its import; the name is the function's, as with any other.
-        from oncelog.spark.segments import segments
+        from oncelog.spark.segment_tables import segments
 
-        globals()["segments"] = segments
         return segments
     raise AttributeError(f"module 'oncelog.spark' has no attribute {name!r}")

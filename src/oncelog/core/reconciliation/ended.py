@@ -129,7 +129,7 @@ class _Judge:
         return self._by_time(same, marker, place)
 
     def _by_data(self, marker: Ended) -> Decision | None:
-        later = [epoch for epoch in self._by_epoch if epoch > marker.data_epoch]
+        later = [each for each in self._by_epoch if each > marker.data_epoch]
         found = self._by_epoch[min(later)][0] if later else None
         is_its = found is not None and found.is_bumped and found.producer_epoch == marker.data_epoch + 1
         return found if is_its else None

@@ -279,7 +279,7 @@ class HadoopFiles:
                 "paths with a scheme need a Spark session of this process: Spark Connect has no way to list them"
             )
         self._path = jvm.org.apache.hadoop.fs.Path
-        self._configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - Hadoop's own door has no other name
+        self._configuration = spark._jsc.hadoopConfiguration()
 
     def list(self, directory: str) -> list[str]:
         """The names in a directory, sorted. Raises StorageError."""

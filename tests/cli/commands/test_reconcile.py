@@ -1,0 +1,64 @@
+"""`oncelog reconcile`: what it prints, and its exit statuses."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from oncelog.types import TopicPartition
+from oncelog.wire.record_batch import build_batch
+from tests.cli.world import oncelog
+
+
+@pytest.fixture
+def data(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A hanging transaction in `t-0`, and a coordinator that never heard of it."""
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
+    (tmp_path / ".kafka_cleanshutdown").write_text("{}")
+    hanging = build_batch(
+        [(1, b"k", b"v", ())], producer_id=7, producer_epoch=3, base_sequence=0, is_transactional=True
+    )
+    for where, content in [(TopicPartition("t", 0), hanging), (TopicPartition("__transaction_state", 0), b"")]:
+        (tmp_path / str(where)).mkdir()
+        (tmp_path / str(where) / f"{0:020d}.log").write_bytes(content)
+    return tmp_path
+
+
+def test_a_finding_with_its_witness_and_its_command(data: pathlib.Path) -> None:
+    result = oncelog("reconcile", data)
+    assert result.exit_code == 0
+    line = result.stdout.splitlines()[1]
+    assert line.split()[:4] == ["hanging", "t-0", "0", "7:3"]
+    assert line.endswith("oncelog transactions abort --topic t --partition 0 --start-offset 0")
+    assert "2 logs, 1 batches, 1 record: 1 fault found" in result.stderr
+
+
+def test_exit_code_and_json(data: pathlib.Path) -> None:
+    result = oncelog("reconcile", data, "--exit-code", "-o", "json")
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["consistent"], document["counts"]) == (3, False, {"hanging": 1})
+    (finding,) = document["findings"]
+    assert (finding["topic"], finding["producer_id"], finding["first_offset"]) == ("t", 7, 0)
+
+
+def test_kinds(data: pathlib.Path) -> None:
+    assert oncelog("reconcile", data, "--kind", "torn").stdout == ""
+    result = oncelog("reconcile", data, "--kind", "tron")
+    assert result.exit_code == 2
+    assert "there are damaged, gap, torn" in result.stderr
+
+
+def test_an_empty_directory(tmp_path: pathlib.Path) -> None:
+    result = oncelog("reconcile", tmp_path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "holds no logs" in result.stderr
+
+
+def test_other_processes_find_the_same(data: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (data / "u-0").mkdir()
+    (data / "u-0" / f"{0:020d}.log").write_bytes(b"")
+    monkeypatch.setattr("oncelog.cli.commands.reconcile.ALONE_BYTES_MAX", 0)
+    result = oncelog("reconcile", data, "--workers", "2", "--no-header")
+    assert result.stdout.startswith("hanging  t-0")
