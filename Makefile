@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -144,6 +144,10 @@ spark-kills: $(STAMP)
 # Attacks on a secured broker, all of them; what Apache Kafka did with the same bytes is recorded (docs/attacks.md).
 attacks: $(STAMP)
 	@$(BIN)/python -m pytest -q evidence/attacks
+
+# Faults planted into directories of both brokers, found by `oncelog reconcile`; healthy ones of many lives are called so.
+reconcile: $(STAMP)
+	@$(BIN)/python -m evidence.reconcile --seeds $(if $(filter file,$(origin SEEDS)),2,$(SEEDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")
 
 # Who may do what, decided by us and by Apache Kafka's own authorizer.
 authorizer: $(STAMP)

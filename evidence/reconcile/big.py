@@ -55,8 +55,8 @@ class Log:
             self.aborted = []
         (self.folder / f"{self.offset:020d}.snapshot").write_bytes(snapshot_to_bytes(self.producers.values()))
 
-    def append(self, batch: bytearray, count: int) -> int:
-        if self.size_bytes > SEGMENT_BYTES:
+    def append(self, batch: bytearray, count: int, *, is_within: bool = False) -> int:
+        if self.size_bytes > SEGMENT_BYTES and not is_within:  # the snapshot of a roll then has nothing open
             self._roll()
         first = self.offset
         set_offsets(batch, first, 0)
@@ -113,7 +113,7 @@ def make(folder: pathlib.Path, records: int, per_batch: int, codec: Codec) -> No
                 coordinator_epoch=0,
                 timestamp_ms=now_ms + 2,
             )
-            offset = log.append(marker, 1)
+            offset = log.append(marker, 1, is_within=True)
             if not commit:
                 log.aborted.append(AbortedTransaction(producer, first, offset, offset + 1))
             log.producers[producer] = ProducerSnapshotEntry(producer, data_epoch + 1, -1, -1, 0, now_ms + 2, 0, -1)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
 from evidence.reconcile.directories import make
 from evidence.reconcile.judging import is_found, plant_and_judge
-from evidence.reconcile.planting import FAULTS
+from evidence.reconcile.planting import FAULTS, index_file_lost, snapshot_sequence
 from evidence.reconcile.writing import Story
 from oncelog.cli.commands.reconcile import reconciled
 
@@ -31,3 +34,15 @@ def test_planted_faults_are_found(data: pathlib.Path, tmp_path: pathlib.Path, pl
     assert judged is not None, "the story has a place for every fault"
     planted, found = judged
     assert is_found(planted, found), (planted, found)
+
+
+@pytest.mark.parametrize("plant", [index_file_lost, snapshot_sequence], ids=lambda plant: plant.__name__)
+def test_the_command_that_is_shown_mends_it(data: pathlib.Path, tmp_path: pathlib.Path, plant) -> None:
+    judged = plant_and_judge(data, tmp_path / "copy", plant, plant.__name__)
+    assert judged is not None
+    for command in {each.repair for each in judged[1]}:
+        path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        subprocess.run(
+            f"{command} --yes", shell=True, check=True, capture_output=True, env={**os.environ, "PATH": path}
+        )
+    assert reconciled([str(tmp_path / "copy")]).faults == []

@@ -38,6 +38,7 @@ REPORT = "how a metric is shown"
 SAID = "how much of a line or a log is said"
 PARAMETER = "the interface: a parameter's default"
 NOBODY = "nobody authenticates in a simulated cluster yet"
+RECONCILING = "of `oncelog reconcile`, which reads a directory that no simulated broker has"
 NAMED: dict[str, str] = {
     "oncelog.core.consumer.offset_reset._SECONDS_MAX": "the range of Java's durations",
     "oncelog.core.consumer.offset_reset._TEXT_LENGTH_MAX": LIMIT,
@@ -193,6 +194,11 @@ NAMED: dict[str, str] = {
     "oncelog.wire.arrow_codec.MILLISECONDS_MAX": "the bounds of a number's type",
     "oncelog.wire.arrow_records.SECTION_BYTES_MAX": ELSEWHERE,
     "oncelog.wire.codec_source.STRING_SIZE_BYTES_MAX": PROTOCOL,
+    "oncelog.core.reconciliation.open_transactions.OVERDUE_MS": RECONCILING,
+    "oncelog.core.reconciliation.partition_replay.EMPTIED": RECONCILING,
+    "oncelog.core.reconciliation.partition_replay.FINDINGS_MAX": RECONCILING,
+    "oncelog.core.reconciliation.partition_replay.PLAIN": RECONCILING,
+    "oncelog.core.reconciliation.partition_replay.TRANSACTIONAL": RECONCILING,
     "oncelog.wire.codec_source.ITEMS_MAX": LIMIT,
     "oncelog.wire.codec_source.TAGS_MAX": LIMIT,
     "oncelog.wire.compression._SNAPPY_GROWTH_MAX": "how far Snappy can grow",

@@ -5,8 +5,9 @@ Works with the columns of one chunk at a time; of what was read only the replay'
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -106,8 +107,19 @@ class PartitionReader:
         summary.end_offset = self._next_offset
         summary.open_transactions = self._replay.open_transactions()
         here = (self._files.directory, self._files.topic, self._files.partition)
-        summary.findings += [each.at(*here) for each in self._replay.findings[:FINDINGS_MAX]]
+        found = [each.at(*here) for each in self._replay.findings[:FINDINGS_MAX]]
+        summary.findings = [self._with_repair(each) for each in (*summary.findings, *found)]
         return summary
+
+    def _with_repair(self, finding: Finding) -> Finding:
+        """What lies beside a log is made anew from it: an index that is found broken, a snapshot that is not there."""
+        if finding.kind not in (ABORTED_INDEX, PRODUCER_STATE) or not finding.file:
+            return finding
+        if not self._files.is_oncelog:
+            return replace(finding, repair="")  # docs/reconcile.md: not tried with Apache Kafka
+        away = "truncate -s 1" if finding.kind == ABORTED_INDEX else "rm -f"
+        mended = f"{away} {shlex.quote(finding.file)} && oncelog recover {shlex.quote(finding.directory)}"
+        return replace(finding, repair=mended)
 
     # Segments
 

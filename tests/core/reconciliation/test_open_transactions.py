@@ -78,6 +78,8 @@ def test_without_all_coordinators_an_unknown_producer_is_not_judged() -> None:
 def test_completed_without_a_marker() -> None:
     log = log_of(record(State.PREPARE_COMMIT, 4, 0), record(State.COMPLETE_COMMIT, 4))
     assert kind(log) == DECISION_WITHOUT_MARKER
+    late = OPEN._replace(last_marker_timestamp=1000)
+    assert kind(log, late) == HANGING, "its marker came, and then a late batch"
 
 
 def test_what_moved_while_it_was_read_is_not_judged() -> None:

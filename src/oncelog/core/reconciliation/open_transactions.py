@@ -121,7 +121,10 @@ def _decided(place: Place, opened: Open, record: TransactionRecord, coordinators
         decided = decision.record
         is_in_it = TopicPartition(place.topic, place.partition) in decided.partitions
         bumped = decided.producer_epoch - 1 if decided.client_transaction_version >= 2 else decided.producer_epoch
-        if is_in_it and decided.producer_id == opened.producer_id and opened.producer_epoch == bumped:
+        # Before KIP-890 epochs do not tell: where a marker came after the decision, what is open came after it as well.
+        came = opened.last_marker_timestamp >= decided.last_update_ms
+        is_its = decided.producer_id == opened.producer_id and opened.producer_epoch == bumped and not came
+        if is_in_it and is_its:
             commits = decided.state is TransactionState.PREPARE_COMMIT
             where = (decision.log_partition, decision.offset)
             return lost_marker(place, opened, *where, record.transactional_id, commits=commits)

@@ -66,7 +66,10 @@ class Ended(NamedTuple):
 
 
 class Open(NamedTuple):
-    """A transaction without a marker at the log's end. `is_uncertain`: its marker may lie in a damaged place."""
+    """A transaction without a marker at the log's end. `is_uncertain`: its marker may lie in a damaged place.
+
+    `last_marker_timestamp` is of the producer's marker before it, -1 where there is none.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -74,6 +77,7 @@ class Open(NamedTuple):
     last_offset: int
     last_timestamp: int
     is_uncertain: bool
+    last_marker_timestamp: int = -1
 
 
 class _Producer:
@@ -81,6 +85,7 @@ class _Producer:
         "coordinator_epoch",
         "is_adopted",
         "last_data_offset",
+        "last_marker_timestamp",
         "last_offset",
         "last_offset_delta",
         "last_sequence",
@@ -97,6 +102,7 @@ class _Producer:
         self.last_offset = NO_OFFSET  # of the last batch with a sequence at this epoch
         self.last_offset_delta = 0
         self.timestamp = -1
+        self.last_marker_timestamp = -1
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
         self.open_first_offset = NO_OFFSET
         self.open_epoch = -1
@@ -168,6 +174,7 @@ class PartitionReplay:
         producer.touched_offset = marker.offset
         if marker.commit is None:
             return None
+        producer.last_marker_timestamp = marker.timestamp
         producer.coordinator_epoch = max(producer.coordinator_epoch, marker.coordinator_epoch)
         producer.open_first_offset, producer.open_epoch, producer.last_data_offset = NO_OFFSET, -1, NO_OFFSET
         if first_offset == NO_OFFSET:
@@ -206,6 +213,7 @@ class PartitionReplay:
                     producer.last_data_offset,
                     producer.timestamp,
                     producer_id in self._uncertain,
+                    producer.last_marker_timestamp,
                 )
             )
         return found
