@@ -148,6 +148,7 @@ attacks: $(STAMP)
 # Faults planted into directories of both brokers, found by `oncelog reconcile`; healthy ones of many lives are called so.
 reconcile: $(STAMP)
 	@$(BIN)/python -m evidence.reconcile --seeds $(if $(filter file,$(origin SEEDS)),2,$(SEEDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")
+	@$(if $(ONLY),,$(BIN)/python -m evidence.reconcile.spark_job)
 
 # Who may do what, decided by us and by Apache Kafka's own authorizer.
 authorizer: $(STAMP)

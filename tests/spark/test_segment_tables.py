@@ -1,0 +1,78 @@
+"""How files reach a task of `segments(...)`; the job itself is compared with the command line in `make reconcile`."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pyarrow as pa
+import pytest
+
+from oncelog.errors import StorageError
+from oncelog.host.read_only_files import ReadOnlyFiles
+from oncelog.segments.directory import list_directory
+from oncelog.segments.tables import rows_of
+from oncelog.spark import segment_tables
+from oncelog.wire.record_batch import build_batch, build_end_txn_marker, set_offsets
+
+
+def write(path: pathlib.Path) -> None:
+    """Two segments: a transaction, and its marker in the second."""
+    path.mkdir()
+    (path / f"{0:020d}.log").write_bytes(
+        build_batch([(1, b"k", b"v", ())], producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    )
+    marker = build_end_txn_marker(commit=True, producer_id=7, producer_epoch=1, coordinator_epoch=0, timestamp_ms=2)
+    set_offsets(marker, 1, 0)
+    (path / f"{1:020d}.log").write_bytes(marker)
+
+
+def as_batches(folder: pathlib.Path) -> list[pa.RecordBatch]:
+    """What Spark hands to a task: the files of each log, one in each record batch."""
+    rows = [(str(path.parent), str(path), path.read_bytes()) for path in sorted(folder.glob("*-0/*.log"))]
+    return [pa.RecordBatch.from_pylist([dict(zip(("log", "file", "content"), row, strict=True))]) for row in rows]
+
+
+def test_a_log_that_comes_file_by_file_is_the_same(tmp_path: pathlib.Path) -> None:
+    write(tmp_path / "t-0")
+    write(tmp_path / "u-0")
+    partitions = {each.path: each for each in list_directory(ReadOnlyFiles(), str(tmp_path)).partitions}
+    for table in ("batches", "transactions", "markers"):
+        direct = [
+            row
+            for each in partitions.values()
+            for part in rows_of(ReadOnlyFiles(), each, table)
+            for row in part.to_pylist()
+        ]
+        streamed = [
+            row
+            for part in segment_tables._remote(
+                partitions, lambda source, files, table=table: rows_of(source, files, table), as_batches(tmp_path)
+            )
+            for row in part.to_pylist()
+        ]
+        assert streamed == direct
+        assert direct
+
+
+def test_a_log_that_nobody_asked_for_is_passed_over(tmp_path: pathlib.Path) -> None:
+    write(tmp_path / "t-0")
+    write(tmp_path / "u-0")
+    streamed = segment_tables._Streamed(as_batches(tmp_path))
+    assert streamed.next_log() == str(tmp_path / "t-0")
+    assert streamed.next_log() == str(tmp_path / "u-0")
+    assert streamed.open(str(tmp_path / "u-0" / f"{1:020d}.log")).size() == 78
+    with pytest.raises(StorageError, match="not there any more"):
+        streamed.open(str(tmp_path / "u-0" / f"{9:020d}.log"))
+    assert streamed.next_log() is None
+
+
+def test_one_way_to_write_a_scheme() -> None:
+    assert segment_tables._plain("viewfs:/a/b") == segment_tables._plain("viewfs:///a/b")
+    assert segment_tables._plain("/a/b") == "/a/b"
+
+
+def test_the_rows_of_a_job_carry_markers_and_a_summary(tmp_path: pathlib.Path) -> None:
+    write(tmp_path / "t-0")
+    (files,) = list_directory(ReadOnlyFiles(), str(tmp_path)).partitions
+    (batch,) = segment_tables._job_rows({files.path: 0}, ReadOnlyFiles(), files)
+    assert batch.column("bucket").to_pylist() == [7, -1]
