@@ -5,9 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pyarrow as pa
-import pytest
 
-from oncelog.errors import StorageError
 from oncelog.host.read_only_files import ReadOnlyFiles
 from oncelog.segments.directory import list_directory
 from oncelog.segments.tables import rows_of
@@ -61,9 +59,16 @@ def test_a_log_that_nobody_asked_for_is_passed_over(tmp_path: pathlib.Path) -> N
     assert streamed.next_log() == str(tmp_path / "t-0")
     assert streamed.next_log() == str(tmp_path / "u-0")
     assert streamed.open(str(tmp_path / "u-0" / f"{1:020d}.log")).size() == 78
-    with pytest.raises(StorageError, match="not there any more"):
-        streamed.open(str(tmp_path / "u-0" / f"{9:020d}.log"))
+    assert streamed.open(str(tmp_path / "u-0" / f"{9:020d}.log")).size() == 0
     assert streamed.next_log() is None
+
+
+def test_an_empty_file_does_not_come_and_costs_no_other(tmp_path: pathlib.Path) -> None:
+    write(tmp_path / "t-0")
+    streamed = segment_tables._Streamed(as_batches(tmp_path)[1:])
+    streamed.next_log()
+    assert streamed.read_whole(str(tmp_path / "t-0" / f"{0:020d}.txnindex")) == b""
+    assert [streamed.open(str(tmp_path / "t-0" / f"{offset:020d}.log")).size() for offset in (0, 1)] == [0, 78]
 
 
 def test_one_way_to_write_a_scheme() -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from oncelog.core.reconciliation.findings import Finding
 from oncelog.errors import ConfigurationError, StorageError
-from oncelog.host.read_only_files import ReadOnlyFiles
+from oncelog.host.read_only_files import ReadOnlyFiles, is_locked
 from oncelog.host.spill import BucketFiles, read_bucket
 from oncelog.segments.directory import PartitionFiles
 from oncelog.segments.reconciliation import SINK_DECISIONS, SINK_PREFIX, Plan, Reconciliation, Report, plan_of, read_log
@@ -64,8 +64,11 @@ class Segments:
             self._source,
             self._paths,
             decision_topic=decision_topic,
-            is_running=lambda path: False,  # noqa: ARG005
+            is_running=self._is_running,
         )
+
+    def _is_running(self, path: str) -> bool:
+        return not self.is_remote and is_locked(f"{path}/.lock")
 
     def __getattr__(self, name: str) -> Any:
         if name in SCHEMAS:
@@ -105,6 +108,7 @@ class Segments:
                     work.add(pickle.loads(row.rows))  # noqa: S301 - made by our own task
                 else:
                     rows.append(row.bucket, bytes(row.rows))
+            work.follow()
             rows.flush()
             decided.flush()
             return work.conclude(
@@ -234,21 +238,18 @@ class _Streamed:
         return _plain(path) in self._small
 
     def open(self, path: str) -> BytesFile:
-        """The next segment; those before it are passed over. Raises StorageError."""
+        """A segment; those before it are passed over. Spark hands over no empty file: one that does not come is empty."""
         path = _plain(path)
-        while self._row is not None and self._row[0] == self._log and self._row[1] != path:
+        while self._row is not None and self._row[0] == self._log and self._row[1] < path:
             self._row = next(self._rows, None)
-        if self._row is None or self._row[0] != self._log:
-            raise StorageError(f"{path} cannot be read: it is not there any more")
+        if self._row is None or self._row[0] != self._log or self._row[1] != path:
+            return BytesFile(b"")
         data, self._row = self._row[2], next(self._rows, None)
         return BytesFile(data)
 
     def read_whole(self, path: str) -> bytes:
-        """A small file. Raises StorageError."""
-        found = self._small.get(_plain(path))
-        if found is None:
-            raise StorageError(f"{path} cannot be read: it is not there any more")
-        return found
+        """A small file, which may be empty, too."""
+        return self._small.get(_plain(path), b"")
 
 
 def _rows_of(batch: pa.RecordBatch) -> Iterator[tuple[str, str, bytes]]:

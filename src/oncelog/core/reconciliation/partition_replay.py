@@ -10,7 +10,9 @@ compaction never makes a finding.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import NamedTuple
 
 from oncelog.core.reconciliation.findings import (
@@ -322,14 +324,15 @@ class PartitionReplay:
             and not (known := self._producers[producer_id]).is_adopted
             and known.touched_offset >= 0
         )
+        timestamps = [timestamp for timestamp, _ in kept]
+        earliest = list(accumulate((touched for _, touched in kept), min))  # of those up to each timestamp
         for producer_id in missing:
             producer = self._producers[producer_id]
             if producer.touched_offset < self.damage_end_offset:
                 continue
             is_open = producer_id in self._open
-            older = any(
-                timestamp <= producer.timestamp and touched <= producer.touched_offset for timestamp, touched in kept
-            )
+            number = bisect_right(timestamps, producer.timestamp)
+            older = number > 0 and earliest[number - 1] <= producer.touched_offset
             if is_open or older:
                 why = "its transaction is open" if is_open else "an older one is still there"
                 first = producer.open_first_offset if is_open else producer.touched_offset
