@@ -193,6 +193,26 @@ def test_a_batch_write_with_a_version_is_written_once(spark: SparkSession, broke
     assert sorted(values(broker, "once"), key=int) == [b"%d" % i for i in range(30)]
 
 
+def test_one_version_of_a_micro_batch_goes_to_two_topics(
+    spark: SparkSession, broker: TestBroker, tmp_path: pathlib.Path
+) -> None:
+    """Delta's idiom: the second topic got nothing, without an error."""
+    fill(broker, "two-in", 50)
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics(dict.fromkeys(("two-a", "two-b"), 2))
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        for topic in ("two-a", "two-b"):
+            writer = frame.select("value").write.format("oncelog").mode("append").option("topic", topic)
+            version = {"txnAppId": "two", "txnVersion": str(batch_id)}
+            writer.option("bootstrap.servers", broker.bootstrap_servers).options(**version).save()
+
+    query = stream(spark, broker, "two-in").writeStream.foreachBatch(write)
+    query.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start().awaitTermination()
+    found = [sorted(values(broker, topic), key=int) for topic in ("two-a", "two-b")]
+    assert found == [[b"%d" % i for i in range(50)]] * 2
+
+
 def test_a_wrong_option_or_column_fails_before_anything_is_written(spark: SparkSession, broker: TestBroker) -> None:
     def write(frame: DataFrame, **options: str) -> None:
         writer = frame.write.format("oncelog").mode("append").option("bootstrap.servers", broker.bootstrap_servers)

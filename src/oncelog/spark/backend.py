@@ -8,7 +8,7 @@ the recorded producer id and epoch, whose retries are idempotent; so two-phase c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from oncelog import errors, sync
 from oncelog.core.two_phase.exactly_once_sink import Attempt, winners_at_risk
@@ -31,6 +31,7 @@ class Backend:
 
     kind: str
     timeout_ms: int | None
+    cluster_id: str = field(default="", compare=False)
 
 
 def choose_backend(options: SinkOptions) -> Backend:
@@ -38,6 +39,7 @@ def choose_backend(options: SinkOptions) -> Backend:
     with sync.Admin.from_config(client_arguments(options.client)) as admin:
         level = admin.describe_features().finalized.get("transaction.version", 0)
         configs = admin.describe_broker_configs()
+        cluster_id = admin.describe_cluster().cluster_id
     has_two_phase = level >= 3 and configs.get(TWO_PHASE_COMMIT_KEY) == "true"
     if options.backend == PREPARED and not has_two_phase:
         raise errors.ConfigurationError(
@@ -45,12 +47,12 @@ def choose_backend(options: SinkOptions) -> Backend:
             f"transaction.version {level} and {TWO_PHASE_COMMIT_KEY}={configs.get(TWO_PHASE_COMMIT_KEY)}: use backend=resumed"
         )
     if has_two_phase and options.backend != RESUMED:
-        return Backend(PREPARED, None)
+        return Backend(PREPARED, None, cluster_id)
     if level < 2:
         raise errors.ConfigurationError(
             f"backend=resumed needs transaction.version 2 (Apache Kafka 4.0 or later); the broker has {level}"
         )
-    return Backend(RESUMED, int(configs.get(TIMEOUT_MAX_KEY) or TIMEOUT_MAX_DEFAULT_MS))
+    return Backend(RESUMED, int(configs.get(TIMEOUT_MAX_KEY) or TIMEOUT_MAX_DEFAULT_MS), cluster_id)
 
 
 def task_producer(client: Mapping[str, str], backend: Backend, transactional_id: str) -> sync.Producer:

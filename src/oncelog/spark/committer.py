@@ -47,13 +47,27 @@ class Committer:
             CommitRefused: the run was vetoed, or a winner could time out before it is completed.
             LostTransaction: a decided transaction is gone.
         """
-        what = sink.on_commit(self._store.known(query_id, batch_id), query_id, batch_id, run_id, attempts)
+        known = self._store.known(query_id, batch_id)
+        what = sink.on_commit(known, query_id, batch_id, run_id, attempts)
         if isinstance(what, sink.Decide):
             what = self._decide(what.decision, backend)
         if isinstance(what, sink.Refuse):
             raise CommitRefused(what.reason)
-        self.roll_forward(what.decision)
+        self.finish(what.decision, is_done=known.is_done)
         return what.decision
+
+    def repeat(self, decision: sink.BatchDecision) -> None:
+        """Finish a decision that was found before anything was written. Raises LostTransaction."""
+        known = self._store.known(decision.query_id, decision.batch_id)
+        self.finish(decision, is_done=known.is_done or known.is_superseded)
+
+    def finish(self, decision: sink.BatchDecision, *, is_done: bool) -> None:
+        """Carry out a decision. Of one that is done nothing is left but what ran again beside it; its winners' transactional
+        ids may have expired since. Raises LostTransaction."""
+        if is_done:
+            self.sweep(decision)
+        else:
+            self.roll_forward(decision)
 
     def _decide(self, decision: sink.BatchDecision, backend: Backend) -> sink.RollForward | sink.Refuse:
         margin_ms = self._options.completion_margin_ms
@@ -78,7 +92,8 @@ class Committer:
         """What Spark's abort means here: honour a decision, else forbid this run and end its transactions."""
         if query_id is None:
             return
-        what = sink.on_abort(self._store.known(query_id, batch_id), run_id)
+        known = self._store.known(query_id, batch_id)
+        what = sink.on_abort(known, run_id)
         if isinstance(what, sink.Veto):
             known = self._store.veto(query_id, batch_id, what.run_id)
             if known.decision is None:
@@ -88,7 +103,7 @@ class Committer:
                 return
             what = sink.RollForward(known.decision)
         if isinstance(what, sink.RollForward):
-            self.roll_forward(what.decision)
+            self.finish(what.decision, is_done=known.is_done)
 
     def roll_forward(self, decision: sink.BatchDecision) -> int:
         """Complete the winners, end the orphans, mark done; returns how many orphans were ended.

@@ -92,7 +92,8 @@ class DatabaseDecisionStore:
         others = sa.select(decisions.c.batch_id).where(decisions.c.query_id == query_id)
         if row is None:
             batch_ids = connection.execute(others).scalars().all()
-            return sink.KnownRecords(None, vetoed, False, any(sink.precedes(batch_id, other) for other in batch_ids))
+            floor = sink.oldest_kept(query_id, batch_ids)
+            return sink.KnownRecords(None, vetoed, False, sink.is_below(batch_id, floor))
         decision = sink.decision_from_value(query_id, batch_id, row.decision.encode())
         return sink.KnownRecords(decision, vetoed, bool(row.is_done), False)
 
@@ -147,9 +148,11 @@ class DatabaseDecisionStore:
         mine = decisions.c.query_id == decision.query_id
         with self.engine.begin() as connection:
             self._make_done(connection, decision)
-            for row in connection.execute(sa.select(decisions).where(mine)).all():
-                older = sink.BatchDecision(row.query_id, row.batch_id, "", ())
-                if sink.may_be_forgotten(older, bool(row.is_done), decision):
+            rows = connection.execute(sa.select(decisions.c.batch_id, decisions.c.is_done).where(mine)).all()
+            floor = sink.oldest_kept(decision.query_id, [row.batch_id for row in rows])
+            for row in rows:
+                older = sink.BatchDecision(decision.query_id, row.batch_id, "", ())
+                if sink.may_be_forgotten(older, bool(row.is_done), floor):
                     connection.execute(decisions.delete().where(mine & (decisions.c.batch_id == row.batch_id)))
 
     @staticmethod

@@ -11,6 +11,8 @@ import pytest
 from oncelog.core.two_phase.exactly_once_sink import (
     DECISION,
     DONE,
+    TOPICS_REMEMBERED_MAX,
+    VERSIONS_KEPT,
     VETO,
     Attempt,
     BatchDecision,
@@ -22,14 +24,18 @@ from oncelog.core.two_phase.exactly_once_sink import (
     RollForward,
     Veto,
     attempt_name,
+    batch_write_query_id,
+    decision_from_value,
     decision_value,
     may_be_forgotten,
+    oldest_kept,
     on_abort,
     on_commit,
     orphans_after_decision,
     orphans_after_veto,
     record_key,
     transactional_id_for,
+    unwritten_topics,
     winners_at_risk,
 )
 
@@ -134,13 +140,76 @@ def test_a_driver_that_slept_may_not_decide_a_batch_that_was_forgotten() -> None
 
 
 def test_only_done_batches_of_a_stream_that_are_not_its_newest_are_forgotten() -> None:
+    floor = oldest_kept("q", ["0", "1"])
     newer = BatchDecision("q", "1", "run1", ())
-    assert may_be_forgotten(DECIDED, True, newer)
-    assert not may_be_forgotten(DECIDED, False, newer)
-    assert not may_be_forgotten(newer, True, newer)
-    assert not may_be_forgotten(
-        BatchDecision("app-report", "1", "r", ()), True, BatchDecision("app-report", "2", "r", ())
-    )
+    assert may_be_forgotten(DECIDED, True, floor)
+    assert not may_be_forgotten(DECIDED, False, floor)
+    assert not may_be_forgotten(newer, True, floor)
+    assert not may_be_forgotten(BatchDecision("app-report", "1", "r", ()), True, oldest_kept("app-report", ["1", "2"]))
+
+
+def test_a_batch_write_is_one_version_to_one_destination() -> None:
+    names = [
+        batch_write_query_id(*given)
+        for given in (
+            ("report", "a"), ("report", "b"), ("report", None), ("report", "a.b"), ("report@a", "b"), ("report", "a@b"),
+            ("report%40a", "b"), ("report", "a", "cluster"), ("report", None, "cluster"),
+            ("report" * 40, "a"), ("report" * 40, "b"),
+        )
+    ]  # fmt: skip
+    assert len(set(names)) == len(names)
+    assert all("." not in name and len(name) <= 200 and name.startswith("app@") for name in names)
+    assert "report@a" in names[0], "people read it in `oncelog recover`"
+
+
+def test_a_decision_says_where_rows_went_that_a_column_sent() -> None:
+    winners = (Attempt("p.x.1.0.r.1", "1:0", 1, frozenset({"b"})), Attempt("p.x.1.1.r.2", "2:0", 1, frozenset({"a"})))
+    of_batch = on_commit(KnownRecords(), "app@report@", "1", "run1", winners)
+    of_stream = on_commit(KnownRecords(), "q", "1", "run1", winners)
+    assert isinstance(of_batch, Decide)
+    assert isinstance(of_stream, Decide)
+    assert (of_batch.decision.topics, of_stream.decision.topics) == (("a", "b"), ())
+    decision = decision_from_value("app@report@", "1", decision_value(of_batch.decision))
+    assert decision == of_batch.decision
+    assert unwritten_topics(decision, {"a", "c"}) == ["c"]
+    assert unwritten_topics(DECIDED, {"a"}) == [], "the option named the topic"
+    many = Attempt("p.x.1.0.r.1", "1:0", 1, frozenset(f"t{i}" for i in range(TOPICS_REMEMBERED_MAX + 1)))
+    unbounded = on_commit(KnownRecords(), "app@report@", "1", "run1", [many])
+    assert isinstance(unbounded, Decide)
+    assert unbounded.decision.topics == ()
+
+
+def test_versions_come_in_any_order_as_long_as_they_are_remembered() -> None:
+    log, query_id = DecisionLog(), batch_write_query_id("report", "a")
+
+    def decide(version: str) -> None:
+        decision = BatchDecision(query_id, version, f"run-{version}", ())
+        log.apply(record_key(query_id, version, DECISION, decision.run_id), decision_value(decision))
+        log.apply(record_key(query_id, version, DONE, decision.run_id), b"{}")
+
+    for number in range(2, VERSIONS_KEPT + 1):
+        decide(str(number))
+    assert not log.known(query_id, "0").is_superseded
+    decide("0")
+    assert log.known(query_id, "0").decision is not None
+    assert not log.known(query_id, "1").is_superseded, "none of the versions below it was forgotten"
+    assert log.to_be_forgotten(BatchDecision(query_id, "0", "", ())) == []
+    decide("1001")
+    assert log.known(query_id, "1").is_superseded
+    decide("1")
+    assert log.known(query_id, "1").decision is None
+    gone = log.to_be_forgotten(BatchDecision(query_id, "1001", "", ()))
+    assert {key.split(b",")[1] for key in gone} == {b'"0"', b'"1"'}
+    assert not log.known(query_id, "final").is_superseded
+
+
+def test_a_sweep_spares_a_backfill_that_is_being_written() -> None:
+    query_id = batch_write_query_id("report", "a")
+    open_ids = [transactional_id_for("p", query_id, version, 0, "run", 1) for version in ("3", "5", "7")]
+    decision = BatchDecision(query_id, "5", "other", ())
+    assert orphans_after_decision("p", decision, open_ids) == [open_ids[1]]
+    later = [BatchDecision(query_id, str(n), "r", ()) for n in range(4, VERSIONS_KEPT + 4)]
+    assert orphans_after_decision("p", decision, open_ids, later) == open_ids
 
 
 # --- the model
@@ -342,8 +411,10 @@ class ModelRun:
         for orphan in orphans_after_decision("p", decision, self.log.open_ids()):
             self.log.init(orphan)
         self.log.decisions.apply(record_key("q", decision.batch_id, DONE, decision.run_id), b"{}")
-        for older, is_done in self.log.decisions.decided("q"):
-            if may_be_forgotten(older, is_done, decision):
+        decided = self.log.decisions.decided("q")
+        floor = oldest_kept("q", [each.batch_id for each, _ in decided])
+        for older, is_done in decided:
+            if may_be_forgotten(older, is_done, floor):
                 self.log.decisions.apply(record_key("q", older.batch_id, DECISION, older.run_id), None)
         return True
 
