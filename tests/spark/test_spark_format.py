@@ -259,9 +259,9 @@ def test_a_dual_write_puts_rows_and_records_together_once(
         options={"bootstrap.servers": broker.bootstrap_servers, "topic": "dual-out"},
     )
 
-    def run() -> None:
+    def run(checkpoint: str = "c") -> None:
         frame = stream(spark, broker, "dual", maxOffsetsPerTrigger="60")
-        query = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "c"))
+        query = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / checkpoint))
         query.trigger(availableNow=True).start().awaitTermination()
 
     with pytest.raises(Exception, match="the database says no"):
@@ -270,3 +270,6 @@ def test_a_dual_write_puts_rows_and_records_together_once(
     assert sorted(values(broker, "dual-out"), key=int) == [b"%d" % i for i in range(120)]
     with sqlite3.connect(database) as connection:
         assert connection.execute("SELECT sum(total) FROM sums").fetchone() == (sum(range(120)),)
+    owner = json.loads((tmp_path / "c" / "metadata").read_text())["id"]
+    with pytest.raises(Exception, match=f"belongs to the Spark query {owner}"):
+        run("another-checkpoint")

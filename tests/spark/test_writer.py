@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import pathlib
 import uuid
 from collections.abc import Iterator
@@ -21,30 +20,13 @@ from oncelog.spark.decision_store import decision_store
 from oncelog.spark.options import sink_options
 from oncelog.spark.writer import BatchWriter, StreamWriter
 from oncelog.testing import TestBroker
-
-_task_attempt_ids = itertools.count()
+from tests.spark.fakes import FakeContext
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[TestBroker]:
     with TestBroker() as broker:
         yield broker
-
-
-class FakeContext:
-    """What a task knows of itself."""
-
-    def __init__(self, **properties: str) -> None:
-        self.properties = properties
-
-    def partitionId(self) -> int:
-        return 0
-
-    def taskAttemptId(self) -> int:
-        return next(_task_attempt_ids)
-
-    def getLocalProperty(self, name: str) -> str | None:
-        return self.properties.get(name)
 
 
 @pytest.fixture(autouse=True)

@@ -79,7 +79,7 @@ class Committer:
             return sink.Refuse(f"transactions could time out before they are committed: {', '.join(danger)}")
         known = self._store.decide(decision)
         if known.decision is None:
-            return sink.Refuse(f"run {decision.run_id} was vetoed for batch {decision.batch_id}")
+            return sink.refusal(known, decision)
         return sink.RollForward(known.decision)
 
     def refuse_if_in_danger(self, winners: tuple[sink.Attempt, ...], backend: Backend) -> None:

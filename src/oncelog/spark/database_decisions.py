@@ -32,7 +32,14 @@ vetoes = sa.Table(
     sa.Column("run_start", sa.String(40), primary_key=True),
 )
 
-locks = sa.Table("oncelog_queries", metadata, sa.Column("query_id", sa.String(200), primary_key=True))
+queries = sa.Table(
+    "oncelog_queries",
+    metadata,
+    sa.Column("query_id", sa.String(200), primary_key=True),
+    sa.Column(
+        "spark_query_id", sa.String(200)
+    ),  # of dual writes: whose query_id it is; tables of earlier versions lack it
+)
 
 
 class DatabaseDecisionStore:
@@ -58,6 +65,7 @@ class DatabaseDecisionStore:
             sa.event.listen(self.engine, "begin", _sqlite_locks_at_begin)
         try:
             metadata.create_all(self.engine, checkfirst=True)
+            _add_missing_column(self.engine)
             with self.engine.connect() as connection:
                 check_durable(connection)
         except BaseException:
@@ -70,13 +78,27 @@ class DatabaseDecisionStore:
         that overlap could both go through."""
         if query_id not in self._lockable:
             with contextlib.suppress(IntegrityError), self.engine.begin() as connection:
-                if connection.execute(sa.select(locks).where(locks.c.query_id == query_id)).first() is None:
-                    connection.execute(locks.insert().values(query_id=query_id))
+                if connection.execute(sa.select(queries).where(queries.c.query_id == query_id)).first() is None:
+                    connection.execute(queries.insert().values(query_id=query_id))
             self._lockable.add(query_id)
 
     @staticmethod
     def _lock(connection: sa.Connection, query_id: str) -> None:
-        connection.execute(sa.select(locks).where(locks.c.query_id == query_id).with_for_update()).one()
+        connection.execute(sa.select(queries).where(queries.c.query_id == query_id).with_for_update()).one()
+
+    def claim(self, query_id: str, spark_query_id: str | None, batch_id: str) -> sink.Refuse | None:
+        """Let a Spark query use a query_id from now on, alone, or say why it may not."""
+        self._make_lockable(query_id)
+        with self.engine.begin() as connection:
+            self._lock(connection, query_id)
+            mine = queries.c.query_id == query_id
+            owner = connection.execute(sa.select(queries.c.spark_query_id).where(mine)).scalars().one()
+            decided = sa.select(decisions.c.batch_id).where(decisions.c.query_id == query_id)
+            batch_ids = connection.execute(decided).scalars().all()
+            refusal = sink.on_claim(query_id, owner, spark_query_id, batch_id, batch_ids)
+            if refusal is None and owner is None and spark_query_id is not None:
+                connection.execute(queries.update().where(mine).values(spark_query_id=spark_query_id))
+            return refusal
 
     def known(self, query_id: str, batch_id: str) -> sink.KnownRecords:
         """What stands of a batch."""
@@ -177,6 +199,26 @@ class DatabaseDecisionStore:
     def close(self) -> None:
         """Let go of the connections."""
         self.engine.dispose()
+
+
+def _add_missing_column(engine: sa.Engine) -> None:
+    """Tables of earlier versions have no `spark_query_id`. Raises ConfigurationError where it may not be added."""
+
+    def has_it() -> bool:
+        return "spark_query_id" in {column["name"] for column in sa.inspect(engine).get_columns(queries.name)}
+
+    if has_it():
+        return
+    statement = f"ALTER TABLE {queries.name} ADD COLUMN spark_query_id VARCHAR(200)"
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.text(statement))
+    except sa.exc.DBAPIError as error:
+        if not has_it():  # else another process was faster
+            raise ConfigurationError(
+                f"the table {queries.name} is of an earlier oncelog and cannot be changed ({error.orig}); have its owner "
+                f"do this: {statement}"
+            ) from error
 
 
 def _sqlite_waits_for_writers(connection: Any, _record: Any) -> None:

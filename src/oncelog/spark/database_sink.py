@@ -8,6 +8,7 @@ rows nor records.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
     from pyspark.sql import DataFrame
 
-ATTEMPTS_DDL = "transactional_id string, prepared_state string, row_count bigint, run_id string"
+ATTEMPTS_DDL = "transactional_id string, prepared_state string, row_count bigint"
+
+# (database, query_id) -> (Spark's run, batch) that was committed last here: a batch comes once in a run.
+_committed: dict[tuple[str, str], tuple[str | None, int]] = {}
 
 
 @dataclass
@@ -42,6 +46,7 @@ class _DualWrite:
     def __post_init__(self) -> None:
         self._store: DatabaseDecisionStore | None = None
         self._backend: Backend | None = None
+        self._claimed: tuple[str | None] | None = None  # by which Spark query
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """One micro-batch; repeated after a crash, it completes what was decided and writes nothing twice."""
@@ -49,29 +54,45 @@ class _DualWrite:
             self._store = DatabaseDecisionStore(self.database_url)
             self._backend = choose_backend(self.options)
         assert self._backend is not None
+        spark_query_id, spark_run_id = _names_of(frame)
+        if self._claimed != (spark_query_id,):
+            refusal = self._store.claim(self.query_id, spark_query_id, str(batch_id))
+            if refusal is not None:
+                raise ConfigurationError(refusal.reason)
+            self._claimed = (spark_query_id,)
+        key, this = (self.database_url, self.query_id), (spark_run_id, batch_id)
+        if _committed.get(key) == this:
+            raise ConfigurationError(
+                f"query_id {self.query_id!r} has committed batch {batch_id} in this run: a second dual_write of a query needs "
+                "a query_id of its own"
+            )
         with Committer(self.options, self._store) as committer:
             self._write(frame, str(batch_id), committer, self._store, self._backend)
+        _committed[key] = this
 
     def _write(
         self, frame: DataFrame, batch_id: str, committer: Committer, store: DatabaseDecisionStore, backend: Backend
     ) -> None:
-        decision = store.known(self.query_id, batch_id).decision
+        known = store.known(self.query_id, batch_id)
+        if known.is_superseded:
+            raise CommitRefused(sink.superseded_reason(self.query_id, batch_id))
+        decision = known.decision
         if decision is None:
+            run_id = uuid.uuid4().hex  # of this call: Spark's own is not known in every session
             frame.persist()
             try:
-                attempts, run_id = self._write_records(frame, batch_id, backend)
+                attempts = self._write_records(frame, batch_id, run_id, backend)
                 decision = self._decide(frame, batch_id, run_id, attempts, committer, store, backend)
             finally:
                 frame.unpersist()
-        committer.roll_forward(decision)
+        committer.finish(decision, is_done=known.is_done)
 
-    def _write_records(self, frame: DataFrame, batch_id: str, backend: Backend) -> tuple[list[sink.Attempt], str]:
+    def _write_records(self, frame: DataFrame, batch_id: str, run_id: str, backend: Backend) -> list[sink.Attempt]:
         records = self.to_records(frame)
         check_columns(records.schema, self.options)
-        write = _TaskWriter(self.options, backend, self.query_id, batch_id)
+        write = _TaskWriter(self.options, backend, self.query_id, batch_id, run_id)
         rows = records.mapInArrow(write, ATTEMPTS_DDL).collect()
-        attempts = [sink.Attempt(r["transactional_id"], r["prepared_state"], r["row_count"]) for r in rows]
-        return attempts, rows[0]["run_id"] if rows else f"empty-{batch_id}"
+        return [sink.Attempt(r["transactional_id"], r["prepared_state"], r["row_count"]) for r in rows]
 
     def _decide(
         self,
@@ -88,7 +109,7 @@ class _DualWrite:
         proposed = sink.BatchDecision(self.query_id, batch_id, run_id, winners)
         known = store.decide(proposed, lambda connection: self.to_database(connection, frame, int(batch_id)))
         if known.decision is None:
-            raise CommitRefused(f"run {run_id} was vetoed for batch {batch_id}")
+            raise CommitRefused(sink.refusal(known, proposed).reason)
         return known.decision
 
 
@@ -100,19 +121,19 @@ class _TaskWriter:
     backend: Backend
     query_id: str
     batch_id: str
+    run_id: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None, "tasks run with a TaskContext"
-        run_id = context.getLocalProperty("spark.jobGroup.id") or f"{context.stageId()}"
         name = sink.transactional_id_for(
             self.options.transactional_id_prefix,
             self.query_id,
             self.batch_id,
             context.partitionId(),
-            run_id,
+            self.run_id,
             context.taskAttemptId(),
         )
         attempt = write_attempt(self.options, self.backend, name, batches)
@@ -121,9 +142,17 @@ class _TaskWriter:
                 "transactional_id": [attempt.transactional_id],
                 "prepared_state": [attempt.prepared_state],
                 "row_count": [attempt.row_count],
-                "run_id": [run_id],
             }
         )
+
+
+def _names_of(frame: DataFrame) -> tuple[str | None, str | None]:
+    """Spark's ids of the query (stable over restarts, in its checkpoint) and of its run; a Connect session does not tell."""
+    try:
+        context = frame.sparkSession.sparkContext
+    except AttributeError:
+        return None, None
+    return context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("spark.jobGroup.id")
 
 
 def dual_write(
@@ -137,7 +166,8 @@ def dual_write(
     """A function for `foreachBatch` that commits a micro-batch's rows and records together.
 
     Args:
-        query_id: a name of your own for this query, stable over restarts (letters, digits, `-`, `_`); the decision's key.
+        query_id: a name of your own for this query, stable over restarts (letters, digits, `-`, `_`); the decision's key. It
+            belongs to the Spark query (the checkpoint) that uses it first: another one, a new checkpoint, is refused.
         database_url: SQLAlchemy's URL (sqlite:///file.db, postgresql+psycopg://...). Three tables are made there:
             oncelog_decisions, oncelog_vetoes, oncelog_queries.
         to_records: DataFrame -> DataFrame with the sink's columns (value, optionally key, topic, partition, headers,
@@ -147,7 +177,7 @@ def dual_write(
         options: the sink's options (bootstrap.servers, topic, transactionalIdPrefix, backend, kafka.*).
 
     Raises:
-        ConfigurationError: a wrong option, before anything is written.
+        ConfigurationError: a wrong option, or a query_id of another query, before anything is written.
     """
     if not query_id or not all(c.isalnum() or c in "-_" for c in query_id):
         raise ConfigurationError(f"query_id has letters, digits, '-' and '_': {query_id!r}")

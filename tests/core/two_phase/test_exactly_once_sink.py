@@ -30,6 +30,7 @@ from oncelog.core.two_phase.exactly_once_sink import (
     may_be_forgotten,
     oldest_kept,
     on_abort,
+    on_claim,
     on_commit,
     orphans_after_decision,
     orphans_after_veto,
@@ -201,6 +202,16 @@ def test_versions_come_in_any_order_as_long_as_they_are_remembered() -> None:
     gone = log.to_be_forgotten(BatchDecision(query_id, "1001", "", ()))
     assert {key.split(b",")[1] for key in gone} == {b'"0"', b'"1"'}
     assert not log.known(query_id, "final").is_superseded
+
+
+def test_a_name_belongs_to_the_query_that_used_it_first() -> None:
+    assert on_claim("orders", None, "a", "0", []) is None
+    assert on_claim("orders", "a", "a", "0", ["7"]) is None, "a batch that runs again, or a zombie: the decision knows"
+    refusal = on_claim("orders", "a", "b", "8", ["7"])
+    assert refusal is not None
+    assert "belongs to the Spark query a" in refusal.reason
+    for owner, asks in ((None, "b"), ("a", None), (None, None)):
+        assert [batch for batch in ("6", "7", "8", "9") if on_claim("orders", owner, asks, batch, ["6", "7"])] == ["6"]
 
 
 def test_a_sweep_spares_a_backfill_that_is_being_written() -> None:

@@ -167,12 +167,18 @@ def on_commit(
     """What `commit(batch)` does: the first decision stands; a run that was vetoed may not make one."""
     if known.decision is not None:
         return RollForward(known.decision)
-    if known.is_superseded:
-        return Refuse(superseded_reason(query_id, batch_id))
-    if run_start(run_id) in known.vetoed_runs:
-        return Refuse(f"run {run_id} was vetoed for batch {batch_id}: its attempts may have been ended")
     winners = tuple(attempt for attempt in attempts if not attempt.is_empty)
-    return Decide(BatchDecision(query_id, batch_id, run_id, winners, _topics(query_id, winners)))
+    decision = BatchDecision(query_id, batch_id, run_id, winners, _topics(query_id, winners))
+    if known.is_superseded or run_start(run_id) in known.vetoed_runs:
+        return refusal(known, decision)
+    return Decide(decision)
+
+
+def refusal(known: KnownRecords, decision: BatchDecision) -> Refuse:
+    """Why a decision that was proposed does not stand, nor any other."""
+    if known.is_superseded:
+        return Refuse(superseded_reason(decision.query_id, decision.batch_id))
+    return Refuse(f"run {decision.run_id} was vetoed for batch {decision.batch_id}: its attempts may have been ended")
 
 
 def _topics(query_id: str, winners: Iterable[Attempt]) -> tuple[str, ...]:
@@ -190,6 +196,32 @@ def superseded_reason(query_id: str, batch_id: str) -> str:
             "before them is not remembered: nothing is written; use another txnAppId if it never was"
         )
     return f"batch {batch_id} was decided and forgotten long ago: another driver of this query is ahead"
+
+
+def on_claim(
+    query_id: str, owner: str | None, spark_query_id: str | None, batch_id: str, decided_batch_ids: Iterable[str]
+) -> Refuse | None:
+    """Whether a query may use a `query_id` that somebody chose for it (a dual write); None: it may.
+
+    Args:
+        owner: the Spark query that used it first (Spark's id, kept in the checkpoint); None where nobody wrote it down.
+        spark_query_id: the one that asks; None where Spark does not say (foreachBatch of a Connect session).
+    """
+    if owner is not None and spark_query_id is not None:
+        if owner == spark_query_id:
+            return None
+        return Refuse(
+            f"query_id {query_id!r} belongs to the Spark query {owner} (see `metadata` in its checkpoint); this one is "
+            f"{spark_query_id}, with a checkpoint of its own, and its batches would be taken for that one's. Go on with that "
+            "checkpoint, or give this query a query_id of its own"
+        )
+    newest = oldest_kept(query_id, decided_batch_ids)
+    if not is_below(batch_id, newest):
+        return None
+    return Refuse(
+        f"query_id {query_id!r} has decided batch {newest}, and this is batch {batch_id}: a query with a new checkpoint, or "
+        "another driver of this query is ahead. Go on with the checkpoint of before, or give this query a query_id of its own"
+    )
 
 
 def on_abort(known: KnownRecords, run_id: str | None) -> RollForward | Veto | LeaveToSweep:
