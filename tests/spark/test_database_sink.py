@@ -1,4 +1,4 @@
-"""Dual writes without a JVM: whose a query_id is."""
+"""Dual writes without a JVM: whose a query_id is, and that a failure leaves nothing open."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 import sqlalchemy as sa
 from evidence.world.committed import committed_values
 
+from oncelog import sync
 from oncelog.errors import ConfigurationError
 from oncelog.spark import dual_write
+from oncelog.spark.database_decisions import DatabaseDecisionStore
 from oncelog.testing import TestBroker
 from tests.spark.fakes import FakeFrame
 
@@ -126,3 +128,72 @@ def test_a_stranger_that_comes_first_after_the_upgrade_is_known_by_its_batch(wor
         world.writer()(FakeFrame(b"stranger", spark_query_id="new-query", spark_run_id="run-2"), 0)
     world.writer()(FakeFrame(b"2"), 2)
     assert world.records() == ["0", "1", "2"]
+
+
+def open_transactions(world: World) -> list[str]:
+    with sync.Admin(bootstrap_servers=world.broker.bootstrap_servers) as admin:
+        listed = admin.list_transactions(states=["Ongoing"])
+    return [each.transactional_id for each in listed]
+
+
+@pytest.mark.parametrize("fails", ["rows", "commit", "records"])
+def test_a_failure_leaves_no_transaction_open(world: World, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    """It held up every reader of the topic until the query was started again."""
+
+    def no(*_: object) -> None:
+        raise RuntimeError("planned")
+
+    with monkeypatch.context() as patch:
+        write = world.writer()
+        if fails == "rows":
+            patch.setattr(write, "to_database", no)
+        elif fails == "commit":
+            patch.setattr(DatabaseDecisionStore, "decide", no)
+        else:
+            frame_of = FakeFrame.mapInArrow
+
+            def some(frame: FakeFrame, task: Any, ddl: str) -> Any:
+                frame_of(frame, task, ddl).collect()  # one task is done; then another fails for good
+                raise RuntimeError("planned")
+
+            patch.setattr(FakeFrame, "mapInArrow", some)
+        with pytest.raises(RuntimeError, match="planned"):
+            write(FakeFrame(b"1"), 0)
+    assert open_transactions(world) == []
+    world.writer()(FakeFrame(b"1", spark_run_id="run-2"), 0)
+    assert (world.rows(), world.records()) == (["1"], ["1"])
+
+
+def test_a_failure_behind_the_decision_rolls_forward(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = DatabaseDecisionStore.decide
+
+    def decided_and_no_answer(*given: Any) -> None:
+        decide(*given)
+        raise RuntimeError("planned")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DatabaseDecisionStore, "decide", decided_and_no_answer)
+        with pytest.raises(RuntimeError, match="planned"):
+            world.writer()(FakeFrame(b"1"), 0)
+    assert (world.rows(), world.records(), open_transactions(world)) == (["1"], ["1"], [])
+    world.writer()(FakeFrame(b"1", spark_run_id="run-2"), 0)
+    assert (world.rows(), world.records()) == (["1"], ["1"])
+
+
+def test_where_the_database_is_gone_too_the_first_error_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def gone(*_: object) -> None:
+        raise ConnectionError("gone")
+
+    def no(*_: object) -> None:
+        raise RuntimeError("planned")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DatabaseDecisionStore, "decide", no)
+        patch.setattr(DatabaseDecisionStore, "veto", gone)
+        with pytest.raises(RuntimeError, match="planned"):
+            world.writer()(FakeFrame(b"1"), 0)
+    assert "batch 0 of orders is settled when the query starts again: gone" in caplog.text
+    world.writer()(FakeFrame(b"1", spark_run_id="run-2"), 0)
+    assert (world.records(), open_transactions(world)) == (["1"], [])

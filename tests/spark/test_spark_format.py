@@ -266,6 +266,8 @@ def test_a_dual_write_puts_rows_and_records_together_once(
 
     with pytest.raises(Exception, match="the database says no"):
         run()
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert admin.list_transactions(states=["Ongoing"]) == [], "a failure holds up no reader"
     run()
     assert sorted(values(broker, "dual-out"), key=int) == [b"%d" % i for i in range(120)]
     with sqlite3.connect(database) as connection:

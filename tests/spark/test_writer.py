@@ -13,11 +13,12 @@ from evidence.world.committed import committed_values
 
 from oncelog import errors, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
-from oncelog.spark import writer
+from oncelog.spark import committer, writer
 from oncelog.spark.backend import choose_backend
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.decision_store import decision_store
 from oncelog.spark.options import sink_options
+from oncelog.spark.recovery import recover
 from oncelog.spark.writer import BatchWriter, StreamWriter
 from oncelog.testing import TestBroker
 from tests.spark.fakes import FakeContext
@@ -189,3 +190,79 @@ def test_a_stream_that_is_behind_is_refused_before_it_writes(
 def test_dots_are_refused_where_they_part_the_id(broker: TestBroker, name: str, value: str) -> None:
     with pytest.raises(errors.ConfigurationError, match="have no dots"):
         planned(broker, **{"topic": "x", "txnAppId": "a", "txnVersion": "1", name: value})
+
+
+def open_transactions(broker: TestBroker, start: str = "") -> list[str]:
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        listed = admin.list_transactions(states=["Ongoing"])
+    return [each.transactional_id for each in listed if each.transactional_id.startswith(f"oncelog-spark.{start}")]
+
+
+@pytest.mark.parametrize("backend", ["prepared", "resumed"])
+def test_the_next_version_ends_what_a_killed_job_left(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    """A job that takes the time as its version never comes back for the one that was killed."""
+    name = {"topic": f"killed-{backend}", "txnAppId": f"killed-{backend}", "backend": backend}
+    killed = planned(broker, txnVersion="1", **name)
+    message = killed.write(rows(b"killed"))
+    whose = f"app@killed-{backend}@"
+    write(broker, b"2", txnVersion="2", **name)
+    assert len(open_transactions(broker, whose)) == 1, "it may be alive"
+    monkeypatch.setattr(committer, "STALE_MS", 0)
+    write(broker, b"3", txnVersion="3", **name)
+    assert open_transactions(broker, whose) == []
+    with pytest.raises(CommitRefused, match="was vetoed"):
+        killed.commit([message])  # it was alive after all: it fails, and nothing is lost
+    write(broker, b"1", txnVersion="1", **name)
+    assert visible(broker, name["topic"]) == [b"2", b"3", b"1"]
+
+
+def test_what_was_decided_is_completed_however_old_it_is(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its driver died behind the decision: the next version's sweep does not take it for left."""
+    monkeypatch.setattr(committer, "STALE_MS", 0)
+    name = {"topic": "decided-old", "txnAppId": "decided-old"}
+    first = planned(broker, txnVersion="1", **name)
+    message = first.write(rows(b"1"))
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, **name, "txnVersion": "1"})
+    query_id = sink.batch_write_query_id("decided-old", "decided-old")
+    decision_store(options).decide(sink.BatchDecision(query_id, "1", "run", (message.attempt,)))
+    write(broker, b"2", txnVersion="2", **name)
+    write(broker, b"1", txnVersion="1", **name)
+    assert sorted(visible(broker, "decided-old")) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(("backend", "has_clock"), [("auto", True), ("prepared", False), ("resumed", True)])
+def test_a_write_that_nobody_submits_again_keeps_its_clock(broker: TestBroker, backend: str, has_clock: bool) -> None:
+    """Without txnAppId nobody comes back for what a killed job left: it times out, unless the user wants it otherwise."""
+    job = planned(broker, topic="anonymous", backend=backend)
+    name = job.write(rows(b"1")).attempt.transactional_id
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        described = admin.describe_transactions([name])[name]
+        assert (described.timeout_ms == 900_000, described.timeout_ms == 2**31 - 1) == (has_clock, not has_clock)
+        admin.force_terminate_transaction(name)
+
+
+def test_a_long_job_is_told_what_it_needs(broker: TestBroker) -> None:
+    job = planned(broker, topic="long", completionMarginMs="900000")
+    with pytest.raises(CommitRefused, match="a long job needs txnAppId and txnVersion"):
+        job.commit([job.write(rows(b"1"))])
+    job.abort([])
+    assert open_transactions(broker, "job-") == []
+
+
+def test_recover_knows_batch_writes_by_the_names_that_their_users_gave(broker: TestBroker) -> None:
+    left = {}
+    for number, application in enumerate(("nightly", "nightly-2")):
+        job = planned(broker, topic=f"recover.{number}", txnAppId=application, txnVersion="7")
+        left[application] = job.write(rows(b"1")).attempt.transactional_id
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers})
+    report = recover(options, "nightly")
+    assert report.undecided == [left["nightly"]]
+    assert report.undecided_jobs == ["version 7 of batch write 'nightly' to topic 'recover.0'"]
+    assert recover(options, "nightly", abandon=True).abandoned == [left["nightly"]]
+    assert open_transactions(broker, "app@nightly") == [left["nightly-2"]]
+    job = planned(broker, topic="recover.1", txnAppId="nightly-2", txnVersion="7")
+    job.commit([job.write(rows(b"again"))])
+    assert open_transactions(broker, "app@nightly") == [], "submitted again, it settles what was left"
+    assert visible(broker, "recover.1") == [b"again"]

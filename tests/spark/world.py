@@ -99,6 +99,7 @@ class Query:
             self.backend = cluster.backend(self.options)
             self.watcher = cluster.watcher(self.options)
         self.attempt_count = 0
+        self.reported: set[str] = set()  # ids of attempts that a driver can hear of
         self.findings: list[str] = []
 
     # what a process of it has
@@ -127,7 +128,9 @@ class Query:
             {"key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())}
         )
         with contextlib.nullcontext() if steps else self.steps.off():
-            return write_attempt(self.options, self.backend, name, iter([rows]))
+            attempt = write_attempt(self.options, self.backend, name, iter([rows]))
+            self.reported.add(name)
+            return attempt
 
     def attempts(self, batch: str, run: str) -> list[sink.Attempt]:
         return [self.attempt(batch, run, task) for task in TASKS]
@@ -211,6 +214,8 @@ class Query:
         if known.decision is not None:
             if transactional_id in {winner.transactional_id for winner in known.decision.winners}:
                 self.findings.append(f"the winner {transactional_id} is ended")
+        elif transactional_id not in self.reported:
+            pass  # a task ends its own, which it never told of
         elif name.run_start not in known.vetoed_runs and not known.is_superseded:
             self.findings.append(f"{transactional_id} is ended, and neither a decision nor a veto is durable")
 

@@ -18,6 +18,7 @@ from oncelog.spark.decision_store import DecisionStore
 from oncelog.spark.options import SinkOptions, client_arguments
 
 logger = logging.getLogger("oncelog.spark")
+STALE_MS = 900_000  # an attempt of an earlier version of a batch write that is open for longer was left by a killed job
 
 
 class CommitRefused(RuntimeError):
@@ -76,17 +77,17 @@ class Committer:
             known = self._store.veto(decision.query_id, decision.batch_id, decision.run_id)
             if known.decision is not None:
                 return sink.RollForward(known.decision)
-            return sink.Refuse(f"transactions could time out before they are committed: {', '.join(danger)}")
+            return sink.Refuse(_danger_reason(danger, decision.query_id))
         known = self._store.decide(decision)
         if known.decision is None:
             return sink.refusal(known, decision)
         return sink.RollForward(known.decision)
 
-    def refuse_if_in_danger(self, winners: tuple[sink.Attempt, ...], backend: Backend) -> None:
+    def refuse_if_in_danger(self, winners: tuple[sink.Attempt, ...], backend: Backend, query_id: str) -> None:
         """Raises CommitRefused where a transaction could time out between the decision and its completion."""
         danger = winners_in_danger(self._admin, backend, winners, self._options.completion_margin_ms)
         if danger:
-            raise CommitRefused(f"transactions could time out before they are committed: {', '.join(danger)}")
+            raise CommitRefused(_danger_reason(danger, query_id))
 
     def abort(self, query_id: str | None, batch_id: str, run_id: str | None) -> None:
         """What Spark's abort means here: honour a decision, else forbid this run and end its transactions."""
@@ -133,7 +134,21 @@ class Committer:
         decided = [each for each, _ in self._store.decided(query_id)]
         orphans = sink.orphans_after_decision(prefix, decision, open_ids, decided)
         self._end(orphans)
-        return len(orphans)
+        spared = {*orphans, *(winner.transactional_id for each in decided for winner in each.winners)}
+        stale = self._stale([i for i in sink.earlier_versions(prefix, decision, open_ids) if i not in spared])
+        for transactional_id in stale:
+            name = sink.attempt_name(prefix, transactional_id)
+            assert name is not None, "it was found by its name"
+            self.abandon(name, transactional_id)
+        return len(orphans) + len(stale)
+
+    def _stale(self, transactional_ids: list[str]) -> list[str]:
+        """Those that have been open for so long that their job was killed, or takes the veto for a reason to begin anew."""
+        if not transactional_ids:
+            return []
+        described = self._admin.describe_transactions(transactional_ids)
+        opened = {i: each.now_ms - each.start_ms for i, each in described.items() if each.state == "Ongoing"}
+        return [i for i, open_ms in opened.items() if open_ms >= STALE_MS]
 
     def open_transactions(self, query_id: str | None) -> list[str]:
         """The ids of this prefix (and query) with an open transaction."""
@@ -158,3 +173,12 @@ class Committer:
     def close(self) -> None:
         """Close the admin client; the store is the caller's."""
         self._admin.stop()
+
+
+def _danger_reason(danger: list[str], query_id: str) -> str:
+    reason = f"transactions could time out before they are committed: {', '.join(danger)}"
+    if query_id.startswith(sink.JOB_PREFIX):
+        reason += (
+            "; a long job needs txnAppId and txnVersion, or backend=prepared, or a larger transaction.max.timeout.ms"
+        )
+    return reason

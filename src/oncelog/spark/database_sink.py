@@ -8,26 +8,28 @@ rows nor records.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import sqlalchemy as sa
 
 from oncelog.core.two_phase import exactly_once_sink as sink
-from oncelog.errors import ConfigurationError
-from oncelog.spark.backend import Backend, choose_backend
+from oncelog.errors import ConfigurationError, KafkaError
+from oncelog.spark.backend import Backend, LostTransaction, choose_backend
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.database_decisions import DatabaseDecisionStore
 from oncelog.spark.options import SinkOptions, sink_options
 from oncelog.spark.writer import check_columns, write_attempt
 
 if TYPE_CHECKING:
-    import sqlalchemy as sa
     from pyspark.sql import DataFrame
 
-ATTEMPTS_DDL = "transactional_id string, prepared_state string, row_count bigint"
+logger = logging.getLogger("oncelog.spark")
+ATTEMPTS_DDL = "transactional_id string, prepared_state string, row_count bigint, acting_state string"
 
 # (database, query_id) -> (Spark's run, batch) that was committed last here: a batch comes once in a run.
 _committed: dict[tuple[str, str], tuple[str | None, int]] = {}
@@ -83,16 +85,29 @@ class _DualWrite:
             try:
                 attempts = self._write_records(frame, batch_id, run_id, backend)
                 decision = self._decide(frame, batch_id, run_id, attempts, committer, store, backend)
+            except BaseException:
+                self._abort(committer, batch_id, run_id)
+                raise
             finally:
                 frame.unpersist()
         committer.finish(decision, is_done=known.is_done)
+
+    def _abort(self, committer: Committer, batch_id: str, run_id: str) -> None:
+        """End what this call's tasks left open, or complete it where it was decided after all; the cause is on its way up."""
+        try:
+            committer.abort(self.query_id, batch_id, run_id)
+        except (KafkaError, LostTransaction, sa.exc.SQLAlchemyError, OSError) as error:
+            logger.warning("batch %s of %s is settled when the query starts again: %s", batch_id, self.query_id, error)
 
     def _write_records(self, frame: DataFrame, batch_id: str, run_id: str, backend: Backend) -> list[sink.Attempt]:
         records = self.to_records(frame)
         check_columns(records.schema, self.options)
         write = _TaskWriter(self.options, backend, self.query_id, batch_id, run_id)
         rows = records.mapInArrow(write, ATTEMPTS_DDL).collect()
-        return [sink.Attempt(r["transactional_id"], r["prepared_state"], r["row_count"]) for r in rows]
+        return [
+            sink.Attempt(r["transactional_id"], r["prepared_state"], r["row_count"], acting_state=r["acting_state"])
+            for r in rows
+        ]
 
     def _decide(
         self,
@@ -105,7 +120,7 @@ class _DualWrite:
         backend: Backend,
     ) -> sink.BatchDecision:
         winners = tuple(attempt for attempt in attempts if not attempt.is_empty)
-        committer.refuse_if_in_danger(winners, backend)
+        committer.refuse_if_in_danger(winners, backend, self.query_id)
         proposed = sink.BatchDecision(self.query_id, batch_id, run_id, winners)
         known = store.decide(proposed, lambda connection: self.to_database(connection, frame, int(batch_id)))
         if known.decision is None:
@@ -142,6 +157,7 @@ class _TaskWriter:
                 "transactional_id": [attempt.transactional_id],
                 "prepared_state": [attempt.prepared_state],
                 "row_count": [attempt.row_count],
+                "acting_state": [attempt.acting_state],
             }
         )
 

@@ -6,6 +6,7 @@ table: docs/spark.md. A task never commits anything.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
@@ -21,11 +22,12 @@ from pyspark.sql.types import StructType
 
 from oncelog import sync
 from oncelog.core.two_phase import exactly_once_sink as sink
-from oncelog.errors import ConfigurationError
-from oncelog.spark.backend import PREPARED, Backend, task_producer
+from oncelog.errors import ConfigurationError, KafkaError
+from oncelog.spark.backend import PREPARED, RESUMED, Backend, promote, task_producer
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.decision_store import decision_store
-from oncelog.spark.options import SinkOptions
+from oncelog.spark.options import SinkOptions, client_arguments
+from oncelog.types import PreparedTxnState
 
 logger = logging.getLogger("oncelog.spark")
 COLUMN_TYPES = {
@@ -80,10 +82,21 @@ def write_attempt(
         for batch in itertools.chain([first], batches):
             row_count += _send(producer, options, batch)
             topics |= _topics_of(options, batch)
-        state = producer.prepare_transaction() if backend.kind == PREPARED else producer.detach_transaction()
+        state = producer.detach_transaction()
     finally:
-        producer.stop()
-    return sink.Attempt(transactional_id, str(state), row_count, frozenset(topics))
+        producer.stop()  # aborts what was not detached
+    acting_state = _promoted(options, transactional_id, state) if backend.kind == PREPARED else ""
+    return sink.Attempt(transactional_id, str(state), row_count, frozenset(topics), acting_state)
+
+
+def _promoted(options: SinkOptions, transactional_id: str, state: PreparedTxnState) -> str:
+    try:
+        return promote(options.client, transactional_id, state)
+    except BaseException:
+        # Nobody was told of this attempt, so it can never win; promoted without our knowing, it would stay for ever.
+        with contextlib.suppress(KafkaError), sync.Admin.from_config(client_arguments(options.client)) as admin:
+            admin.force_terminate_transaction(transactional_id)
+        raise
 
 
 def _topics_of(options: SinkOptions, batch: pa.RecordBatch) -> set[str]:
@@ -161,7 +174,10 @@ class BatchWriter(DataSourceArrowWriter):
             self._query_id = sink.batch_write_query_id(options.application_id, options.topic, cluster_id)
             self._decided = self._decided_before(options.application_id)
         else:
-            self._query_id = f"job-{run_id}"
+            self._query_id = f"{sink.JOB_PREFIX}{run_id}"
+            if options.backend != PREPARED:
+                # Nobody comes back for what it leaves when it is killed: its transactions keep their clock.
+                self._backend = Backend(RESUMED, backend.timeout_ms, backend.cluster_id)
             logger.info("batch write without txnAppId and txnVersion: atomic, but a re-submitted job writes again")
 
     def _decided_before(self, application_id: str) -> sink.BatchDecision | None:

@@ -27,6 +27,9 @@ from oncelog.core.two_phase.exactly_once_sink import (
     batch_write_query_id,
     decision_from_value,
     decision_value,
+    described_batch_write,
+    earlier_versions,
+    is_named,
     may_be_forgotten,
     oldest_kept,
     on_abort,
@@ -212,6 +215,41 @@ def test_a_name_belongs_to_the_query_that_used_it_first() -> None:
     assert "belongs to the Spark query a" in refusal.reason
     for owner, asks in ((None, "b"), ("a", None), (None, None)):
         assert [batch for batch in ("6", "7", "8", "9") if on_claim("orders", owner, asks, batch, ["6", "7"])] == ["6"]
+
+
+def test_what_was_kept_says_what_ends_it() -> None:
+    kept = Attempt("p.q.0.0.run1.1", "1:0", 5, acting_state="1:1")
+    decision = BatchDecision("q", "0", "run1", (kept, B))
+    value = decision_value(decision)
+    assert decision_from_value("q", "0", value) == decision
+    assert b'["p.q.0.0.run1.1","1:0",5]' in value, "as an earlier version reads it"
+
+
+def test_a_batch_write_goes_by_the_names_that_its_user_gave() -> None:
+    named = batch_write_query_id("a.b@c", "t.1")
+    assert [wanted for wanted in ("a.b@c", "a", named, "t.1") if is_named(named, wanted)] == ["a.b@c", named]
+    assert is_named("app-report", "report")
+    assert is_named("1f3c", "1f3c")
+    assert not is_named("1f3c", "1f")
+    words = [
+        described_batch_write(query_id, "7")
+        for query_id in (named, batch_write_query_id("x", None), "app-report", "job-1", "1f3c")
+    ]
+    assert words == [
+        "version 7 of batch write 'a.b@c' to topic 't.1'",
+        "version 7 of batch write 'x'",
+        "version 7 of batch write 'report'",
+        "a batch write without txnAppId (job-1)",
+        None,
+    ]
+
+
+def test_only_earlier_versions_of_the_same_write_may_have_been_left() -> None:
+    query_id = batch_write_query_id("report", "a")
+    ids = [transactional_id_for("p", q, v, 0, "run", 1) for q in (query_id, "q") for v in ("3", "5", "7", "x")]
+    assert earlier_versions("p", BatchDecision(query_id, "5", "r", ()), [*ids, "other"]) == [ids[0]]
+    assert earlier_versions("p", BatchDecision(query_id, "x", "r", ()), ids) == []
+    assert earlier_versions("p", BatchDecision("q", "5", "r", ()), ids) == [], "a stream's sweep ends them"
 
 
 def test_a_sweep_spares_a_backfill_that_is_being_written() -> None:

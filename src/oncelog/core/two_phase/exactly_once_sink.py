@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 DECISION, VETO, DONE = "decision", "veto", "done"
 BATCH_WRITE_PREFIX = "app@"  # query ids of batch writes with txnAppId: application and destination
 LEGACY_BATCH_WRITE_PREFIX = "app-"  # the same as earlier versions named them: the application alone
+JOB_PREFIX = "job-"  # query ids of batch writes without txnAppId
 VERSIONS_KEPT = 1000  # decisions of one txnAppId and destination that are remembered one by one
 TOPICS_REMEMBERED_MAX = 1000  # in a decision of rows that a column sends to topics; of more none is
 QUERY_ID_LENGTH_MAX = 200  # of the column in a database
@@ -32,6 +33,8 @@ class Attempt:
     prepared_state: str
     row_count: int = 0
     topics: frozenset[str] = field(default=frozenset(), compare=False)  # of its rows, where a column names them
+    # What ends it ("producerId:epoch"), where it was kept (KIP-939) and `prepared_state` only names it; else empty.
+    acting_state: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -152,6 +155,28 @@ def legacy_batch_write_query_id(application_id: str) -> str:
     return f"{LEGACY_BATCH_WRITE_PREFIX}{application_id}"
 
 
+def is_named(query_id: str, wanted: str) -> bool:
+    """Whether somebody who says `wanted` means this query: its id, or the txnAppId of a batch write to any destination."""
+    batch_write = f"{BATCH_WRITE_PREFIX}{_escaped(wanted)}@"
+    return query_id in (wanted, legacy_batch_write_query_id(wanted)) or query_id.startswith(batch_write)
+
+
+def described_batch_write(query_id: str, batch_id: str) -> str | None:
+    """A batch write in words, by the names that its user gave it; None for a query."""
+    if query_id.startswith(JOB_PREFIX):
+        return f"a batch write without txnAppId ({query_id})"
+    if query_id.startswith(LEGACY_BATCH_WRITE_PREFIX):
+        return f"version {batch_id} of batch write {query_id.removeprefix(LEGACY_BATCH_WRITE_PREFIX)!r}"
+    if not query_id.startswith(BATCH_WRITE_PREFIX):
+        return None
+    application, *where = [
+        part.replace("%2E", ".").replace("%40", "@").replace("%25", "%")
+        for part in query_id.removeprefix(BATCH_WRITE_PREFIX).split("@")
+    ]
+    topic = f" to topic {where[0]!r}" if where and where[0] else ""
+    return f"version {batch_id} of batch write {application!r}{topic}"
+
+
 def _escaped(part: str) -> str:
     return part.replace("%", "%25").replace("@", "%40").replace(".", "%2E")  # dots separate the parts of an id
 
@@ -263,6 +288,19 @@ def kept_count(query_id: str) -> int:
     return VERSIONS_KEPT if query_id.startswith(BATCH_WRITE_PREFIX) else 1
 
 
+def earlier_versions(prefix: str, decision: BatchDecision, open_ids: Iterable[str]) -> list[str]:
+    """Open transactions of versions of the same batch write below the one that is decided. What is no orphan among them
+    may still be written by a live job; where it is old, a job that was killed left it."""
+    if not decision.query_id.startswith(BATCH_WRITE_PREFIX) or not decision.batch_id.isdigit():
+        return []
+    names = [(i, attempt_name(prefix, i)) for i in open_ids]
+    return [
+        i
+        for i, name in names
+        if name is not None and name.query_id == decision.query_id and is_below(name.batch_id, int(decision.batch_id))
+    ]
+
+
 def oldest_kept(query_id: str, decided_batch_ids: Iterable[str]) -> int | None:
     """The number below which the query's batches are over: undecided they can no longer be decided, decided they may be
     forgotten. None where all are remembered. Ids that are no numbers are never over."""
@@ -324,6 +362,10 @@ def decision_value(decision: BatchDecision) -> bytes:
     content: dict[str, object] = {"v": 1, "run": decision.run_id, "winners": winners}
     if decision.topics:
         content["topics"] = decision.topics
+    # Apart: an earlier version, which does not know it, takes the transaction over instead, and commits it all the same.
+    acting = {w.transactional_id: w.acting_state for w in decision.winners if w.acting_state}
+    if acting:
+        content["acting"] = acting
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -332,7 +374,11 @@ def decision_from_value(query_id: str, batch_id: str, value: bytes) -> BatchDeci
     content = json.loads(value)
     if not isinstance(content, dict) or content.get("v") != 1:
         raise ValueError(f"a decision of an unknown format for query {query_id} batch {batch_id}")
-    winners = tuple(Attempt(str(i), str(state), int(count)) for i, state, count in content["winners"])
+    acting = content.get("acting", {})
+    winners = tuple(
+        Attempt(str(i), str(state), int(count), acting_state=str(acting.get(i, "")))
+        for i, state, count in content["winners"]
+    )
     topics = tuple(str(topic) for topic in content.get("topics", ()))
     return BatchDecision(query_id, batch_id, str(content["run"]), winners, topics)
 
