@@ -164,6 +164,7 @@ NAMED: dict[str, str] = {
     "oncelog.core.two_phase.exactly_once_sink.QUERY_ID_LENGTH_MAX": ELSEWHERE,
     "oncelog.core.two_phase.exactly_once_sink.TOPICS_REMEMBERED_MAX": ELSEWHERE,
     "oncelog.core.two_phase.exactly_once_sink.VERSIONS_KEPT": ELSEWHERE,
+    "oncelog.core.two_phase.transactional_ids.RUNS_REMEMBERED": ELSEWHERE,
     "oncelog.core.metadata.features.INIT_PRODUCER_ID_VERSION_WITHOUT_TWO_PHASE": "a version of the protocol",
     "oncelog.core.leader.fetch_session.PARTITIONS_MAX": "the default of a key that is a limit",
     "oncelog.core.groups.config.NEW_MEMBER_JOIN_TIMEOUT_MS": PROTOCOL,

@@ -156,8 +156,12 @@ def test_a_stream_copies_exactly_once_and_a_repeated_batch_changes_nothing(
     spark: SparkSession, broker: TestBroker, tmp_path: pathlib.Path
 ) -> None:
     fill(broker, "in", 400)
-    query = copy(stream(spark, broker, "in", maxOffsetsPerTrigger="150"), broker, "out", tmp_path / "c")
-    assert len([p for p in query.recentProgress if p["numInputRows"]]) >= 3
+    query = copy(stream(spark, broker, "in", maxOffsetsPerTrigger="60"), broker, "out", tmp_path / "c")
+    batch_count = len([p for p in query.recentProgress if p["numInputRows"]])
+    assert batch_count >= 6
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        ids = [t for t in admin.list_transactions() if str(query.id) in t.transactional_id]
+    assert len(ids) < batch_count, "of two tasks a batch; ids are used again"
     assert sorted(values(broker, "out"), key=int) == [b"%d" % i for i in range(400)]
     commits = tmp_path / "c" / "commits"
     last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())

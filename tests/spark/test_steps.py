@@ -62,6 +62,8 @@ def recover(query: Query, store: DecisionStore) -> None:
 
 def abandon(query: Query, store: DecisionStore) -> None:
     left_half_done(query)
+    with query.steps.off():
+        query.recover(store)  # a batch begins only when the one before is done
     query.attempts("1", "run-1")
     query.recover(store, abandon=True)
 

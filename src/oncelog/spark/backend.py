@@ -8,7 +8,7 @@ the recorded producer id and epoch, whose retries are idempotent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from oncelog import errors, sync
@@ -101,8 +101,13 @@ def winners_in_danger(admin: sync.Admin, backend: Backend, winners: Iterable[Att
     return winners_at_risk(remaining, wanted, margin_ms)
 
 
-def complete(admin: sync.Admin, client: Mapping[str, str], winner: Attempt) -> None:
+def complete(
+    admin: sync.Admin, client: Mapping[str, str], winner: Attempt, is_over: Callable[[], bool] = lambda: False
+) -> None:
     """Commit a decided transaction; any number of times, from any process, in any order.
+
+    Args:
+        is_over: asked where the id has gone on: whether somebody else has completed the whole decision.
 
     Raises:
         LostTransaction: it was ended otherwise.
@@ -112,9 +117,24 @@ def complete(admin: sync.Admin, client: Mapping[str, str], winner: Attempt) -> N
         acting = PreparedTxnState(winner.acting_state) if winner.acting_state else state
         admin.end_transaction(winner.transactional_id, acting, commit=True)
     except (errors.ProducerFenced, errors.InvalidProducerEpoch):
-        _complete_kept(client, winner, state)
+        if not is_over():
+            _complete_kept(client, winner, state)
     except (errors.InvalidTxnState, errors.InvalidPidMapping, errors.TransactionalIdNotFound) as error:
-        raise _lost(winner, error) from error
+        if not is_over():
+            raise _lost(winner, error) from error
+
+
+def abort_exactly(admin: sync.Admin, transactional_id: str, state: PreparedTxnState) -> None:
+    """Abort this open transaction, and no other of the id's: where it has gone on, this does nothing."""
+    promoted = PreparedTxnState.of(state.producer_id, state.producer_epoch + 1)  # what ends it where it was kept
+    for each in (state, promoted):
+        try:
+            admin.end_transaction(transactional_id, each, commit=False)
+        except (errors.ProducerFenced, errors.InvalidProducerEpoch):
+            continue
+        except (errors.InvalidTxnState, errors.InvalidPidMapping, errors.TransactionalIdNotFound):
+            pass
+        return
 
 
 def _complete_kept(client: Mapping[str, str], winner: Attempt, state: PreparedTxnState) -> None:

@@ -13,9 +13,11 @@ from typing import Self
 
 from oncelog import errors, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
-from oncelog.spark.backend import Backend, LostTransaction, complete, winners_in_danger
+from oncelog.core.two_phase.transactional_ids import LeasedName, leased_name
+from oncelog.spark.backend import Backend, LostTransaction, abort_exactly, complete, winners_in_danger
 from oncelog.spark.decision_store import DecisionStore
 from oncelog.spark.options import SinkOptions, client_arguments
+from oncelog.types import PreparedTxnState
 
 logger = logging.getLogger("oncelog.spark")
 STALE_MS = 900_000  # an attempt of an earlier version of a batch write that is open for longer was left by a killed job
@@ -54,7 +56,7 @@ class Committer:
             what = self._decide(what.decision, backend)
         if isinstance(what, sink.Refuse):
             raise CommitRefused(what.reason)
-        self.finish(what.decision, is_done=known.is_done)
+        self.finish(what.decision, is_done=known.is_done, run_id=run_id)
         return what.decision
 
     def repeat(self, decision: sink.BatchDecision) -> None:
@@ -62,11 +64,11 @@ class Committer:
         known = self._store.known(decision.query_id, decision.batch_id)
         self.finish(decision, is_done=known.is_done or known.is_superseded)
 
-    def finish(self, decision: sink.BatchDecision, *, is_done: bool) -> None:
+    def finish(self, decision: sink.BatchDecision, *, is_done: bool, run_id: str | None = None) -> None:
         """Carry out a decision. Of one that is done nothing is left but what ran again beside it; its winners' transactional
         ids may have expired since. Raises LostTransaction."""
         if is_done:
-            self.sweep(decision)
+            self.sweep(decision, run_id)
         else:
             self.roll_forward(decision)
 
@@ -104,7 +106,7 @@ class Committer:
                 return
             what = sink.RollForward(known.decision)
         if isinstance(what, sink.RollForward):
-            self.finish(what.decision, is_done=known.is_done)
+            self.finish(what.decision, is_done=known.is_done, run_id=run_id)
 
     def roll_forward(self, decision: sink.BatchDecision) -> int:
         """Complete the winners, end the orphans, mark done; returns how many orphans were ended.
@@ -115,21 +117,27 @@ class Committer:
         lost: list[str] = []
         for winner in decision.winners:
             try:
-                complete(self._admin, self._options.client, winner)
+                complete(self._admin, self._options.client, winner, lambda: self._is_over(decision))
             except LostTransaction as error:
                 lost.append(str(error))
         ended = self.sweep(decision)
-        if lost:
+        if lost and not self._is_over(decision):
             raise LostTransaction("\n".join(lost))
         self._store.done(decision)
         return ended
 
-    def sweep(self, decision: sink.BatchDecision) -> int:
-        """End what can no longer win after this decision."""
+    def _is_over(self, decision: sink.BatchDecision) -> bool:
+        """Whether somebody else has completed this decision; then its ids may be in use again, or forgotten."""
+        known = self._store.known(decision.query_id, decision.batch_id)
+        return known.is_done or known.decision is None
+
+    def sweep(self, decision: sink.BatchDecision, run_id: str | None = None) -> int:
+        """End what can no longer win after this decision; of a run that is at this batch itself also when it is done."""
         prefix, query_id = self._options.transactional_id_prefix, decision.query_id
         open_ids = self.open_transactions(query_id)
         if not open_ids:
             return 0
+        open_states = self._states_of([i for i in open_ids if leased_name(prefix, i)])
         # Read now that this decision is durable: no older batch can be decided any more, but it may have been.
         decided = [each for each, _ in self._store.decided(query_id)]
         orphans = sink.orphans_after_decision(prefix, decision, open_ids, decided)
@@ -140,7 +148,25 @@ class Committer:
             name = sink.attempt_name(prefix, transactional_id)
             assert name is not None, "it was found by its name"
             self.abandon(name, transactional_id)
-        return len(orphans) + len(stale)
+        leased = sink.leased_orphans(prefix, query_id, open_states, decided)
+        if self._is_over(decision):
+            # Somebody is ahead: what is open may be of the batch after this one, unless its own run is here.
+            mine = sink.orphans_after_veto(prefix, query_id, decision.batch_id, run_id, leased) if run_id else []
+            leased = {i: leased[i] for i in mine}
+        for transactional_id, state in leased.items():
+            logger.info("ending orphan transaction %s %s", transactional_id, state)
+            abort_exactly(self._admin, transactional_id, PreparedTxnState(state))
+        return len(orphans) + len(stale) + len(leased)
+
+    def _states_of(self, transactional_ids: list[str]) -> dict[str, str]:
+        if not transactional_ids:
+            return {}
+        described = self._admin.describe_transactions(transactional_ids)
+        return {
+            i: str(PreparedTxnState.of(each.producer_id, each.producer_epoch))
+            for i, each in described.items()
+            if each.state == "Ongoing"
+        }
 
     def _stale(self, transactional_ids: list[str]) -> list[str]:
         """Those that have been open for so long that their job was killed, or takes the veto for a reason to begin anew."""
@@ -163,6 +189,15 @@ class Committer:
             self.roll_forward(known.decision)
         else:
             self._end([transactional_id])
+
+    def abandon_leased(self, name: LeasedName, transactional_id: str) -> None:
+        """As `abandon`, of an id that does not say of which batch it is: its run may decide nothing any more."""
+        self._store.veto(name.query_id, sink.ANY_BATCH, name.run_start)
+        for decision, is_done in self._store.decided(name.query_id):
+            if not is_done and transactional_id in {winner.transactional_id for winner in decision.winners}:
+                self.roll_forward(decision)
+                return
+        self._end([transactional_id])
 
     def _end(self, orphans: Iterable[str]) -> None:
         for orphan in orphans:

@@ -108,7 +108,7 @@ class DatabaseDecisionStore:
     def _known(self, connection: sa.Connection, query_id: str, batch_id: str) -> sink.KnownRecords:
         where = (decisions.c.query_id == query_id) & (decisions.c.batch_id == batch_id)
         row = connection.execute(sa.select(decisions).where(where)).first()
-        those = (vetoes.c.query_id == query_id) & (vetoes.c.batch_id == batch_id)
+        those = (vetoes.c.query_id == query_id) & vetoes.c.batch_id.in_([batch_id, sink.ANY_BATCH])
         vetoed = frozenset(connection.execute(sa.select(vetoes.c.run_start).where(those)).scalars())
         # All rows are read: a result with rows left holds SQLite's shared lock beyond the commit, and no other can commit.
         others = sa.select(decisions.c.batch_id).where(decisions.c.query_id == query_id)

@@ -23,7 +23,7 @@ from oncelog.spark.backend import Backend, LostTransaction, choose_backend
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.database_decisions import DatabaseDecisionStore
 from oncelog.spark.options import SinkOptions, sink_options
-from oncelog.spark.writer import check_columns, write_attempt
+from oncelog.spark.writer import check_columns, leased_id, write_attempt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,6 +48,7 @@ class _DualWrite:
     def __post_init__(self) -> None:
         self._store: DatabaseDecisionStore | None = None
         self._backend: Backend | None = None
+        self._run_id = ""  # of this process, as Spark's own is not known in every session
         self._claimed: tuple[str | None] | None = None  # by which Spark query
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -55,6 +56,7 @@ class _DualWrite:
         if self._store is None:
             self._store = DatabaseDecisionStore(self.database_url)
             self._backend = choose_backend(self.options)
+            self._run_id = uuid.uuid4().hex  # here: a Connect session hands the same object to each run
         assert self._backend is not None
         spark_query_id, spark_run_id = _names_of(frame)
         if self._claimed != (spark_query_id,):
@@ -68,8 +70,14 @@ class _DualWrite:
                 f"query_id {self.query_id!r} has committed batch {batch_id} in this run: a second dual_write of a query needs "
                 "a query_id of its own"
             )
-        with Committer(self.options, self._store) as committer:
-            self._write(frame, str(batch_id), committer, self._store, self._backend)
+        try:
+            with Committer(self.options, self._store) as committer:
+                self._write(frame, str(batch_id), committer, self._store, self._backend)
+        except BaseException:
+            self._run_id = (
+                uuid.uuid4().hex
+            )  # this one may be vetoed, and a later batch would not mean that this one is done
+            raise
         _committed[key] = this
 
     def _write(
@@ -80,7 +88,7 @@ class _DualWrite:
             raise CommitRefused(sink.superseded_reason(self.query_id, batch_id))
         decision = known.decision
         if decision is None:
-            run_id = uuid.uuid4().hex  # of this call: Spark's own is not known in every session
+            run_id = self._run_id
             frame.persist()
             try:
                 attempts = self._write_records(frame, batch_id, run_id, backend)
@@ -139,18 +147,7 @@ class _TaskWriter:
     run_id: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None, "tasks run with a TaskContext"
-        name = sink.transactional_id_for(
-            self.options.transactional_id_prefix,
-            self.query_id,
-            self.batch_id,
-            context.partitionId(),
-            self.run_id,
-            context.taskAttemptId(),
-        )
+        name = leased_id(self.options, self.query_id, self.run_id, self.batch_id)
         attempt = write_attempt(self.options, self.backend, name, batches)
         yield pa.RecordBatch.from_pydict(
             {

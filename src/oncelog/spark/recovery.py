@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from oncelog.core.two_phase import exactly_once_sink as sink
+from oncelog.core.two_phase.transactional_ids import LeasedName, leased_name
 from oncelog.spark.backend import LostTransaction
 from oncelog.spark.committer import Committer
 from oncelog.spark.decision_store import decision_store, has_decisions
@@ -56,17 +57,21 @@ def _abandon_or_report(
     options: SinkOptions, committer: Committer, report: RecoveryReport, query_id: str | None, *, abandon: bool
 ) -> None:
     for transactional_id in committer.open_transactions(None):
-        name = sink.attempt_name(options.transactional_id_prefix, transactional_id)
+        leased = leased_name(options.transactional_id_prefix, transactional_id)
+        name = leased or sink.attempt_name(options.transactional_id_prefix, transactional_id)
         if name is None or (query_id is not None and not sink.is_named(name.query_id, query_id)):
             continue
         if not abandon:
             report.undecided.append(transactional_id)
-            job = sink.described_batch_write(name.query_id, name.batch_id)
+            job = None if isinstance(name, LeasedName) else sink.described_batch_write(name.query_id, name.batch_id)
             if job is not None and job not in report.undecided_jobs:
                 report.undecided_jobs.append(job)
             continue
         try:
-            committer.abandon(name, transactional_id)
+            if isinstance(name, LeasedName):
+                committer.abandon_leased(name, transactional_id)
+            else:
+                committer.abandon(name, transactional_id)
             report.abandoned.append(transactional_id)
         except LostTransaction as error:  # one of a batch that was decided, and has lost a winner
             if str(error) not in report.lost:

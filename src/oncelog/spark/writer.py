@@ -10,7 +10,9 @@ import contextlib
 import itertools
 import json
 import logging
+import os
 import pathlib
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from oncelog import sync
 from oncelog.core.two_phase import exactly_once_sink as sink
+from oncelog.core.two_phase.transactional_ids import TransactionalIds
 from oncelog.errors import ConfigurationError, KafkaError
 from oncelog.spark.backend import PREPARED, RESUMED, Backend, promote, task_producer
 from oncelog.spark.committer import CommitRefused, Committer
@@ -66,6 +69,18 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
         raise ConfigurationError("say where to write: the option 'topic' or a column 'topic'")
 
 
+_ids: dict[int, TransactionalIds] = {}  # of this process, by its number: a fork has none of its parent's
+
+
+def leased_id(options: SinkOptions, query_id: str, run_id: str, batch_id: str) -> str:
+    """A transactional id of this process for one attempt of a stream, whose batches are numbers that grow."""
+    process = os.getpid()
+    if process not in _ids:
+        _ids.clear()
+        _ids[process] = TransactionalIds(uuid.uuid4().hex)
+    return _ids[process].lease(options.transactional_id_prefix, query_id, sink.run_start(run_id), int(batch_id))
+
+
 def write_attempt(
     options: SinkOptions, backend: Backend, transactional_id: str, batches: Iterator[pa.RecordBatch]
 ) -> sink.Attempt:
@@ -76,6 +91,10 @@ def write_attempt(
     producer = task_producer(options.client, backend, transactional_id)
     producer.start()
     try:
+        if not producer.prepared_state.is_none:
+            # Of an earlier batch of this run, which is done: it can no longer win. The id gets its clock back.
+            producer.abort_transaction()
+            producer.init_transactions(keep_prepared_txn=True)
         producer.begin_transaction()
         row_count = 0
         topics: set[str] = set()
@@ -133,14 +152,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 raise CommitRefused(sink.superseded_reason(query_id, batch_id))
             if known.decision is not None:
                 return TaskMessage(query_id, batch_id, run_id, sink.Attempt("", "", 0))
-        name = sink.transactional_id_for(
-            self._options.transactional_id_prefix,
-            query_id,
-            batch_id,
-            context.partitionId(),
-            run_id,
-            context.taskAttemptId(),
-        )
+        name = leased_id(self._options, query_id, run_id, batch_id)
         return TaskMessage(query_id, batch_id, run_id, write_attempt(self._options, self._backend, name, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002

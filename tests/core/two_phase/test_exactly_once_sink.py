@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import pytest
 
@@ -42,6 +40,7 @@ from oncelog.core.two_phase.exactly_once_sink import (
     unwritten_topics,
     winners_at_risk,
 )
+from tests.core.two_phase.sink_model import ModelRun
 
 A, B, EMPTY = Attempt("p.q.0.0.run1.1", "1:0", 5), Attempt("p.q.0.1.run1.2", "2:0", 5), Attempt("", "", 0)
 DECIDED = BatchDecision("q", "0", "run1", (A,))
@@ -353,176 +352,6 @@ def test_compaction_changes_nothing_that_is_known(first: int) -> None:
         topic.compact(len(topic.records))
         kept = {str(key) for key, _ in topic.records}
         assert all(f'"{batches - 1}"' in key or "slept" in key for key in kept), "nothing grows without a bound"
-
-
-@dataclass
-class ModelLog:
-    """Transactions as the broker keeps them: one identity per id, one outcome per (producer id, epoch)."""
-
-    identity: dict[str, tuple[int, int]] = field(default_factory=dict)
-    is_open: dict[str, bool] = field(default_factory=dict)
-    records: list[tuple[tuple[int, int], tuple[int, int, int]]] = field(default_factory=list)
-    outcome: dict[tuple[int, int], str] = field(default_factory=dict)
-    decisions: DecisionLog = field(default_factory=DecisionLog)
-
-    def init(self, transactional_id: str) -> tuple[int, int]:
-        if self.is_open.get(transactional_id):
-            self.end(transactional_id, self.identity[transactional_id], "abort")
-        producer_id, producer_epoch = self.identity.get(transactional_id, (len(self.identity), -1))
-        self.identity[transactional_id] = (producer_id, producer_epoch + 1)
-        return self.identity[transactional_id]
-
-    def produce(self, transactional_id: str, identity: tuple[int, int], value: tuple[int, int, int]) -> None:
-        if self.identity[transactional_id] != identity:
-            raise PermissionError("fenced")
-        self.is_open[transactional_id] = True
-        self.records.append((identity, value))
-
-    def end(self, transactional_id: str, identity: tuple[int, int], outcome: str) -> None:
-        if self.identity[transactional_id] == identity and self.is_open.get(transactional_id):
-            self.outcome[identity] = outcome
-            self.is_open[transactional_id] = False
-            self.identity[transactional_id] = (identity[0], identity[1] + 1)
-
-    def open_ids(self) -> list[str]:
-        return [i for i, is_open in self.is_open.items() if is_open]
-
-
-@dataclass
-class ModelRun:
-    """One seed: batches are run until done, by drivers and tasks that die at random; `eager` is the naive abort."""
-
-    seed: int
-    eager: bool = False
-    log: ModelLog = field(default_factory=ModelLog)
-    zombies: list[Iterator[None]] = field(default_factory=list)
-    attempt_count: int = 0
-    run_count: int = 0
-
-    def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
-
-    def chance(self, probability: float) -> bool:
-        return self.random.random() < probability
-
-    def step_zombies(self) -> None:
-        for zombie in list(self.zombies):
-            if self.chance(0.35) and not self.step(zombie):
-                self.zombies.remove(zombie)
-
-    @staticmethod
-    def step(task: Iterator[None]) -> bool:
-        try:
-            next(task)
-        except (StopIteration, PermissionError):
-            return False
-        return True
-
-    def task(self, batch: int, partition: int, run: str, done: list[Attempt]) -> Iterator[None]:
-        self.attempt_count += 1
-        name = transactional_id_for("p", "q", str(batch), partition, run, self.attempt_count)
-        if self.log.decisions.known("q", str(batch)).decision is not None:
-            done.append(Attempt("", ""))
-            return
-        identity = self.log.init(name)
-        yield
-        for k in range(3):
-            self.log.produce(name, identity, (batch, partition, k))
-            yield
-        done.append(Attempt(name, f"{identity[0]}:{identity[1]}", 3))
-
-    def run_task(self, batch: int, partition: int, run: str) -> Attempt | None:
-        for _ in range(3):
-            done: list[Attempt] = []
-            running = [self.task(batch, partition, run, done) for _ in range(1 + self.chance(0.25))]
-            fate = self.random.random()
-            while running and not done:
-                self.step_zombies()
-                chosen = self.random.choice(running)
-                if fate < 0.3 and self.chance(0.3):
-                    running.remove(chosen)
-                    if fate < 0.2:
-                        self.zombies.append(chosen)  # its executor was lost, but it lives on
-                elif not self.step(chosen):
-                    running.remove(chosen)
-            self.zombies += running
-            if done:
-                return done[0]
-        return None
-
-    def finish(self, decision: BatchDecision) -> bool:
-        for winner in decision.winners:
-            producer_id, _, producer_epoch = winner.prepared_state.partition(":")
-            self.log.end(winner.transactional_id, (int(producer_id), int(producer_epoch)), "commit")
-            self.step_zombies()
-            if self.chance(0.1):
-                return False
-        for orphan in orphans_after_decision("p", decision, self.log.open_ids()):
-            self.log.init(orphan)
-        self.log.decisions.apply(record_key("q", decision.batch_id, DONE, decision.run_id), b"{}")
-        decided = self.log.decisions.decided("q")
-        floor = oldest_kept("q", [each.batch_id for each, _ in decided])
-        for older, is_done in decided:
-            if may_be_forgotten(older, is_done, floor):
-                self.log.decisions.apply(record_key("q", older.batch_id, DECISION, older.run_id), None)
-        return True
-
-    def abort(self, batch: int, run: str, attempts: list[Attempt]) -> None:
-        if self.eager:
-            for attempt in attempts:
-                if not attempt.is_empty:
-                    self.log.init(attempt.transactional_id)
-            return
-        what = on_abort(self.log.decisions.known("q", str(batch)), run)
-        if isinstance(what, RollForward):
-            self.finish(what.decision)
-        elif isinstance(what, Veto):
-            self.log.decisions.apply(record_key("q", str(batch), VETO, run), b"{}")
-            for orphan in orphans_after_veto("p", "q", str(batch), run, self.log.open_ids()):
-                self.log.init(orphan)
-
-    def run_batch(self, batch: int) -> bool:
-        self.run_count += 1
-        run = f"{self.run_count:08d}"
-        attempts: list[Attempt] = []
-        for partition in range(3):
-            attempt = self.run_task(batch, partition, run)
-            if attempt is None or self.chance(0.05):
-                return False
-            attempts.append(attempt)
-        if self.chance(0.15):
-            if self.chance(0.5):
-                self.abort(batch, run, attempts)
-            return False
-        what = on_commit(self.log.decisions.known("q", str(batch)), "q", str(batch), run, attempts)
-        if isinstance(what, Refuse):
-            return False
-        if isinstance(what, Decide):
-            self.log.decisions.apply(record_key("q", str(batch), DECISION, run), decision_value(what.decision))
-        self.step_zombies()
-        if self.chance(0.2):
-            if self.chance(0.5):
-                self.abort(batch, run, attempts)
-            return False
-        return self.finish(what.decision) and not self.chance(0.15)
-
-    def verdict(self, batch_count: int = 3) -> tuple[int, int]:
-        """(duplicates, losses) after all batches ended and every zombie had its say."""
-        for batch in range(batch_count):
-            for _ in range(300):
-                if self.run_batch(batch):
-                    break
-                if batch and self.chance(0.3):
-                    self.run_batch(self.random.randrange(batch))  # a driver that slept through what came since
-            else:
-                raise AssertionError("the batch never ends")
-        for _ in range(200):
-            self.step_zombies()
-        for left in self.log.open_ids():
-            self.log.init(left)
-        seen = [value for identity, value in self.log.records if self.log.outcome.get(identity) == "commit"]
-        wanted = {(b, p, k) for b in range(batch_count) for p in range(3) for k in range(3)}
-        return len(seen) - len(set(seen)), len(wanted - set(seen))
 
 
 def test_no_interleaving_duplicates_or_loses() -> None:

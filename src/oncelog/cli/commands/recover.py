@@ -97,11 +97,12 @@ def _print(settings: Settings, report: Any) -> None:
 def _show_open(settings: Settings, client: dict[str, str], prefix: str, query_id: str | None) -> None:
     from oncelog import sync
     from oncelog.core.two_phase import exactly_once_sink as sink
+    from oncelog.core.two_phase.transactional_ids import leased_name
 
     def is_meant(transactional_id: str) -> bool:
         if query_id is None:
             return transactional_id.startswith(f"{prefix}.")
-        name = sink.attempt_name(prefix, transactional_id)
+        name = leased_name(prefix, transactional_id) or sink.attempt_name(prefix, transactional_id)
         return name is not None and sink.is_named(name.query_id, query_id)
 
     with sync.Admin.from_config(client) as admin:

@@ -1,7 +1,7 @@
 """The exactly-once sink's decisions (docs/spark.md): what a driver may do with the transactions of a micro-batch.
 
-Every task attempt writes in a transaction of its own, under an id that no other attempt ever has. One decision per
-(query, batch) names the winners: the first such record in the log of decisions stands, whatever follows it.
+Every task attempt writes in a transaction of its own, under an id that no other process ever has (transactional_ids.py). One
+decision per (query, batch) names the winners: the first such record in the log of decisions stands, whatever follows it.
 Three rules must hold: nothing is completed before the decision is durable; once it is durable everything only rolls
 forward; orphans are ended only after the decision or a veto (from then on no other process, however late, can make
 those ids win).
@@ -13,10 +13,13 @@ import hashlib
 import heapq
 import json
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from oncelog.core.two_phase.transactional_ids import leased_name
+
 DECISION, VETO, DONE = "decision", "veto", "done"
+ANY_BATCH = "*"  # a veto of a run in all batches that are not decided
 BATCH_WRITE_PREFIX = "app@"  # query ids of batch writes with txnAppId: application and destination
 LEGACY_BATCH_WRITE_PREFIX = "app-"  # the same as earlier versions named them: the application alone
 JOB_PREFIX = "job-"  # query ids of batch writes without txnAppId
@@ -288,6 +291,23 @@ def kept_count(query_id: str) -> int:
     return VERSIONS_KEPT if query_id.startswith(BATCH_WRITE_PREFIX) else 1
 
 
+def leased_orphans(
+    prefix: str, query_id: str, open_states: Mapping[str, str], decided: Iterable[BatchDecision]
+) -> dict[str, str]:
+    """Open transactions, under ids that are used again, that no decision names: id -> state ("producerId:epoch").
+
+    Their ids do not say of which batch they are. Read `open_states` first, then `decided`, then whether the newest batch is
+    still not done: in that case no later batch had begun when they were read, and each of them may be ended, *as this state*.
+    """
+    winners = {(w.transactional_id, w.prepared_state) for each in decided for w in each.winners}
+    orphans = {}
+    for transactional_id, state in open_states.items():
+        name = leased_name(prefix, transactional_id)
+        if name is not None and name.query_id == query_id and (transactional_id, state) not in winners:
+            orphans[transactional_id] = state
+    return orphans
+
+
 def earlier_versions(prefix: str, decision: BatchDecision, open_ids: Iterable[str]) -> list[str]:
     """Open transactions of versions of the same batch write below the one that is decided. What is no orphan among them
     may still be written by a live job; where it is old, a job that was killed left it."""
@@ -321,9 +341,13 @@ def may_be_forgotten(older: BatchDecision, is_done: bool, floor: int | None) -> 
 
 
 def orphans_after_veto(prefix: str, query_id: str, batch_id: str, run_id: str, open_ids: Iterable[str]) -> list[str]:
-    """The open transactions of the vetoed run in this batch; other runs may still win."""
+    """The open transactions of the vetoed run in this batch; other runs may still win. The run is at this batch, so its ids
+    that it uses again have nothing of a later one."""
     orphans = []
     for transactional_id in open_ids:
+        leased = leased_name(prefix, transactional_id)
+        if leased is not None and (leased.query_id, leased.run_start) == (query_id, run_start(run_id)):
+            orphans.append(transactional_id)
         name = attempt_name(prefix, transactional_id)
         if name is not None and (name.query_id, name.batch_id, name.run_start) == (
             query_id,
@@ -419,7 +443,8 @@ class DecisionLog:
             decision = decision_from_value(*where, value)
             # In the log behind a later batch's decision this one comes from a driver that slept: it counts for nothing.
             is_over = is_below(decision.batch_id, self._floor(decision.query_id))
-            if run_start(decision.run_id) not in before.vetoed_runs and not is_over:
+            vetoed = before.vetoed_runs | self._vetoed_everywhere(decision.query_id)
+            if run_start(decision.run_id) not in vetoed and not is_over:
                 self._known[where] = KnownRecords(decision, before.vetoed_runs, before.is_done)
                 self._take_number(decision)
         elif kind == VETO and before.decision is None:
@@ -441,7 +466,12 @@ class DecisionLog:
         """What stands of one batch."""
         known = self._known.get((query_id, batch_id), KnownRecords())
         is_superseded = known.decision is None and is_below(batch_id, self._floor(query_id))
-        return replace(known, is_superseded=is_superseded)
+        vetoed = known.vetoed_runs | self._vetoed_everywhere(query_id)
+        return replace(known, is_superseded=is_superseded, vetoed_runs=vetoed)
+
+    def _vetoed_everywhere(self, query_id: str) -> frozenset[str]:
+        everywhere = self._known.get((query_id, ANY_BATCH))
+        return everywhere.vetoed_runs if everywhere else frozenset()
 
     def to_be_forgotten(self, done: BatchDecision) -> list[bytes]:
         """The keys that may be dropped once `done` is: all records of older batches, in the order in which they go.
