@@ -149,7 +149,7 @@ class Committer:
             assert name is not None, "it was found by its name"
             self.abandon(name, transactional_id)
         leased = sink.leased_orphans(prefix, query_id, open_states, decided)
-        if self._is_over(decision):
+        if leased and self._is_over(decision):
             # Somebody is ahead: what is open may be of the batch after this one, unless its own run is here.
             mine = sink.orphans_after_veto(prefix, query_id, decision.batch_id, run_id, leased) if run_id else []
             leased = {i: leased[i] for i in mine}
