@@ -252,8 +252,20 @@ MUTANTS = (
     Mutant(
         "a forgotten batch may be decided again",
         "core/two_phase/exactly_once_sink.py",
-        "    if known.is_superseded:\n",
-        "    if False:\n",
+        "    if known.is_superseded or run_start",
+        "    if run_start",
+    ),
+    Mutant(
+        "a version is decided for all destinations",
+        "core/two_phase/exactly_once_sink.py",
+        'parts = [application_id, topic or "",',
+        'parts = [application_id, "",',
+    ),
+    Mutant(
+        "a process uses an id again in the same batch",
+        "core/two_phase/transactional_ids.py",
+        "if last < batch_id",
+        "if last <= batch_id",
     ),
     Mutant(
         "a prepared task is begun without keepPreparedTxn",

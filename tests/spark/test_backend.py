@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from oncelog import sync
-from oncelog.spark.backend import PREPARED, RESUMED, TIMEOUT_MAX_KEY, Backend, choose_backend, complete, task_producer
+from oncelog import errors, sync
+from oncelog.spark import writer
+from oncelog.spark.backend import (
+    PREPARED,
+    RESUMED,
+    TIMEOUT_MAX_KEY,
+    Backend,
+    TransactionEnded,
+    choose_backend,
+    complete,
+    promote,
+    task_producer,
+)
 from oncelog.spark.options import sink_options
 from oncelog.spark.writer import write_attempt
 from oncelog.testing import TestBroker
@@ -24,7 +36,7 @@ def test_a_delayed_copy_of_the_tasks_own_initialisation_does_not_abort_what_is_p
     """Found by `make model`: InitProducerId without keepPreparedTxn, sent again and late, aborts a prepared transaction."""
     client = {"bootstrap.servers": broker.bootstrap_servers}
     options = sink_options({**client, "topic": "late-init", "backend": PREPARED})
-    backend = Backend(PREPARED, None)
+    backend = Backend(PREPARED)
     rows = iter([pa.RecordBatch.from_pydict({"value": pa.array([b"row"], pa.binary())})])
     attempt = write_attempt(options, backend, "late-init-0", rows)
     with task_producer(options.client, backend, attempt.transactional_id):
@@ -38,6 +50,70 @@ def test_a_delayed_copy_of_the_tasks_own_initialisation_does_not_abort_what_is_p
         auto_offset_reset="earliest",
     ) as consumer:
         assert [record.value for record in consumer.poll(timeout_ms=60_000)] == [b"row"]
+
+
+TWO_PHASE_TIMEOUT_MS = 2**31 - 1
+ROW = pa.RecordBatch.from_pydict({"value": pa.array([b"row"], pa.binary())})
+
+
+def test_a_transaction_has_a_clock_until_its_task_has_flushed(broker: TestBroker) -> None:
+    """A task that is killed in the middle held up readers until somebody abandoned its transaction."""
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "clock", "backend": PREPARED})
+    backend = choose_backend(options)
+    timeouts: list[int] = []
+
+    def batches(admin: sync.Admin) -> Iterator[pa.RecordBatch]:
+        yield ROW
+        while not timeouts:  # the first batch is on its way
+            found = admin.list_transactions(states=["Ongoing"])
+            timeouts.extend(
+                admin.describe_transactions([each.transactional_id])[each.transactional_id].timeout_ms for each in found
+            )
+        yield ROW
+
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        attempt = write_attempt(options, backend, "clock-0", batches(admin))
+        assert timeouts == [backend.timeout_ms]
+        described = admin.describe_transactions(["clock-0"])["clock-0"]
+        assert (described.state, described.timeout_ms) == ("Ongoing", TWO_PHASE_TIMEOUT_MS)
+        for _ in range(2):
+            complete(admin, options.client, attempt)
+        assert admin.describe_transactions(["clock-0"])["clock-0"].state.endswith("Commit")
+
+
+def test_a_task_that_took_too_long_says_so_and_leaves_nothing_open(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "slow", "backend": PREPARED})
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        stop = sync.Producer.stop
+
+        def timed_out(producer: sync.Producer) -> None:
+            stop(producer)
+            admin.force_terminate_transaction("slow-0")
+
+        monkeypatch.setattr(sync.Producer, "stop", timed_out)
+        with pytest.raises(TransactionEnded, match="ended before it was prepared"):
+            write_attempt(options, choose_backend(options), "slow-0", iter([ROW]))
+        assert admin.list_transactions(states=["Ongoing"]) == []
+
+
+@pytest.mark.parametrize("was_promoted", [False, True])
+def test_a_task_that_cannot_be_prepared_leaves_nothing_open(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch, was_promoted: bool
+) -> None:
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "fails", "backend": PREPARED})
+
+    def fails(*given: Any) -> str:
+        if was_promoted:
+            promote(*given)  # the broker did it, and its answer was lost
+        raise errors.RequestTimedOut("planned")
+
+    monkeypatch.setattr(writer, "promote", fails)
+    with pytest.raises(errors.RequestTimedOut, match="planned"):
+        write_attempt(options, choose_backend(options), f"fails-{was_promoted}", iter([ROW]))
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert admin.list_transactions(states=["Ongoing"]) == []
 
 
 @pytest.mark.parametrize(("told", "timeout_ms"), [({TIMEOUT_MAX_KEY: "1000"}, 1000), ({}, 15 * 60 * 1000)])

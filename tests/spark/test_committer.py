@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import uuid
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
@@ -13,8 +14,9 @@ from evidence.world.committed import committed_values
 
 from oncelog import errors, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
+from oncelog.core.two_phase.transactional_ids import TransactionalIds, leased_name
 from oncelog.spark import recovery
-from oncelog.spark.backend import Backend, LostTransaction, choose_backend, complete
+from oncelog.spark.backend import Backend, LostTransaction, abort_exactly, choose_backend, complete
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.database_decisions import DatabaseDecisionStore
 from oncelog.spark.decision_store import DecisionStore, TopicDecisionStore
@@ -22,6 +24,7 @@ from oncelog.spark.options import SinkOptions, sink_options
 from oncelog.spark.recovery import RecoveryReport
 from oncelog.spark.writer import write_attempt
 from oncelog.testing import FaultyProxy, TestBroker
+from oncelog.types import PreparedTxnState
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +62,15 @@ class World:
         self.backend: Backend = choose_backend(self.options)
         self.committer = Committer(self.options, store)
         self.attempt_count = 0
+        self.ids = TransactionalIds(uuid.uuid4().hex)
 
-    def attempt(self, batch: str, run: str, *values: bytes) -> sink.Attempt:
+    def attempt(self, batch: str, run: str, *values: bytes, by_name: bool = False) -> sink.Attempt:
+        """`by_name`: under an id of its own, as batch writes have it, and streams of an earlier oncelog."""
         self.attempt_count += 1
-        name = sink.transactional_id_for("oncelog-spark", self.query_id, batch, 0, run, self.attempt_count)
+        if not by_name and sink.described_batch_write(self.query_id, batch) is None:
+            name = self.ids.lease("oncelog-spark", self.query_id, sink.run_start(run), int(batch))
+        else:
+            name = sink.transactional_id_for("oncelog-spark", self.query_id, batch, 0, run, self.attempt_count)
         batches = iter([pa.RecordBatch.from_pydict({"value": pa.array(list(values), pa.binary())})])
         return write_attempt(self.options, self.backend, name, batches)
 
@@ -168,6 +176,106 @@ def test_a_later_version_spares_the_winners_of_an_earlier_one(world: World) -> N
     assert sorted(world.visible()) == [b"version 1", b"version 2"]
 
 
+def test_a_stream_uses_its_ids_again(world: World) -> None:
+    """Each batch took new ones, and the broker keeps them for days: at its limit it refuses everybody new ones."""
+    names = set()
+    for batch in range(4):
+        for _ in range(2):
+            world.attempt(f"{batch}", "run-1", b"orphan")
+        winner = world.attempt(f"{batch}", "run-1", b"%d" % batch)
+        world.commit(f"{batch}", "run-1", winner)
+        names.add(winner.transactional_id)
+    assert (world.visible(), world.open_transactions()) == ([b"0", b"1", b"2", b"3"], [])
+    with sync.Admin(bootstrap_servers=world.bootstrap) as admin:
+        known = [each for each in admin.list_transactions() if f".{world.query_id}." in each.transactional_id]
+    assert len(known) == 3
+
+
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_a_driver_that_wakes_late_harms_no_later_use_of_an_id(world: World, is_prepared: bool) -> None:
+    """It commits its winners again, sweeps, aborts, while the id has a transaction of the next batch."""
+    first = world.attempt("0", "run-1", b"0")
+    decision = world.commit("0", "run-1", first)
+    second = world.attempt("1", "run-1", b"1")
+    assert second.transactional_id == first.transactional_id
+    if is_prepared:
+        world.store.decide(sink.BatchDecision(world.query_id, "1", "run-1", (second,)))
+    for late in (
+        lambda: world.committer.roll_forward(decision),
+        lambda: world.committer.sweep(decision),
+        lambda: world.commit("0", "slept", first),
+        lambda: abort_exactly(world.committer._admin, first.transactional_id, PreparedTxnState(first.prepared_state)),
+    ):
+        with contextlib.suppress(CommitRefused):  # once batch 1 is decided batch 0 is forgotten
+            late()
+        assert world.open_transactions() == [second.transactional_id]
+    world.commit("1", "run-1", second)
+    assert (world.visible(), world.open_transactions()) == ([b"0", b"1"], [])
+
+
+def test_a_sweep_that_slept_ends_nothing_of_the_next_batch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It listed an orphan; meanwhile another driver was done, and the next batch uses the very id."""
+    orphan, winner = world.attempt("0", "run-1", b"orphan"), world.attempt("0", "run-1", b"0")
+    decision = sink.BatchDecision(world.query_id, "0", "run-1", (winner,))
+    states_of = Committer._states_of
+    later: list[sink.Attempt] = []
+
+    def and_sleeps(committer: Committer, ids: list[str]) -> dict[str, str]:
+        monkeypatch.setattr(Committer, "_states_of", states_of)
+        found = states_of(committer, ids)
+        world.commit("0", "run-1", winner)
+        later.extend(world.attempt("1", "run-1", b"%d" % i) for i in (1, 2))
+        return found
+
+    world.store.decide(decision)
+    monkeypatch.setattr(Committer, "_states_of", and_sleeps)
+    world.committer.sweep(decision)
+    assert {each.transactional_id for each in later} == {orphan.transactional_id, winner.transactional_id}
+    assert sorted(world.open_transactions()) == sorted(each.transactional_id for each in later)
+    world.commit("1", "run-1", *later)
+    assert sorted(world.visible()) == [b"0", b"1", b"2"]
+
+
+def test_what_an_id_left_open_in_an_earlier_batch_ends_with_its_next_use(world: World) -> None:
+    """A zombie's attempt behind the sweep; its id gets its clock back, too."""
+    world.commit("0", "run-1", world.attempt("0", "run-1", b"0"))
+    left = world.attempt("0", "run-1", b"left")  # the process's other id, behind the sweep of batch 0
+    attempts = [world.attempt("1", "run-1", b"%d" % i) for i in (1, 2)]
+    assert left.transactional_id in {each.transactional_id for each in attempts}
+    world.commit("1", "run-1", *attempts)
+    assert sorted(world.visible()) == [b"0", b"1", b"2"]
+    assert world.open_transactions() == []
+
+
+def test_what_ran_again_beside_a_batch_that_is_done_is_ended(world: World) -> None:
+    world.commit("0", "run-1", world.attempt("0", "run-1", b"0"))
+    world.commit("0", "run-2", world.attempt("0", "run-2", b"again"))
+    assert (world.visible(), world.open_transactions()) == ([b"0"], [])
+
+
+def test_abandoned_a_run_that_lives_can_decide_nothing_any_more(world: World) -> None:
+    world.commit("0", "run-1", world.attempt("0", "run-1", b"0"))
+    alive = world.attempt("1", "run-1", b"1")
+    assert recovered(world).undecided == [alive.transactional_id]
+    assert recovered(world, abandon=True).abandoned == [alive.transactional_id]
+    assert world.open_transactions() == []
+    for batch in "123":
+        with pytest.raises(CommitRefused, match="was vetoed"):
+            world.commit(batch, "run-1", alive)
+    world.commit("1", "run-2", world.attempt("1", "run-2", b"again"))
+    assert world.visible() == [b"0", b"again"]
+
+
+def test_abandoned_a_winner_is_completed(world: World) -> None:
+    """It was decided while the recovery looked."""
+    winner = world.attempt("0", "run-1", b"0")
+    name = leased_name("oncelog-spark", winner.transactional_id)
+    assert name is not None
+    world.store.decide(sink.BatchDecision(world.query_id, "0", "run-1", (winner,)))
+    world.committer.abandon_leased(name, winner.transactional_id)
+    assert (world.visible(), world.open_transactions()) == ([b"0"], [])
+
+
 def test_a_batch_without_rows_is_decided_too(world: World) -> None:
     with sync.Admin(bootstrap_servers=world.bootstrap) as admin:
         admin.create_topics({world.topic: 1})
@@ -176,7 +284,8 @@ def test_a_batch_without_rows_is_decided_too(world: World) -> None:
 
 
 def test_recover_completes_what_was_decided_and_names_what_was_not(world: World) -> None:
-    decided, undecided = world.attempt("0", "run-1", b"decided"), world.attempt("1", "run-1", b"undecided")
+    decided = world.attempt("0", "run-1", b"decided", by_name=True)
+    undecided = world.attempt("1", "run-1", b"undecided", by_name=True)
     world.store.decide(sink.BatchDecision(world.query_id, "0", "run-1", (decided,)))
     report = recovered(world)
     assert (report.completed, report.undecided) == ([decided.transactional_id], [undecided.transactional_id])
@@ -231,7 +340,7 @@ def test_recover_goes_on_behind_a_lost_one_that_it_meets_again(world: World, mon
         try:
             return roll_forward(committer, decision)
         finally:
-            world.attempt("0", "run-1", b"a zombie")
+            world.attempt("0", "run-1", b"a zombie", by_name=True)
 
     monkeypatch.setattr(Committer, "roll_forward", beside_a_zombie)
     report = recovered(world, abandon=True)

@@ -196,3 +196,38 @@ def test_a_decision_that_waited_for_a_veto_sees_it(url: str, open_store: Open, i
         assert vetoing.known(query, "0").decision is None
     finally:
         execute(url, "ALTER ROLE postgres RESET default_transaction_isolation")
+
+
+def test_a_table_of_an_earlier_version_gets_its_column_or_its_owner_is_told(url: str, open_store: Open) -> None:
+    store = open_store()
+    store.decide(sink.BatchDecision("upgraded", "0", "run-1", ()))
+    user_url = url.replace("postgres@", "app@")
+    with store.engine.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE oncelog_queries DROP COLUMN spark_query_id"))
+        connection.execute(sa.text("CREATE ROLE app LOGIN"))
+        connection.execute(sa.text("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO app"))
+    with pytest.raises(ConfigurationError, match=r"have its owner do this: ALTER TABLE oncelog_queries ADD COLUMN"):
+        DatabaseDecisionStore(user_url)
+    assert open_store().claim("upgraded", "spark-query", "1") is None
+    with contextlib.closing(DatabaseDecisionStore(user_url)) as of_user:
+        assert of_user.claim("upgraded", "spark-query", "1") is None
+        refusal = of_user.claim("upgraded", "new-query", "0")
+    assert refusal is not None
+    assert "belongs to the Spark query spark-query" in refusal.reason
+
+
+def test_of_two_queries_that_claim_one_name_one_gets_it(open_store: Open) -> None:
+    stores = [open_store() for _ in range(2)]
+    together = threading.Barrier(2)
+    found: dict[int, sink.Refuse | None] = {}
+
+    def claim(i: int) -> None:
+        together.wait(10)
+        found[i] = stores[i].claim("claimed-at-once", f"spark-{i}", "0")
+
+    threads = [threading.Thread(target=claim, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(refusal is None for refusal in found.values()) == [False, True]

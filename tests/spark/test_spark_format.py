@@ -156,8 +156,12 @@ def test_a_stream_copies_exactly_once_and_a_repeated_batch_changes_nothing(
     spark: SparkSession, broker: TestBroker, tmp_path: pathlib.Path
 ) -> None:
     fill(broker, "in", 400)
-    query = copy(stream(spark, broker, "in", maxOffsetsPerTrigger="150"), broker, "out", tmp_path / "c")
-    assert len([p for p in query.recentProgress if p["numInputRows"]]) >= 3
+    query = copy(stream(spark, broker, "in", maxOffsetsPerTrigger="60"), broker, "out", tmp_path / "c")
+    batch_count = len([p for p in query.recentProgress if p["numInputRows"]])
+    assert batch_count >= 6
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        ids = [t for t in admin.list_transactions() if str(query.id) in t.transactional_id]
+    assert len(ids) < batch_count, "of two tasks a batch; ids are used again"
     assert sorted(values(broker, "out"), key=int) == [b"%d" % i for i in range(400)]
     commits = tmp_path / "c" / "commits"
     last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
@@ -191,6 +195,26 @@ def test_a_batch_write_with_a_version_is_written_once(spark: SparkSession, broke
         writer = frame.write.format("oncelog").mode("append").option("bootstrap.servers", broker.bootstrap_servers)
         writer.option("txnAppId", "report").option("txnVersion", "7").save()
     assert sorted(values(broker, "once"), key=int) == [b"%d" % i for i in range(30)]
+
+
+def test_one_version_of_a_micro_batch_goes_to_two_topics(
+    spark: SparkSession, broker: TestBroker, tmp_path: pathlib.Path
+) -> None:
+    """Delta's idiom: the second topic got nothing, without an error."""
+    fill(broker, "two-in", 50)
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics(dict.fromkeys(("two-a", "two-b"), 2))
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        for topic in ("two-a", "two-b"):
+            writer = frame.select("value").write.format("oncelog").mode("append").option("topic", topic)
+            version = {"txnAppId": "two", "txnVersion": str(batch_id)}
+            writer.option("bootstrap.servers", broker.bootstrap_servers).options(**version).save()
+
+    query = stream(spark, broker, "two-in").writeStream.foreachBatch(write)
+    query.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start().awaitTermination()
+    found = [sorted(values(broker, topic), key=int) for topic in ("two-a", "two-b")]
+    assert found == [[b"%d" % i for i in range(50)]] * 2
 
 
 def test_a_wrong_option_or_column_fails_before_anything_is_written(spark: SparkSession, broker: TestBroker) -> None:
@@ -239,14 +263,19 @@ def test_a_dual_write_puts_rows_and_records_together_once(
         options={"bootstrap.servers": broker.bootstrap_servers, "topic": "dual-out"},
     )
 
-    def run() -> None:
+    def run(checkpoint: str = "c") -> None:
         frame = stream(spark, broker, "dual", maxOffsetsPerTrigger="60")
-        query = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "c"))
+        query = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / checkpoint))
         query.trigger(availableNow=True).start().awaitTermination()
 
     with pytest.raises(Exception, match="the database says no"):
         run()
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert admin.list_transactions(states=["Ongoing"]) == [], "a failure holds up no reader"
     run()
     assert sorted(values(broker, "dual-out"), key=int) == [b"%d" % i for i in range(120)]
     with sqlite3.connect(database) as connection:
         assert connection.execute("SELECT sum(total) FROM sums").fetchone() == (sum(range(120)),)
+    owner = json.loads((tmp_path / "c" / "metadata").read_text())["id"]
+    with pytest.raises(Exception, match=f"belongs to the Spark query {owner}"):
+        run("another-checkpoint")

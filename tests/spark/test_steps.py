@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from oncelog.spark.backend import complete
 from oncelog.spark.decision_store import DecisionStore
 from oncelog.testing import TestBroker
 from tests.recipes.steps import Cancelled, Died, Steps, cases, watching
@@ -61,6 +62,8 @@ def recover(query: Query, store: DecisionStore) -> None:
 
 def abandon(query: Query, store: DecisionStore) -> None:
     left_half_done(query)
+    with query.steps.off():
+        query.recover(store)  # a batch begins only when the one before is done
     query.attempts("1", "run-1")
     query.recover(store, abandon=True)
 
@@ -86,11 +89,7 @@ def left_half_done(query: Query) -> None:
         query.attempt("0", "run-0", 1)  # an orphan
         attempts = query.attempts("0", "run-1")
         query.watcher.decide(query.decision("0", "run-1", attempts))
-        first = attempts[0]
-        from oncelog.types import PreparedTxnState
-
-        state = PreparedTxnState(first.prepared_state)
-        query.cluster.admin.end_transaction(first.transactional_id, state, commit=True)
+        complete(query.cluster.admin, query.options.client, attempts[0])
 
 
 SCENARIOS: list[Scenario] = [commit, commit_again, abort_undecided, abort_decided, recover, abandon, task]

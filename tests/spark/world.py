@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ import sqlalchemy as sa
 
 from oncelog import TopicPartition, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
+from oncelog.core.two_phase.transactional_ids import TransactionalIds
 from oncelog.spark import recovery
 from oncelog.spark.backend import Backend, choose_backend
 from oncelog.spark.committer import Committer
@@ -98,7 +100,9 @@ class Query:
         with steps.off():
             self.backend = cluster.backend(self.options)
             self.watcher = cluster.watcher(self.options)
-        self.attempt_count = 0
+        self.ids = TransactionalIds(uuid.uuid4().hex)
+        self.uses: dict[str, sink.AttemptName] = {}  # id -> of what it is now
+        self.reported: set[str] = set()  # ids of attempts that a driver can hear of
         self.findings: list[str] = []
 
     # what a process of it has
@@ -120,14 +124,17 @@ class Query:
 
     def attempt(self, batch: str, run: str, task: int, *, steps: bool = False) -> sink.Attempt:
         """A task attempt: its row is (batch/task, run)."""
-        self.attempt_count += 1
-        name = sink.transactional_id_for("oncelog-spark", self.query_id, batch, task, run, self.attempt_count)
+        name = self.ids.lease("oncelog-spark", self.query_id, sink.run_start(run), int(batch))
+        self.uses[name] = sink.AttemptName(self.query_id, batch, task, sink.run_start(run), 0)
+        self.reported.discard(name)
         key, value = f"{batch}/{task}".encode(), run.encode()
         rows = pa.RecordBatch.from_pydict(
             {"key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())}
         )
         with contextlib.nullcontext() if steps else self.steps.off():
-            return write_attempt(self.options, self.backend, name, iter([rows]))
+            attempt = write_attempt(self.options, self.backend, name, iter([rows]))
+            self.reported.add(name)
+            return attempt
 
     def attempts(self, batch: str, run: str) -> list[sink.Attempt]:
         return [self.attempt(batch, run, task) for task in TASKS]
@@ -177,9 +184,12 @@ class Query:
             return terminate(admin, transactional_id)
 
         def checked_complete(admin: sync.Admin, transactional_id: str, *arguments: Any, **more: Any) -> Any:
+            if not more["commit"]:
+                with self.steps.off():
+                    self._may_be_ended(transactional_id)
+                return complete(admin, transactional_id, *arguments, **more)
             with self.steps.off():
-                name = sink.attempt_name("oncelog-spark", transactional_id)
-                assert name is not None
+                name = self.uses[transactional_id]
                 decision = known.known(name.query_id, name.batch_id).decision
                 if decision is None or transactional_id not in {w.transactional_id for w in decision.winners}:
                     self.findings.append(f"{transactional_id} is committed, and no durable decision names it")
@@ -205,12 +215,13 @@ class Query:
         return checked
 
     def _may_be_ended(self, transactional_id: str) -> None:
-        name = sink.attempt_name("oncelog-spark", transactional_id)
-        assert name is not None
+        name = self.uses[transactional_id]
         known = self.watcher.known(name.query_id, name.batch_id)
         if known.decision is not None:
             if transactional_id in {winner.transactional_id for winner in known.decision.winners}:
                 self.findings.append(f"the winner {transactional_id} is ended")
+        elif transactional_id not in self.reported:
+            pass  # a task ends its own, which it never told of
         elif name.run_start not in known.vetoed_runs and not known.is_superseded:
             self.findings.append(f"{transactional_id} is ended, and neither a decision nor a veto is durable")
 

@@ -1,14 +1,15 @@
 """The two ways to keep a task's transaction open until the driver decided, behind one small interface.
 
-*prepared* (KIP-939, oncelog): the transaction has no timeout. *resumed* (any Kafka >= 4.0): it has the broker's largest
-timeout, and before it decides the driver makes sure that no winner is near it. Both are completed the same way: EndTxn with
-the recorded producer id and epoch, whose retries are idempotent; so two-phase commit only removes the clock.
+Until a task has flushed, its transaction has the broker's largest timeout: a task that is killed holds up no reader for longer.
+*prepared* (KIP-939, oncelog) then takes the clock away: the driver may decide whenever it likes. *resumed* (any Kafka >= 4.0)
+leaves it, and before it decides the driver makes sure that no winner is near it. Both are completed the same way: EndTxn with
+the recorded producer id and epoch, whose retries are idempotent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from oncelog import errors, sync
 from oncelog.core.two_phase.exactly_once_sink import Attempt, winners_at_risk
@@ -25,12 +26,17 @@ class LostTransaction(RuntimeError):
     """A decided transaction is gone: its records were aborted. Nothing can bring them back without running the batch again."""
 
 
+class TransactionEnded(RuntimeError):
+    """A task's transaction was ended while it wrote; Spark makes the attempt again."""
+
+
 @dataclass(frozen=True)
 class Backend:
-    """What the broker offers: the kind, and the transaction timeout that tasks ask for (None: no timeout)."""
+    """What the broker offers: the kind, and the transaction timeout that tasks ask for, *prepared* until they have flushed."""
 
     kind: str
-    timeout_ms: int | None
+    timeout_ms: int = TIMEOUT_MAX_DEFAULT_MS
+    cluster_id: str = field(default="", compare=False)
 
 
 def choose_backend(options: SinkOptions) -> Backend:
@@ -38,31 +44,47 @@ def choose_backend(options: SinkOptions) -> Backend:
     with sync.Admin.from_config(client_arguments(options.client)) as admin:
         level = admin.describe_features().finalized.get("transaction.version", 0)
         configs = admin.describe_broker_configs()
+        cluster_id = admin.describe_cluster().cluster_id
     has_two_phase = level >= 3 and configs.get(TWO_PHASE_COMMIT_KEY) == "true"
     if options.backend == PREPARED and not has_two_phase:
         raise errors.ConfigurationError(
             f"backend=prepared needs transaction.version 3 and {TWO_PHASE_COMMIT_KEY}=true; the broker has "
             f"transaction.version {level} and {TWO_PHASE_COMMIT_KEY}={configs.get(TWO_PHASE_COMMIT_KEY)}: use backend=resumed"
         )
+    timeout_ms = int(configs.get(TIMEOUT_MAX_KEY) or TIMEOUT_MAX_DEFAULT_MS)
     if has_two_phase and options.backend != RESUMED:
-        return Backend(PREPARED, None)
+        return Backend(PREPARED, timeout_ms, cluster_id)
     if level < 2:
         raise errors.ConfigurationError(
             f"backend=resumed needs transaction.version 2 (Apache Kafka 4.0 or later); the broker has {level}"
         )
-    return Backend(RESUMED, int(configs.get(TIMEOUT_MAX_KEY) or TIMEOUT_MAX_DEFAULT_MS))
+    return Backend(RESUMED, timeout_ms, cluster_id)
 
 
 def task_producer(client: Mapping[str, str], backend: Backend, transactional_id: str) -> sync.Producer:
-    """A producer for one attempt; `prepare_transaction` (prepared) or `detach_transaction` (resumed) ends its part."""
-    more: dict[str, object] = {"transactional.id": transactional_id, "linger.ms": 0}
-    if backend.kind == PREPARED:
-        more |= {TWO_PHASE_COMMIT_KEY: True}
-    else:
-        more |= {"transaction.timeout.ms": backend.timeout_ms}
+    """A producer for one attempt; `detach_transaction` ends its part, `promote` (prepared) follows."""
+    more = {"transactional.id": transactional_id, "linger.ms": 0, "transaction.timeout.ms": backend.timeout_ms}
     # Kept: a delayed copy of this very request may arrive when the transaction is prepared; without keepPreparedTxn it
     # would abort it (found by evidence/model). With it the copy only moves the acting identity, and `complete` takes over.
     return sync.Producer.from_config(client_arguments(client, **more), keep_prepared_txn=backend.kind == PREPARED)
+
+
+def promote(client: Mapping[str, str], transactional_id: str, state: PreparedTxnState) -> str:
+    """Take the clock from a flushed transaction (*prepared*); gives the producer id and epoch that end it from now on.
+
+    Raises:
+        TransactionEnded: it was ended before.
+    """
+    config = client_arguments(client, **{"transactional.id": transactional_id, TWO_PHASE_COMMIT_KEY: True})
+    with sync.Producer.from_config(config, keep_prepared_txn=True) as producer:
+        kept = producer.prepared_state
+    if kept != state:
+        raise TransactionEnded(
+            f"the transaction {transactional_id} was ended before it was prepared: a task has to be done within "
+            f"{TIMEOUT_MAX_KEY} of the broker; write in more partitions, or have that raised"
+        )
+    # KIP-939: kept, it is ended under the next epoch. Where there is none `complete` takes it over by its own.
+    return str(PreparedTxnState.of(state.producer_id, state.producer_epoch + 1))
 
 
 def winners_in_danger(admin: sync.Admin, backend: Backend, winners: Iterable[Attempt], margin_ms: int) -> list[str]:
@@ -79,19 +101,40 @@ def winners_in_danger(admin: sync.Admin, backend: Backend, winners: Iterable[Att
     return winners_at_risk(remaining, wanted, margin_ms)
 
 
-def complete(admin: sync.Admin, client: Mapping[str, str], winner: Attempt) -> None:
+def complete(
+    admin: sync.Admin, client: Mapping[str, str], winner: Attempt, is_over: Callable[[], bool] = lambda: False
+) -> None:
     """Commit a decided transaction; any number of times, from any process, in any order.
+
+    Args:
+        is_over: asked where the id has gone on: whether somebody else has completed the whole decision.
 
     Raises:
         LostTransaction: it was ended otherwise.
     """
     state = PreparedTxnState(winner.prepared_state)
     try:
-        admin.end_transaction(winner.transactional_id, state, commit=True)
+        acting = PreparedTxnState(winner.acting_state) if winner.acting_state else state
+        admin.end_transaction(winner.transactional_id, acting, commit=True)
     except (errors.ProducerFenced, errors.InvalidProducerEpoch):
-        _complete_kept(client, winner, state)
+        if not is_over():
+            _complete_kept(client, winner, state)
     except (errors.InvalidTxnState, errors.InvalidPidMapping, errors.TransactionalIdNotFound) as error:
-        raise _lost(winner, error) from error
+        if not is_over():
+            raise _lost(winner, error) from error
+
+
+def abort_exactly(admin: sync.Admin, transactional_id: str, state: PreparedTxnState) -> None:
+    """Abort this open transaction, and no other of the id's: where it has gone on, this does nothing."""
+    promoted = PreparedTxnState.of(state.producer_id, state.producer_epoch + 1)  # what ends it where it was kept
+    for each in (state, promoted):
+        try:
+            admin.end_transaction(transactional_id, each, commit=False)
+        except (errors.ProducerFenced, errors.InvalidProducerEpoch):
+            continue
+        except (errors.InvalidTxnState, errors.InvalidPidMapping, errors.TransactionalIdNotFound):
+            pass
+        return
 
 
 def _complete_kept(client: Mapping[str, str], winner: Attempt, state: PreparedTxnState) -> None:

@@ -13,11 +13,14 @@ from typing import Self
 
 from oncelog import errors, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
-from oncelog.spark.backend import Backend, LostTransaction, complete, winners_in_danger
+from oncelog.core.two_phase.transactional_ids import LeasedName, leased_name
+from oncelog.spark.backend import Backend, LostTransaction, abort_exactly, complete, winners_in_danger
 from oncelog.spark.decision_store import DecisionStore
 from oncelog.spark.options import SinkOptions, client_arguments
+from oncelog.types import PreparedTxnState
 
 logger = logging.getLogger("oncelog.spark")
+STALE_MS = 900_000  # an attempt of an earlier version of a batch write that is open for longer was left by a killed job
 
 
 class CommitRefused(RuntimeError):
@@ -47,13 +50,27 @@ class Committer:
             CommitRefused: the run was vetoed, or a winner could time out before it is completed.
             LostTransaction: a decided transaction is gone.
         """
-        what = sink.on_commit(self._store.known(query_id, batch_id), query_id, batch_id, run_id, attempts)
+        known = self._store.known(query_id, batch_id)
+        what = sink.on_commit(known, query_id, batch_id, run_id, attempts)
         if isinstance(what, sink.Decide):
             what = self._decide(what.decision, backend)
         if isinstance(what, sink.Refuse):
             raise CommitRefused(what.reason)
-        self.roll_forward(what.decision)
+        self.finish(what.decision, is_done=known.is_done, run_id=run_id)
         return what.decision
+
+    def repeat(self, decision: sink.BatchDecision) -> None:
+        """Finish a decision that was found before anything was written. Raises LostTransaction."""
+        known = self._store.known(decision.query_id, decision.batch_id)
+        self.finish(decision, is_done=known.is_done or known.is_superseded)
+
+    def finish(self, decision: sink.BatchDecision, *, is_done: bool, run_id: str | None = None) -> None:
+        """Carry out a decision. Of one that is done nothing is left but what ran again beside it; its winners' transactional
+        ids may have expired since. Raises LostTransaction."""
+        if is_done:
+            self.sweep(decision, run_id)
+        else:
+            self.roll_forward(decision)
 
     def _decide(self, decision: sink.BatchDecision, backend: Backend) -> sink.RollForward | sink.Refuse:
         margin_ms = self._options.completion_margin_ms
@@ -62,23 +79,24 @@ class Committer:
             known = self._store.veto(decision.query_id, decision.batch_id, decision.run_id)
             if known.decision is not None:
                 return sink.RollForward(known.decision)
-            return sink.Refuse(f"transactions could time out before they are committed: {', '.join(danger)}")
+            return sink.Refuse(_danger_reason(danger, decision.query_id))
         known = self._store.decide(decision)
         if known.decision is None:
-            return sink.Refuse(f"run {decision.run_id} was vetoed for batch {decision.batch_id}")
+            return sink.refusal(known, decision)
         return sink.RollForward(known.decision)
 
-    def refuse_if_in_danger(self, winners: tuple[sink.Attempt, ...], backend: Backend) -> None:
+    def refuse_if_in_danger(self, winners: tuple[sink.Attempt, ...], backend: Backend, query_id: str) -> None:
         """Raises CommitRefused where a transaction could time out between the decision and its completion."""
         danger = winners_in_danger(self._admin, backend, winners, self._options.completion_margin_ms)
         if danger:
-            raise CommitRefused(f"transactions could time out before they are committed: {', '.join(danger)}")
+            raise CommitRefused(_danger_reason(danger, query_id))
 
     def abort(self, query_id: str | None, batch_id: str, run_id: str | None) -> None:
         """What Spark's abort means here: honour a decision, else forbid this run and end its transactions."""
         if query_id is None:
             return
-        what = sink.on_abort(self._store.known(query_id, batch_id), run_id)
+        known = self._store.known(query_id, batch_id)
+        what = sink.on_abort(known, run_id)
         if isinstance(what, sink.Veto):
             known = self._store.veto(query_id, batch_id, what.run_id)
             if known.decision is None:
@@ -88,7 +106,7 @@ class Committer:
                 return
             what = sink.RollForward(known.decision)
         if isinstance(what, sink.RollForward):
-            self.roll_forward(what.decision)
+            self.finish(what.decision, is_done=known.is_done, run_id=run_id)
 
     def roll_forward(self, decision: sink.BatchDecision) -> int:
         """Complete the winners, end the orphans, mark done; returns how many orphans were ended.
@@ -99,26 +117,64 @@ class Committer:
         lost: list[str] = []
         for winner in decision.winners:
             try:
-                complete(self._admin, self._options.client, winner)
+                complete(self._admin, self._options.client, winner, lambda: self._is_over(decision))
             except LostTransaction as error:
                 lost.append(str(error))
         ended = self.sweep(decision)
-        if lost:
+        if lost and not self._is_over(decision):
             raise LostTransaction("\n".join(lost))
         self._store.done(decision)
         return ended
 
-    def sweep(self, decision: sink.BatchDecision) -> int:
-        """End what can no longer win after this decision."""
+    def _is_over(self, decision: sink.BatchDecision) -> bool:
+        """Whether somebody else has completed this decision; then its ids may be in use again, or forgotten."""
+        known = self._store.known(decision.query_id, decision.batch_id)
+        return known.is_done or known.decision is None
+
+    def sweep(self, decision: sink.BatchDecision, run_id: str | None = None) -> int:
+        """End what can no longer win after this decision; of a run that is at this batch itself also when it is done."""
         prefix, query_id = self._options.transactional_id_prefix, decision.query_id
         open_ids = self.open_transactions(query_id)
         if not open_ids:
             return 0
+        open_states = self._states_of([i for i in open_ids if leased_name(prefix, i)])
         # Read now that this decision is durable: no older batch can be decided any more, but it may have been.
         decided = [each for each, _ in self._store.decided(query_id)]
         orphans = sink.orphans_after_decision(prefix, decision, open_ids, decided)
         self._end(orphans)
-        return len(orphans)
+        spared = {*orphans, *(winner.transactional_id for each in decided for winner in each.winners)}
+        stale = self._stale([i for i in sink.earlier_versions(prefix, decision, open_ids) if i not in spared])
+        for transactional_id in stale:
+            name = sink.attempt_name(prefix, transactional_id)
+            assert name is not None, "it was found by its name"
+            self.abandon(name, transactional_id)
+        leased = sink.leased_orphans(prefix, query_id, open_states, decided)
+        if leased and self._is_over(decision):
+            # Somebody is ahead: what is open may be of the batch after this one, unless its own run is here.
+            mine = sink.orphans_after_veto(prefix, query_id, decision.batch_id, run_id, leased) if run_id else []
+            leased = {i: leased[i] for i in mine}
+        for transactional_id, state in leased.items():
+            logger.info("ending orphan transaction %s %s", transactional_id, state)
+            abort_exactly(self._admin, transactional_id, PreparedTxnState(state))
+        return len(orphans) + len(stale) + len(leased)
+
+    def _states_of(self, transactional_ids: list[str]) -> dict[str, str]:
+        if not transactional_ids:
+            return {}
+        described = self._admin.describe_transactions(transactional_ids)
+        return {
+            i: str(PreparedTxnState.of(each.producer_id, each.producer_epoch))
+            for i, each in described.items()
+            if each.state == "Ongoing"
+        }
+
+    def _stale(self, transactional_ids: list[str]) -> list[str]:
+        """Those that have been open for so long that their job was killed, or takes the veto for a reason to begin anew."""
+        if not transactional_ids:
+            return []
+        described = self._admin.describe_transactions(transactional_ids)
+        opened = {i: each.now_ms - each.start_ms for i, each in described.items() if each.state == "Ongoing"}
+        return [i for i, open_ms in opened.items() if open_ms >= STALE_MS]
 
     def open_transactions(self, query_id: str | None) -> list[str]:
         """The ids of this prefix (and query) with an open transaction."""
@@ -134,6 +190,15 @@ class Committer:
         else:
             self._end([transactional_id])
 
+    def abandon_leased(self, name: LeasedName, transactional_id: str) -> None:
+        """As `abandon`, of an id that does not say of which batch it is: its run may decide nothing any more."""
+        self._store.veto(name.query_id, sink.ANY_BATCH, name.run_start)
+        for decision, is_done in self._store.decided(name.query_id):
+            if not is_done and transactional_id in {winner.transactional_id for winner in decision.winners}:
+                self.roll_forward(decision)
+                return
+        self._end([transactional_id])
+
     def _end(self, orphans: Iterable[str]) -> None:
         for orphan in orphans:
             logger.info("ending orphan transaction %s", orphan)
@@ -143,3 +208,12 @@ class Committer:
     def close(self) -> None:
         """Close the admin client; the store is the caller's."""
         self._admin.stop()
+
+
+def _danger_reason(danger: list[str], query_id: str) -> str:
+    reason = f"transactions could time out before they are committed: {', '.join(danger)}"
+    if query_id.startswith(sink.JOB_PREFIX):
+        reason += (
+            "; a long job needs txnAppId and txnVersion, or backend=prepared, or a larger transaction.max.timeout.ms"
+        )
+    return reason

@@ -32,7 +32,14 @@ vetoes = sa.Table(
     sa.Column("run_start", sa.String(40), primary_key=True),
 )
 
-locks = sa.Table("oncelog_queries", metadata, sa.Column("query_id", sa.String(200), primary_key=True))
+queries = sa.Table(
+    "oncelog_queries",
+    metadata,
+    sa.Column("query_id", sa.String(200), primary_key=True),
+    sa.Column(
+        "spark_query_id", sa.String(200)
+    ),  # of dual writes: whose query_id it is; tables of earlier versions lack it
+)
 
 
 class DatabaseDecisionStore:
@@ -58,6 +65,7 @@ class DatabaseDecisionStore:
             sa.event.listen(self.engine, "begin", _sqlite_locks_at_begin)
         try:
             metadata.create_all(self.engine, checkfirst=True)
+            _add_missing_column(self.engine)
             with self.engine.connect() as connection:
                 check_durable(connection)
         except BaseException:
@@ -70,13 +78,27 @@ class DatabaseDecisionStore:
         that overlap could both go through."""
         if query_id not in self._lockable:
             with contextlib.suppress(IntegrityError), self.engine.begin() as connection:
-                if connection.execute(sa.select(locks).where(locks.c.query_id == query_id)).first() is None:
-                    connection.execute(locks.insert().values(query_id=query_id))
+                if connection.execute(sa.select(queries).where(queries.c.query_id == query_id)).first() is None:
+                    connection.execute(queries.insert().values(query_id=query_id))
             self._lockable.add(query_id)
 
     @staticmethod
     def _lock(connection: sa.Connection, query_id: str) -> None:
-        connection.execute(sa.select(locks).where(locks.c.query_id == query_id).with_for_update()).one()
+        connection.execute(sa.select(queries).where(queries.c.query_id == query_id).with_for_update()).one()
+
+    def claim(self, query_id: str, spark_query_id: str | None, batch_id: str) -> sink.Refuse | None:
+        """Let a Spark query use a query_id from now on, alone, or say why it may not."""
+        self._make_lockable(query_id)
+        with self.engine.begin() as connection:
+            self._lock(connection, query_id)
+            mine = queries.c.query_id == query_id
+            owner = connection.execute(sa.select(queries.c.spark_query_id).where(mine)).scalars().one()
+            decided = sa.select(decisions.c.batch_id).where(decisions.c.query_id == query_id)
+            batch_ids = connection.execute(decided).scalars().all()
+            refusal = sink.on_claim(query_id, owner, spark_query_id, batch_id, batch_ids)
+            if refusal is None and owner is None and spark_query_id is not None:
+                connection.execute(queries.update().where(mine).values(spark_query_id=spark_query_id))
+            return refusal
 
     def known(self, query_id: str, batch_id: str) -> sink.KnownRecords:
         """What stands of a batch."""
@@ -86,13 +108,14 @@ class DatabaseDecisionStore:
     def _known(self, connection: sa.Connection, query_id: str, batch_id: str) -> sink.KnownRecords:
         where = (decisions.c.query_id == query_id) & (decisions.c.batch_id == batch_id)
         row = connection.execute(sa.select(decisions).where(where)).first()
-        those = (vetoes.c.query_id == query_id) & (vetoes.c.batch_id == batch_id)
+        those = (vetoes.c.query_id == query_id) & vetoes.c.batch_id.in_([batch_id, sink.ANY_BATCH])
         vetoed = frozenset(connection.execute(sa.select(vetoes.c.run_start).where(those)).scalars())
         # All rows are read: a result with rows left holds SQLite's shared lock beyond the commit, and no other can commit.
         others = sa.select(decisions.c.batch_id).where(decisions.c.query_id == query_id)
         if row is None:
             batch_ids = connection.execute(others).scalars().all()
-            return sink.KnownRecords(None, vetoed, False, any(sink.precedes(batch_id, other) for other in batch_ids))
+            floor = sink.oldest_kept(query_id, batch_ids)
+            return sink.KnownRecords(None, vetoed, False, sink.is_below(batch_id, floor))
         decision = sink.decision_from_value(query_id, batch_id, row.decision.encode())
         return sink.KnownRecords(decision, vetoed, bool(row.is_done), False)
 
@@ -147,9 +170,11 @@ class DatabaseDecisionStore:
         mine = decisions.c.query_id == decision.query_id
         with self.engine.begin() as connection:
             self._make_done(connection, decision)
-            for row in connection.execute(sa.select(decisions).where(mine)).all():
-                older = sink.BatchDecision(row.query_id, row.batch_id, "", ())
-                if sink.may_be_forgotten(older, bool(row.is_done), decision):
+            rows = connection.execute(sa.select(decisions.c.batch_id, decisions.c.is_done).where(mine)).all()
+            floor = sink.oldest_kept(decision.query_id, [row.batch_id for row in rows])
+            for row in rows:
+                older = sink.BatchDecision(decision.query_id, row.batch_id, "", ())
+                if sink.may_be_forgotten(older, bool(row.is_done), floor):
                     connection.execute(decisions.delete().where(mine & (decisions.c.batch_id == row.batch_id)))
 
     @staticmethod
@@ -174,6 +199,26 @@ class DatabaseDecisionStore:
     def close(self) -> None:
         """Let go of the connections."""
         self.engine.dispose()
+
+
+def _add_missing_column(engine: sa.Engine) -> None:
+    """Tables of earlier versions have no `spark_query_id`. Raises ConfigurationError where it may not be added."""
+
+    def has_it() -> bool:
+        return "spark_query_id" in {column["name"] for column in sa.inspect(engine).get_columns(queries.name)}
+
+    if has_it():
+        return
+    statement = f"ALTER TABLE {queries.name} ADD COLUMN spark_query_id VARCHAR(200)"
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.text(statement))
+    except sa.exc.DBAPIError as error:
+        if not has_it():  # else another process was faster
+            raise ConfigurationError(
+                f"the table {queries.name} is of an earlier oncelog and cannot be changed ({error.orig}); have its owner "
+                f"do this: {statement}"
+            ) from error
 
 
 def _sqlite_waits_for_writers(connection: Any, _record: Any) -> None:

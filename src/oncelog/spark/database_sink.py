@@ -8,25 +8,31 @@ rows nor records.
 
 from __future__ import annotations
 
+import logging
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import sqlalchemy as sa
 
 from oncelog.core.two_phase import exactly_once_sink as sink
-from oncelog.errors import ConfigurationError
-from oncelog.spark.backend import Backend, choose_backend
+from oncelog.errors import ConfigurationError, KafkaError
+from oncelog.spark.backend import Backend, LostTransaction, choose_backend
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.database_decisions import DatabaseDecisionStore
 from oncelog.spark.options import SinkOptions, sink_options
-from oncelog.spark.writer import check_columns, write_attempt
+from oncelog.spark.writer import check_columns, leased_id, write_attempt
 
 if TYPE_CHECKING:
-    import sqlalchemy as sa
     from pyspark.sql import DataFrame
 
-ATTEMPTS_DDL = "transactional_id string, prepared_state string, row_count bigint, run_id string"
+logger = logging.getLogger("oncelog.spark")
+ATTEMPTS_DDL = "transactional_id string, prepared_state string, row_count bigint, acting_state string"
+
+# (database, query_id) -> (Spark's run, batch) that was committed last here: a batch comes once in a run.
+_committed: dict[tuple[str, str], tuple[str | None, int]] = {}
 
 
 @dataclass
@@ -42,36 +48,74 @@ class _DualWrite:
     def __post_init__(self) -> None:
         self._store: DatabaseDecisionStore | None = None
         self._backend: Backend | None = None
+        self._run_id = ""  # of this process, as Spark's own is not known in every session
+        self._claimed: tuple[str | None] | None = None  # by which Spark query
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """One micro-batch; repeated after a crash, it completes what was decided and writes nothing twice."""
         if self._store is None:
             self._store = DatabaseDecisionStore(self.database_url)
             self._backend = choose_backend(self.options)
+            self._run_id = uuid.uuid4().hex  # here: a Connect session hands the same object to each run
         assert self._backend is not None
-        with Committer(self.options, self._store) as committer:
-            self._write(frame, str(batch_id), committer, self._store, self._backend)
+        spark_query_id, spark_run_id = _names_of(frame)
+        if self._claimed != (spark_query_id,):
+            refusal = self._store.claim(self.query_id, spark_query_id, str(batch_id))
+            if refusal is not None:
+                raise ConfigurationError(refusal.reason)
+            self._claimed = (spark_query_id,)
+        key, this = (self.database_url, self.query_id), (spark_run_id, batch_id)
+        if _committed.get(key) == this:
+            raise ConfigurationError(
+                f"query_id {self.query_id!r} has committed batch {batch_id} in this run: a second dual_write of a query needs "
+                "a query_id of its own"
+            )
+        try:
+            with Committer(self.options, self._store) as committer:
+                self._write(frame, str(batch_id), committer, self._store, self._backend)
+        except BaseException:
+            self._run_id = (
+                uuid.uuid4().hex
+            )  # this one may be vetoed, and a later batch would not mean that this one is done
+            raise
+        _committed[key] = this
 
     def _write(
         self, frame: DataFrame, batch_id: str, committer: Committer, store: DatabaseDecisionStore, backend: Backend
     ) -> None:
-        decision = store.known(self.query_id, batch_id).decision
+        known = store.known(self.query_id, batch_id)
+        if known.is_superseded:
+            raise CommitRefused(sink.superseded_reason(self.query_id, batch_id))
+        decision = known.decision
         if decision is None:
+            run_id = self._run_id
             frame.persist()
             try:
-                attempts, run_id = self._write_records(frame, batch_id, backend)
+                attempts = self._write_records(frame, batch_id, run_id, backend)
                 decision = self._decide(frame, batch_id, run_id, attempts, committer, store, backend)
+            except BaseException:
+                self._abort(committer, batch_id, run_id)
+                raise
             finally:
                 frame.unpersist()
-        committer.roll_forward(decision)
+        committer.finish(decision, is_done=known.is_done)
 
-    def _write_records(self, frame: DataFrame, batch_id: str, backend: Backend) -> tuple[list[sink.Attempt], str]:
+    def _abort(self, committer: Committer, batch_id: str, run_id: str) -> None:
+        """End what this call's tasks left open, or complete it where it was decided after all; the cause is on its way up."""
+        try:
+            committer.abort(self.query_id, batch_id, run_id)
+        except (KafkaError, LostTransaction, sa.exc.SQLAlchemyError, OSError) as error:
+            logger.warning("batch %s of %s is settled when the query starts again: %s", batch_id, self.query_id, error)
+
+    def _write_records(self, frame: DataFrame, batch_id: str, run_id: str, backend: Backend) -> list[sink.Attempt]:
         records = self.to_records(frame)
         check_columns(records.schema, self.options)
-        write = _TaskWriter(self.options, backend, self.query_id, batch_id)
+        write = _TaskWriter(self.options, backend, self.query_id, batch_id, run_id)
         rows = records.mapInArrow(write, ATTEMPTS_DDL).collect()
-        attempts = [sink.Attempt(r["transactional_id"], r["prepared_state"], r["row_count"]) for r in rows]
-        return attempts, rows[0]["run_id"] if rows else f"empty-{batch_id}"
+        return [
+            sink.Attempt(r["transactional_id"], r["prepared_state"], r["row_count"], acting_state=r["acting_state"])
+            for r in rows
+        ]
 
     def _decide(
         self,
@@ -84,11 +128,11 @@ class _DualWrite:
         backend: Backend,
     ) -> sink.BatchDecision:
         winners = tuple(attempt for attempt in attempts if not attempt.is_empty)
-        committer.refuse_if_in_danger(winners, backend)
+        committer.refuse_if_in_danger(winners, backend, self.query_id)
         proposed = sink.BatchDecision(self.query_id, batch_id, run_id, winners)
         known = store.decide(proposed, lambda connection: self.to_database(connection, frame, int(batch_id)))
         if known.decision is None:
-            raise CommitRefused(f"run {run_id} was vetoed for batch {batch_id}")
+            raise CommitRefused(sink.refusal(known, proposed).reason)
         return known.decision
 
 
@@ -100,30 +144,28 @@ class _TaskWriter:
     backend: Backend
     query_id: str
     batch_id: str
+    run_id: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None, "tasks run with a TaskContext"
-        run_id = context.getLocalProperty("spark.jobGroup.id") or f"{context.stageId()}"
-        name = sink.transactional_id_for(
-            self.options.transactional_id_prefix,
-            self.query_id,
-            self.batch_id,
-            context.partitionId(),
-            run_id,
-            context.taskAttemptId(),
-        )
+        name = leased_id(self.options, self.query_id, self.run_id, self.batch_id)
         attempt = write_attempt(self.options, self.backend, name, batches)
         yield pa.RecordBatch.from_pydict(
             {
                 "transactional_id": [attempt.transactional_id],
                 "prepared_state": [attempt.prepared_state],
                 "row_count": [attempt.row_count],
-                "run_id": [run_id],
+                "acting_state": [attempt.acting_state],
             }
         )
+
+
+def _names_of(frame: DataFrame) -> tuple[str | None, str | None]:
+    """Spark's ids of the query (stable over restarts, in its checkpoint) and of its run; a Connect session does not tell."""
+    try:
+        context = frame.sparkSession.sparkContext
+    except AttributeError:
+        return None, None
+    return context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("spark.jobGroup.id")
 
 
 def dual_write(
@@ -137,7 +179,8 @@ def dual_write(
     """A function for `foreachBatch` that commits a micro-batch's rows and records together.
 
     Args:
-        query_id: a name of your own for this query, stable over restarts (letters, digits, `-`, `_`); the decision's key.
+        query_id: a name of your own for this query, stable over restarts (letters, digits, `-`, `_`); the decision's key. It
+            belongs to the Spark query (the checkpoint) that uses it first: another one, a new checkpoint, is refused.
         database_url: SQLAlchemy's URL (sqlite:///file.db, postgresql+psycopg://...). Three tables are made there:
             oncelog_decisions, oncelog_vetoes, oncelog_queries.
         to_records: DataFrame -> DataFrame with the sink's columns (value, optionally key, topic, partition, headers,
@@ -147,7 +190,7 @@ def dual_write(
         options: the sink's options (bootstrap.servers, topic, transactionalIdPrefix, backend, kafka.*).
 
     Raises:
-        ConfigurationError: a wrong option, before anything is written.
+        ConfigurationError: a wrong option, or a query_id of another query, before anything is written.
     """
     if not query_id or not all(c.isalnum() or c in "-_" for c in query_id):
         raise ConfigurationError(f"query_id has letters, digits, '-' and '_': {query_id!r}")

@@ -6,24 +6,31 @@ table: docs/spark.md. A task never commits anything.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import logging
+import os
 import pathlib
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from oncelog import sync
 from oncelog.core.two_phase import exactly_once_sink as sink
-from oncelog.errors import ConfigurationError
-from oncelog.spark.backend import PREPARED, Backend, task_producer
-from oncelog.spark.committer import Committer
+from oncelog.core.two_phase.transactional_ids import TransactionalIds
+from oncelog.errors import ConfigurationError, KafkaError
+from oncelog.spark.backend import PREPARED, RESUMED, Backend, promote, task_producer
+from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.decision_store import decision_store
-from oncelog.spark.options import SinkOptions
+from oncelog.spark.options import SinkOptions, client_arguments
+from oncelog.types import PreparedTxnState
 
 logger = logging.getLogger("oncelog.spark")
 COLUMN_TYPES = {
@@ -62,6 +69,18 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
         raise ConfigurationError("say where to write: the option 'topic' or a column 'topic'")
 
 
+_ids: dict[int, TransactionalIds] = {}  # of this process, by its number: a fork has none of its parent's
+
+
+def leased_id(options: SinkOptions, query_id: str, run_id: str, batch_id: str) -> str:
+    """A transactional id of this process for one attempt of a stream, whose batches are numbers that grow."""
+    process = os.getpid()
+    if process not in _ids:
+        _ids.clear()
+        _ids[process] = TransactionalIds(uuid.uuid4().hex)
+    return _ids[process].lease(options.transactional_id_prefix, query_id, sink.run_start(run_id), int(batch_id))
+
+
 def write_attempt(
     options: SinkOptions, backend: Backend, transactional_id: str, batches: Iterator[pa.RecordBatch]
 ) -> sink.Attempt:
@@ -72,14 +91,38 @@ def write_attempt(
     producer = task_producer(options.client, backend, transactional_id)
     producer.start()
     try:
+        if not producer.prepared_state.is_none:
+            # Of an earlier batch of this run, which is done: it can no longer win. The id gets its clock back.
+            producer.abort_transaction()
+            producer.init_transactions(keep_prepared_txn=True)
         producer.begin_transaction()
-        row_count = _send(producer, options, first)
-        for batch in batches:
+        row_count = 0
+        topics: set[str] = set()
+        for batch in itertools.chain([first], batches):
             row_count += _send(producer, options, batch)
-        state = producer.prepare_transaction() if backend.kind == PREPARED else producer.detach_transaction()
+            topics |= _topics_of(options, batch)
+        state = producer.detach_transaction()
     finally:
-        producer.stop()
-    return sink.Attempt(transactional_id, str(state), row_count)
+        producer.stop()  # aborts what was not detached
+    acting_state = _promoted(options, transactional_id, state) if backend.kind == PREPARED else ""
+    return sink.Attempt(transactional_id, str(state), row_count, frozenset(topics), acting_state)
+
+
+def _promoted(options: SinkOptions, transactional_id: str, state: PreparedTxnState) -> str:
+    try:
+        return promote(options.client, transactional_id, state)
+    except BaseException:
+        # Nobody was told of this attempt, so it can never win; promoted without our knowing, it would stay for ever.
+        with contextlib.suppress(KafkaError), sync.Admin.from_config(client_arguments(options.client)) as admin:
+            admin.force_terminate_transaction(transactional_id)
+        raise
+
+
+def _topics_of(options: SinkOptions, batch: pa.RecordBatch) -> set[str]:
+    """Where a column sends the rows; empty where the option names one topic for all."""
+    return (
+        set() if options.topic is not None else {str(topic) for topic in pc.unique(batch.column("topic")).to_pylist()}
+    )
 
 
 def _send(producer: sync.Producer, options: SinkOptions, batch: pa.RecordBatch) -> int:
@@ -103,16 +146,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         batch_id = context.getLocalProperty("streaming.sql.batchId")
         run_id = context.getLocalProperty("spark.jobGroup.id")
         assert query_id and batch_id and run_id, "Spark names query, batch and run"  # noqa: PT018
-        if self._looks_first and decision_store(self._options).known(query_id, batch_id).decision is not None:
-            return TaskMessage(query_id, batch_id, run_id, sink.Attempt("", "", 0))
-        name = sink.transactional_id_for(
-            self._options.transactional_id_prefix,
-            query_id,
-            batch_id,
-            context.partitionId(),
-            run_id,
-            context.taskAttemptId(),
-        )
+        if self._looks_first:
+            known = decision_store(self._options).known(query_id, batch_id)
+            if known.is_superseded:
+                raise CommitRefused(sink.superseded_reason(query_id, batch_id))
+            if known.decision is not None:
+                return TaskMessage(query_id, batch_id, run_id, sink.Attempt("", "", 0))
+        name = leased_id(self._options, query_id, run_id, batch_id)
         return TaskMessage(query_id, batch_id, run_id, write_attempt(self._options, self._backend, name, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
@@ -137,23 +177,38 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, backend: Backend, run_id: str) -> None:
         self._options, self._backend, self._run_id = options, backend, run_id
-        self._query_id = (
-            f"{sink.BATCH_WRITE_PREFIX}{options.application_id}" if options.application_id else f"job-{run_id}"
-        )
         self._batch_id = options.application_version or "0"
-        if any("." in name for name in (self._query_id, self._batch_id)):
+        self._decided: sink.BatchDecision | None = None  # before anything was written
+        if any("." in name for name in (options.application_id or "", self._batch_id)):
             raise ConfigurationError("txnAppId and txnVersion have no dots")
-        if not options.application_id:
+        if options.application_id:
+            cluster_id = backend.cluster_id if options.decision_url else ""  # a topic's decisions are of one cluster
+            self._query_id = sink.batch_write_query_id(options.application_id, options.topic, cluster_id)
+            self._decided = self._decided_before(options.application_id)
+        else:
+            self._query_id = f"{sink.JOB_PREFIX}{run_id}"
+            if options.backend != PREPARED:
+                # Nobody comes back for what it leaves when it is killed: its transactions keep their clock.
+                self._backend = Backend(RESUMED, backend.timeout_ms, backend.cluster_id)
             logger.info("batch write without txnAppId and txnVersion: atomic, but a re-submitted job writes again")
+
+    def _decided_before(self, application_id: str) -> sink.BatchDecision | None:
+        """Asked on the driver before any task runs. Raises CommitRefused for a version that may not be written."""
+        store = decision_store(self._options)
+        known = store.known(self._query_id, self._batch_id)
+        if known.is_superseded:
+            raise CommitRefused(sink.superseded_reason(self._query_id, self._batch_id))
+        return known.decision or store.known(sink.legacy_batch_write_query_id(application_id), self._batch_id).decision
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """One task attempt."""
         context = TaskContext.get()
         assert context is not None, "tasks run with a TaskContext"
-        if self._options.application_id:
-            known = decision_store(self._options).known(self._query_id, self._batch_id)
-            if known.decision is not None:
-                return TaskMessage(self._query_id, self._batch_id, self._run_id, sink.Attempt("", "", 0))
+        if self._decided is not None:
+            # Rows are looked at only where they say where they go; with the option all of them are written.
+            for batch in iterator if self._decided.topics else ():
+                self._refuse_other_topics(self._decided, _topics_of(self._options, batch))
+            return TaskMessage(self._query_id, self._batch_id, self._run_id, sink.Attempt("", "", 0))
         name = sink.transactional_id_for(
             self._options.transactional_id_prefix,
             self._query_id,
@@ -165,16 +220,32 @@ class BatchWriter(DataSourceArrowWriter):
         attempt = write_attempt(self._options, self._backend, name, iterator)
         return TaskMessage(self._query_id, self._batch_id, self._run_id, attempt)
 
+    def _refuse_other_topics(self, decision: sink.BatchDecision, topics: Iterable[str]) -> None:
+        others = sink.unwritten_topics(decision, topics)
+        if others:
+            raise CommitRefused(
+                f"txnVersion {self._batch_id} of txnAppId {self._options.application_id!r} was written before, to "
+                f"{', '.join(decision.topics)}, and these rows are for {', '.join(others)}: a second write of the same "
+                "version needs a txnAppId of its own, or the option 'topic'"
+            )
+
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """The driver, after all tasks."""
+        attempts = [report.attempt for report in _reports(messages)]
         with Committer(self._options, decision_store(self._options)) as committer:
-            attempts = [report.attempt for report in _reports(messages)]
-            committer.commit(self._query_id, self._batch_id, self._run_id, attempts, self._backend)
+            if self._decided is not None:
+                committer.repeat(self._decided)
+                return
+            decision = committer.commit(self._query_id, self._batch_id, self._run_id, attempts, self._backend)
+        self._refuse_other_topics(decision, {topic for attempt in attempts for topic in attempt.topics})
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """The driver, after a failure."""
         with Committer(self._options, decision_store(self._options)) as committer:
-            committer.abort(self._query_id, self._batch_id, self._run_id)
+            if self._decided is not None:
+                committer.repeat(self._decided)
+            else:
+                committer.abort(self._query_id, self._batch_id, self._run_id)
 
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:

@@ -77,3 +77,15 @@ def test_a_lost_transaction_is_a_failure(cli: Cli, url: str) -> None:
 
 def test_options_are_checked(cli: Cli) -> None:
     assert "has no dot" in cli("recover", "--prefix", "a.b", status=2).stderr
+
+
+def test_a_batch_write_is_named_as_its_user_named_it(cli: Cli, url: str) -> None:
+    query = Query(cli, url, "recover-batch")
+    query.query_id = sink.batch_write_query_id("nightly", "recover-batch")
+    attempt = query.attempt("7", 0, b"left by a job that was killed")
+    command = ("recover", "--query", "nightly", "--decision-url", url, "-y")
+    assert [row["transactional_id"] for row in cli.json(*command, "--dry-run")] == [attempt.transactional_id]
+    result = cli(*command)
+    assert "version 7 of batch write 'nightly' to topic 'recover-batch': settled when the same version" in result.stderr
+    assert cli.json(*command)["undecided_jobs"] == ["version 7 of batch write 'nightly' to topic 'recover-batch'"]
+    assert cli.json(*command, "--abandon")["abandoned"] == [attempt.transactional_id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import pytest
@@ -65,8 +66,9 @@ def test_a_command_goes_to_the_same_brokers() -> None:
 
 def test_a_spark_query_is_asked_to_complete_what_it_decided() -> None:
     """Ended by force it would lose a decided batch."""
-    for timeout_ms in (60_000, NEVER_MS):
-        found = transaction(transactional_id="oncelog-spark.q-1.17.0.abcdef12.9", timeout_ms=timeout_ms)
+    names = ("oncelog-spark.q-1.17.0.abcdef12.9", f"oncelog-spark.q-1.abcdef12.{'0' * 32}.9")
+    for timeout_ms, name in itertools.product((60_000, NEVER_MS), names):
+        found = transaction(transactional_id=name, timeout_ms=timeout_ms)
         assert found.command == START + "recover --prefix oncelog-spark --query q-1 --dry-run"
         assert "force-terminate" not in found.text
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import pytest
 
 from oncelog.core.two_phase.exactly_once_sink import (
     DECISION,
     DONE,
+    TOPICS_REMEMBERED_MAX,
+    VERSIONS_KEPT,
     VETO,
     Attempt,
     BatchDecision,
@@ -22,16 +22,25 @@ from oncelog.core.two_phase.exactly_once_sink import (
     RollForward,
     Veto,
     attempt_name,
+    batch_write_query_id,
+    decision_from_value,
     decision_value,
+    described_batch_write,
+    earlier_versions,
+    is_named,
     may_be_forgotten,
+    oldest_kept,
     on_abort,
+    on_claim,
     on_commit,
     orphans_after_decision,
     orphans_after_veto,
     record_key,
     transactional_id_for,
+    unwritten_topics,
     winners_at_risk,
 )
+from tests.core.two_phase.sink_model import ModelRun
 
 A, B, EMPTY = Attempt("p.q.0.0.run1.1", "1:0", 5), Attempt("p.q.0.1.run1.2", "2:0", 5), Attempt("", "", 0)
 DECIDED = BatchDecision("q", "0", "run1", (A,))
@@ -134,13 +143,121 @@ def test_a_driver_that_slept_may_not_decide_a_batch_that_was_forgotten() -> None
 
 
 def test_only_done_batches_of_a_stream_that_are_not_its_newest_are_forgotten() -> None:
+    floor = oldest_kept("q", ["0", "1"])
     newer = BatchDecision("q", "1", "run1", ())
-    assert may_be_forgotten(DECIDED, True, newer)
-    assert not may_be_forgotten(DECIDED, False, newer)
-    assert not may_be_forgotten(newer, True, newer)
-    assert not may_be_forgotten(
-        BatchDecision("app-report", "1", "r", ()), True, BatchDecision("app-report", "2", "r", ())
-    )
+    assert may_be_forgotten(DECIDED, True, floor)
+    assert not may_be_forgotten(DECIDED, False, floor)
+    assert not may_be_forgotten(newer, True, floor)
+    assert not may_be_forgotten(BatchDecision("app-report", "1", "r", ()), True, oldest_kept("app-report", ["1", "2"]))
+
+
+def test_a_batch_write_is_one_version_to_one_destination() -> None:
+    names = [
+        batch_write_query_id(*given)
+        for given in (
+            ("report", "a"), ("report", "b"), ("report", None), ("report", "a.b"), ("report@a", "b"), ("report", "a@b"),
+            ("report%40a", "b"), ("report", "a", "cluster"), ("report", None, "cluster"),
+            ("report" * 40, "a"), ("report" * 40, "b"),
+        )
+    ]  # fmt: skip
+    assert len(set(names)) == len(names)
+    assert all("." not in name and len(name) <= 200 and name.startswith("app@") for name in names)
+    assert "report@a" in names[0], "people read it in `oncelog recover`"
+
+
+def test_a_decision_says_where_rows_went_that_a_column_sent() -> None:
+    winners = (Attempt("p.x.1.0.r.1", "1:0", 1, frozenset({"b"})), Attempt("p.x.1.1.r.2", "2:0", 1, frozenset({"a"})))
+    of_batch = on_commit(KnownRecords(), "app@report@", "1", "run1", winners)
+    of_stream = on_commit(KnownRecords(), "q", "1", "run1", winners)
+    assert isinstance(of_batch, Decide)
+    assert isinstance(of_stream, Decide)
+    assert (of_batch.decision.topics, of_stream.decision.topics) == (("a", "b"), ())
+    decision = decision_from_value("app@report@", "1", decision_value(of_batch.decision))
+    assert decision == of_batch.decision
+    assert unwritten_topics(decision, {"a", "c"}) == ["c"]
+    assert unwritten_topics(DECIDED, {"a"}) == [], "the option named the topic"
+    many = Attempt("p.x.1.0.r.1", "1:0", 1, frozenset(f"t{i}" for i in range(TOPICS_REMEMBERED_MAX + 1)))
+    unbounded = on_commit(KnownRecords(), "app@report@", "1", "run1", [many])
+    assert isinstance(unbounded, Decide)
+    assert unbounded.decision.topics == ()
+
+
+def test_versions_come_in_any_order_as_long_as_they_are_remembered() -> None:
+    log, query_id = DecisionLog(), batch_write_query_id("report", "a")
+
+    def decide(version: str) -> None:
+        decision = BatchDecision(query_id, version, f"run-{version}", ())
+        log.apply(record_key(query_id, version, DECISION, decision.run_id), decision_value(decision))
+        log.apply(record_key(query_id, version, DONE, decision.run_id), b"{}")
+
+    for number in range(2, VERSIONS_KEPT + 1):
+        decide(str(number))
+    assert not log.known(query_id, "0").is_superseded
+    decide("0")
+    assert log.known(query_id, "0").decision is not None
+    assert not log.known(query_id, "1").is_superseded, "none of the versions below it was forgotten"
+    assert log.to_be_forgotten(BatchDecision(query_id, "0", "", ())) == []
+    decide("1001")
+    assert log.known(query_id, "1").is_superseded
+    decide("1")
+    assert log.known(query_id, "1").decision is None
+    gone = log.to_be_forgotten(BatchDecision(query_id, "1001", "", ()))
+    assert {key.split(b",")[1] for key in gone} == {b'"0"', b'"1"'}
+    assert not log.known(query_id, "final").is_superseded
+
+
+def test_a_name_belongs_to_the_query_that_used_it_first() -> None:
+    assert on_claim("orders", None, "a", "0", []) is None
+    assert on_claim("orders", "a", "a", "0", ["7"]) is None, "a batch that runs again, or a zombie: the decision knows"
+    refusal = on_claim("orders", "a", "b", "8", ["7"])
+    assert refusal is not None
+    assert "belongs to the Spark query a" in refusal.reason
+    for owner, asks in ((None, "b"), ("a", None), (None, None)):
+        assert [batch for batch in ("6", "7", "8", "9") if on_claim("orders", owner, asks, batch, ["6", "7"])] == ["6"]
+
+
+def test_what_was_kept_says_what_ends_it() -> None:
+    kept = Attempt("p.q.0.0.run1.1", "1:0", 5, acting_state="1:1")
+    decision = BatchDecision("q", "0", "run1", (kept, B))
+    value = decision_value(decision)
+    assert decision_from_value("q", "0", value) == decision
+    assert b'["p.q.0.0.run1.1","1:0",5]' in value, "as an earlier version reads it"
+
+
+def test_a_batch_write_goes_by_the_names_that_its_user_gave() -> None:
+    named = batch_write_query_id("a.b@c", "t.1")
+    assert [wanted for wanted in ("a.b@c", "a", named, "t.1") if is_named(named, wanted)] == ["a.b@c", named]
+    assert is_named("app-report", "report")
+    assert is_named("1f3c", "1f3c")
+    assert not is_named("1f3c", "1f")
+    words = [
+        described_batch_write(query_id, "7")
+        for query_id in (named, batch_write_query_id("x", None), "app-report", "job-1", "1f3c")
+    ]
+    assert words == [
+        "version 7 of batch write 'a.b@c' to topic 't.1'",
+        "version 7 of batch write 'x'",
+        "version 7 of batch write 'report'",
+        "a batch write without txnAppId (job-1)",
+        None,
+    ]
+
+
+def test_only_earlier_versions_of_the_same_write_may_have_been_left() -> None:
+    query_id = batch_write_query_id("report", "a")
+    ids = [transactional_id_for("p", q, v, 0, "run", 1) for q in (query_id, "q") for v in ("3", "5", "7", "x")]
+    assert earlier_versions("p", BatchDecision(query_id, "5", "r", ()), [*ids, "other"]) == [ids[0]]
+    assert earlier_versions("p", BatchDecision(query_id, "x", "r", ()), ids) == []
+    assert earlier_versions("p", BatchDecision("q", "5", "r", ()), ids) == [], "a stream's sweep ends them"
+
+
+def test_a_sweep_spares_a_backfill_that_is_being_written() -> None:
+    query_id = batch_write_query_id("report", "a")
+    open_ids = [transactional_id_for("p", query_id, version, 0, "run", 1) for version in ("3", "5", "7")]
+    decision = BatchDecision(query_id, "5", "other", ())
+    assert orphans_after_decision("p", decision, open_ids) == [open_ids[1]]
+    later = [BatchDecision(query_id, str(n), "r", ()) for n in range(4, VERSIONS_KEPT + 4)]
+    assert orphans_after_decision("p", decision, open_ids, later) == open_ids
 
 
 # --- the model
@@ -235,174 +352,6 @@ def test_compaction_changes_nothing_that_is_known(first: int) -> None:
         topic.compact(len(topic.records))
         kept = {str(key) for key, _ in topic.records}
         assert all(f'"{batches - 1}"' in key or "slept" in key for key in kept), "nothing grows without a bound"
-
-
-@dataclass
-class ModelLog:
-    """Transactions as the broker keeps them: one identity per id, one outcome per (producer id, epoch)."""
-
-    identity: dict[str, tuple[int, int]] = field(default_factory=dict)
-    is_open: dict[str, bool] = field(default_factory=dict)
-    records: list[tuple[tuple[int, int], tuple[int, int, int]]] = field(default_factory=list)
-    outcome: dict[tuple[int, int], str] = field(default_factory=dict)
-    decisions: DecisionLog = field(default_factory=DecisionLog)
-
-    def init(self, transactional_id: str) -> tuple[int, int]:
-        if self.is_open.get(transactional_id):
-            self.end(transactional_id, self.identity[transactional_id], "abort")
-        producer_id, producer_epoch = self.identity.get(transactional_id, (len(self.identity), -1))
-        self.identity[transactional_id] = (producer_id, producer_epoch + 1)
-        return self.identity[transactional_id]
-
-    def produce(self, transactional_id: str, identity: tuple[int, int], value: tuple[int, int, int]) -> None:
-        if self.identity[transactional_id] != identity:
-            raise PermissionError("fenced")
-        self.is_open[transactional_id] = True
-        self.records.append((identity, value))
-
-    def end(self, transactional_id: str, identity: tuple[int, int], outcome: str) -> None:
-        if self.identity[transactional_id] == identity and self.is_open.get(transactional_id):
-            self.outcome[identity] = outcome
-            self.is_open[transactional_id] = False
-            self.identity[transactional_id] = (identity[0], identity[1] + 1)
-
-    def open_ids(self) -> list[str]:
-        return [i for i, is_open in self.is_open.items() if is_open]
-
-
-@dataclass
-class ModelRun:
-    """One seed: batches are run until done, by drivers and tasks that die at random; `eager` is the naive abort."""
-
-    seed: int
-    eager: bool = False
-    log: ModelLog = field(default_factory=ModelLog)
-    zombies: list[Iterator[None]] = field(default_factory=list)
-    attempt_count: int = 0
-    run_count: int = 0
-
-    def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
-
-    def chance(self, probability: float) -> bool:
-        return self.random.random() < probability
-
-    def step_zombies(self) -> None:
-        for zombie in list(self.zombies):
-            if self.chance(0.35) and not self.step(zombie):
-                self.zombies.remove(zombie)
-
-    @staticmethod
-    def step(task: Iterator[None]) -> bool:
-        try:
-            next(task)
-        except (StopIteration, PermissionError):
-            return False
-        return True
-
-    def task(self, batch: int, partition: int, run: str, done: list[Attempt]) -> Iterator[None]:
-        self.attempt_count += 1
-        name = transactional_id_for("p", "q", str(batch), partition, run, self.attempt_count)
-        if self.log.decisions.known("q", str(batch)).decision is not None:
-            done.append(Attempt("", ""))
-            return
-        identity = self.log.init(name)
-        yield
-        for k in range(3):
-            self.log.produce(name, identity, (batch, partition, k))
-            yield
-        done.append(Attempt(name, f"{identity[0]}:{identity[1]}", 3))
-
-    def run_task(self, batch: int, partition: int, run: str) -> Attempt | None:
-        for _ in range(3):
-            done: list[Attempt] = []
-            running = [self.task(batch, partition, run, done) for _ in range(1 + self.chance(0.25))]
-            fate = self.random.random()
-            while running and not done:
-                self.step_zombies()
-                chosen = self.random.choice(running)
-                if fate < 0.3 and self.chance(0.3):
-                    running.remove(chosen)
-                    if fate < 0.2:
-                        self.zombies.append(chosen)  # its executor was lost, but it lives on
-                elif not self.step(chosen):
-                    running.remove(chosen)
-            self.zombies += running
-            if done:
-                return done[0]
-        return None
-
-    def finish(self, decision: BatchDecision) -> bool:
-        for winner in decision.winners:
-            producer_id, _, producer_epoch = winner.prepared_state.partition(":")
-            self.log.end(winner.transactional_id, (int(producer_id), int(producer_epoch)), "commit")
-            self.step_zombies()
-            if self.chance(0.1):
-                return False
-        for orphan in orphans_after_decision("p", decision, self.log.open_ids()):
-            self.log.init(orphan)
-        self.log.decisions.apply(record_key("q", decision.batch_id, DONE, decision.run_id), b"{}")
-        for older, is_done in self.log.decisions.decided("q"):
-            if may_be_forgotten(older, is_done, decision):
-                self.log.decisions.apply(record_key("q", older.batch_id, DECISION, older.run_id), None)
-        return True
-
-    def abort(self, batch: int, run: str, attempts: list[Attempt]) -> None:
-        if self.eager:
-            for attempt in attempts:
-                if not attempt.is_empty:
-                    self.log.init(attempt.transactional_id)
-            return
-        what = on_abort(self.log.decisions.known("q", str(batch)), run)
-        if isinstance(what, RollForward):
-            self.finish(what.decision)
-        elif isinstance(what, Veto):
-            self.log.decisions.apply(record_key("q", str(batch), VETO, run), b"{}")
-            for orphan in orphans_after_veto("p", "q", str(batch), run, self.log.open_ids()):
-                self.log.init(orphan)
-
-    def run_batch(self, batch: int) -> bool:
-        self.run_count += 1
-        run = f"{self.run_count:08d}"
-        attempts: list[Attempt] = []
-        for partition in range(3):
-            attempt = self.run_task(batch, partition, run)
-            if attempt is None or self.chance(0.05):
-                return False
-            attempts.append(attempt)
-        if self.chance(0.15):
-            if self.chance(0.5):
-                self.abort(batch, run, attempts)
-            return False
-        what = on_commit(self.log.decisions.known("q", str(batch)), "q", str(batch), run, attempts)
-        if isinstance(what, Refuse):
-            return False
-        if isinstance(what, Decide):
-            self.log.decisions.apply(record_key("q", str(batch), DECISION, run), decision_value(what.decision))
-        self.step_zombies()
-        if self.chance(0.2):
-            if self.chance(0.5):
-                self.abort(batch, run, attempts)
-            return False
-        return self.finish(what.decision) and not self.chance(0.15)
-
-    def verdict(self, batch_count: int = 3) -> tuple[int, int]:
-        """(duplicates, losses) after all batches ended and every zombie had its say."""
-        for batch in range(batch_count):
-            for _ in range(300):
-                if self.run_batch(batch):
-                    break
-                if batch and self.chance(0.3):
-                    self.run_batch(self.random.randrange(batch))  # a driver that slept through what came since
-            else:
-                raise AssertionError("the batch never ends")
-        for _ in range(200):
-            self.step_zombies()
-        for left in self.log.open_ids():
-            self.log.init(left)
-        seen = [value for identity, value in self.log.records if self.log.outcome.get(identity) == "commit"]
-        wanted = {(b, p, k) for b in range(batch_count) for p in range(3) for k in range(3)}
-        return len(seen) - len(set(seen)), len(wanted - set(seen))
 
 
 def test_no_interleaving_duplicates_or_loses() -> None:

@@ -18,7 +18,9 @@ from oncelog.cli.progress import progress
     "--to-kafka", is_flag=True, help="With DIRECTORY: say that Apache Kafka, or an older oncelog, is to read it."
 )
 @click.option("--prefix", default="oncelog-spark", show_default=True, help="The query's transactionalIdPrefix.")
-@click.option("--query", "query_id", metavar="ID", help="Only this query: the id in <checkpoint>/metadata.")
+@click.option(
+    "--query", "query_id", metavar="ID", help="Only this: the id in <checkpoint>/metadata, or a batch write's txnAppId."
+)
 @click.option("--abandon", is_flag=True, help="Also end what no decision covers: the query is never started again.")
 @click.option("--decision-topic", metavar="TOPIC", help="Where its decisions are [default: __oncelog_decisions].")
 @click.option("--decision-url", metavar="URL", help="The database its decisions are in, instead of a topic.")
@@ -83,20 +85,31 @@ def _print(settings: Settings, report: Any) -> None:
         "undecided": report.undecided,
         "abandoned": report.abandoned,
     }
-    settings.out.item(columns(*row), row)
-    if report.undecided:
+    settings.out.item(columns(*row), {**row, "undecided_jobs": report.undecided_jobs})
+    for job in report.undecided_jobs:
+        settings.out.note(
+            f"{job}: settled when the same version is submitted again; if its job is over for good: add --abandon"
+        )
+    if report.undecided and not report.undecided_jobs:
         settings.out.note("undecided ones are settled when the query starts again; if it never will: add --abandon")
 
 
 def _show_open(settings: Settings, client: dict[str, str], prefix: str, query_id: str | None) -> None:
     from oncelog import sync
+    from oncelog.core.two_phase import exactly_once_sink as sink
+    from oncelog.core.two_phase.transactional_ids import leased_name
+
+    def is_meant(transactional_id: str) -> bool:
+        if query_id is None:
+            return transactional_id.startswith(f"{prefix}.")
+        name = leased_name(prefix, transactional_id) or sink.attempt_name(prefix, transactional_id)
+        return name is not None and sink.is_named(name.query_id, query_id)
 
     with sync.Admin.from_config(client) as admin:
         found = admin.list_transactions(states=["Ongoing"])
-    start = f"{prefix}." + (f"{query_id}." if query_id else "")
     rows = [
         {"transactional_id": each.transactional_id, "producer_id": each.producer_id, "state": each.state}
         for each in found
-        if each.transactional_id.startswith(start)
+        if is_meant(each.transactional_id)
     ]
     settings.out.rows(columns("transactional_id", "producer_id", "state"), rows, empty="no open transactions")

@@ -22,6 +22,7 @@ from oncelog.core.diagnosis.causes import Cause
 from oncelog.core.diagnosis.facts import Facts, Owner
 from oncelog.core.diagnosis.transactions import may_be_committed, transaction_verdict
 from oncelog.core.two_phase.exactly_once_sink import attempt_name
+from oncelog.core.two_phase.transactional_ids import leased_name
 from oncelog.types import TopicPartition
 
 LATE_NAMED_MAX = 3
@@ -147,7 +148,7 @@ def _find_hanging(settings: Settings, cause: Cause) -> str:
 
 def _spark_query(transactional_id: str) -> tuple[str, str] | None:
     prefix = transactional_id.partition(".")[0]
-    found = attempt_name(prefix, transactional_id)
+    found = leased_name(prefix, transactional_id) or attempt_name(prefix, transactional_id)
     return None if found is None else (prefix, found.query_id)
 
 

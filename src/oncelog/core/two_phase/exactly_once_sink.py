@@ -1,7 +1,7 @@
 """The exactly-once sink's decisions (docs/spark.md): what a driver may do with the transactions of a micro-batch.
 
-Every task attempt writes in a transaction of its own, under an id that no other attempt ever has. One decision per
-(query, batch) names the winners: the first such record in the log of decisions stands, whatever follows it.
+Every task attempt writes in a transaction of its own, under an id that no other process ever has (transactional_ids.py). One
+decision per (query, batch) names the winners: the first such record in the log of decisions stands, whatever follows it.
 Three rules must hold: nothing is completed before the decision is durable; once it is durable everything only rolls
 forward; orphans are ended only after the decision or a veto (from then on no other process, however late, can make
 those ids win).
@@ -9,12 +9,23 @@ those ids win).
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from bisect import insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from oncelog.core.two_phase.transactional_ids import leased_name
 
 DECISION, VETO, DONE = "decision", "veto", "done"
-BATCH_WRITE_PREFIX = "app-"  # query ids of batch writes with txnAppId
+ANY_BATCH = "*"  # a veto of a run in all batches that are not decided
+BATCH_WRITE_PREFIX = "app@"  # query ids of batch writes with txnAppId: application and destination
+LEGACY_BATCH_WRITE_PREFIX = "app-"  # the same as earlier versions named them: the application alone
+JOB_PREFIX = "job-"  # query ids of batch writes without txnAppId
+VERSIONS_KEPT = 1000  # decisions of one txnAppId and destination that are remembered one by one
+TOPICS_REMEMBERED_MAX = 1000  # in a decision of rows that a column sends to topics; of more none is
+QUERY_ID_LENGTH_MAX = 200  # of the column in a database
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +35,9 @@ class Attempt:
     transactional_id: str
     prepared_state: str
     row_count: int = 0
+    topics: frozenset[str] = field(default=frozenset(), compare=False)  # of its rows, where a column names them
+    # What ends it ("producerId:epoch"), where it was kept (KIP-939) and `prepared_state` only names it; else empty.
+    acting_state: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -39,6 +53,8 @@ class BatchDecision:
     batch_id: str
     run_id: str
     winners: tuple[Attempt, ...]
+    # Where the winners' rows went, in a write whose topics come from a column; empty where the option names the topic.
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +65,7 @@ class KnownRecords:
     decision: BatchDecision | None = None
     vetoed_runs: frozenset[str] = frozenset()
     is_done: bool = False
-    # A later batch of the query is decided, and this one's record was forgotten: nobody may decide it anew.
+    # Later batches of the query are decided, and this one's record may be forgotten: nobody may decide it (anew).
     is_superseded: bool = False
 
 
@@ -122,18 +138,118 @@ def attempt_name(prefix: str, transactional_id: str) -> AttemptName | None:
     return AttemptName(parts[1], parts[2], int(parts[3]), parts[4], int(parts[5]))
 
 
+def batch_write_query_id(application_id: str, topic: str | None, cluster_id: str = "") -> str:
+    """What the decisions of a batch write with txnAppId are kept under: one write is one version *to one destination*.
+
+    Args:
+        topic: the option's; None where topics come from a column. What topics these are is known only from the rows, so
+            they are one destination, and `unwritten_topics` finds a second write of a version to others.
+        cluster_id: the destination's, where decisions of several clusters can meet (in a database); else empty.
+    """
+    parts = [application_id, topic or "", *([cluster_id] if cluster_id else [])]
+    name = BATCH_WRITE_PREFIX + "@".join(_escaped(part) for part in parts)
+    if len(name) <= QUERY_ID_LENGTH_MAX:
+        return name
+    return f"{BATCH_WRITE_PREFIX}{hashlib.sha256(name.encode()).hexdigest()}"  # has one '@': like no name from above
+
+
+def legacy_batch_write_query_id(application_id: str) -> str:
+    """What earlier versions kept them under, whatever the destination. Such a decision is honoured for all of them."""
+    return f"{LEGACY_BATCH_WRITE_PREFIX}{application_id}"
+
+
+def is_named(query_id: str, wanted: str) -> bool:
+    """Whether somebody who says `wanted` means this query: its id, or the txnAppId of a batch write to any destination."""
+    batch_write = f"{BATCH_WRITE_PREFIX}{_escaped(wanted)}@"
+    return query_id in (wanted, legacy_batch_write_query_id(wanted)) or query_id.startswith(batch_write)
+
+
+def described_batch_write(query_id: str, batch_id: str) -> str | None:
+    """A batch write in words, by the names that its user gave it; None for a query."""
+    if query_id.startswith(JOB_PREFIX):
+        return f"a batch write without txnAppId ({query_id})"
+    if query_id.startswith(LEGACY_BATCH_WRITE_PREFIX):
+        return f"version {batch_id} of batch write {query_id.removeprefix(LEGACY_BATCH_WRITE_PREFIX)!r}"
+    if not query_id.startswith(BATCH_WRITE_PREFIX):
+        return None
+    application, *where = [
+        part.replace("%2E", ".").replace("%40", "@").replace("%25", "%")
+        for part in query_id.removeprefix(BATCH_WRITE_PREFIX).split("@")
+    ]
+    topic = f" to topic {where[0]!r}" if where and where[0] else ""
+    return f"version {batch_id} of batch write {application!r}{topic}"
+
+
+def _escaped(part: str) -> str:
+    return part.replace("%", "%25").replace("@", "%40").replace(".", "%2E")  # dots separate the parts of an id
+
+
+def unwritten_topics(decision: BatchDecision, topics: Iterable[str]) -> list[str]:
+    """Topics of rows that would be taken for written by a decision that never wrote to them."""
+    return sorted(set(topics) - set(decision.topics)) if decision.topics else []
+
+
 def on_commit(
     known: KnownRecords, query_id: str, batch_id: str, run_id: str, attempts: Iterable[Attempt]
 ) -> Decide | RollForward | Refuse:
     """What `commit(batch)` does: the first decision stands; a run that was vetoed may not make one."""
     if known.decision is not None:
         return RollForward(known.decision)
-    if known.is_superseded:
-        return Refuse(f"batch {batch_id} was decided and forgotten long ago: another driver of this query is ahead")
-    if run_start(run_id) in known.vetoed_runs:
-        return Refuse(f"run {run_id} was vetoed for batch {batch_id}: its attempts may have been ended")
     winners = tuple(attempt for attempt in attempts if not attempt.is_empty)
-    return Decide(BatchDecision(query_id, batch_id, run_id, winners))
+    decision = BatchDecision(query_id, batch_id, run_id, winners, _topics(query_id, winners))
+    if known.is_superseded or run_start(run_id) in known.vetoed_runs:
+        return refusal(known, decision)
+    return Decide(decision)
+
+
+def refusal(known: KnownRecords, decision: BatchDecision) -> Refuse:
+    """Why a decision that was proposed does not stand, nor any other."""
+    if known.is_superseded:
+        return Refuse(superseded_reason(decision.query_id, decision.batch_id))
+    return Refuse(f"run {decision.run_id} was vetoed for batch {decision.batch_id}: its attempts may have been ended")
+
+
+def _topics(query_id: str, winners: Iterable[Attempt]) -> tuple[str, ...]:
+    if not query_id.startswith(BATCH_WRITE_PREFIX):
+        return ()
+    topics = sorted({topic for winner in winners for topic in winner.topics})
+    return tuple(topics) if len(topics) <= TOPICS_REMEMBERED_MAX else ()
+
+
+def superseded_reason(query_id: str, batch_id: str) -> str:
+    """Why a batch that is superseded may not be decided, and the way out."""
+    if query_id.startswith(BATCH_WRITE_PREFIX):
+        return (
+            f"txnVersion {batch_id} is older than the last {VERSIONS_KEPT} that were written, and whether it was one of those "
+            "before them is not remembered: nothing is written; use another txnAppId if it never was"
+        )
+    return f"batch {batch_id} was decided and forgotten long ago: another driver of this query is ahead"
+
+
+def on_claim(
+    query_id: str, owner: str | None, spark_query_id: str | None, batch_id: str, decided_batch_ids: Iterable[str]
+) -> Refuse | None:
+    """Whether a query may use a `query_id` that somebody chose for it (a dual write); None: it may.
+
+    Args:
+        owner: the Spark query that used it first (Spark's id, kept in the checkpoint); None where nobody wrote it down.
+        spark_query_id: the one that asks; None where Spark does not say (foreachBatch of a Connect session).
+    """
+    if owner is not None and spark_query_id is not None:
+        if owner == spark_query_id:
+            return None
+        return Refuse(
+            f"query_id {query_id!r} belongs to the Spark query {owner} (see `metadata` in its checkpoint); this one is "
+            f"{spark_query_id}, with a checkpoint of its own, and its batches would be taken for that one's. Go on with that "
+            "checkpoint, or give this query a query_id of its own"
+        )
+    newest = oldest_kept(query_id, decided_batch_ids)
+    if not is_below(batch_id, newest):
+        return None
+    return Refuse(
+        f"query_id {query_id!r} has decided batch {newest}, and this is batch {batch_id}: a query with a new checkpoint, or "
+        "another driver of this query is ahead. Go on with the checkpoint of before, or give this query a query_id of its own"
+    )
 
 
 def on_abort(known: KnownRecords, run_id: str | None) -> RollForward | Veto | LeaveToSweep:
@@ -153,36 +269,85 @@ def orphans_after_decision(
         decided: the query's other decisions, read after this one was durable. A batch write of an earlier version may be
             decided and not yet completed, its driver dead: its winners are no orphans. Undecided it can no longer win.
     """
-    winners = {attempt.transactional_id for each in (decision, *decided) for attempt in each.winners}
-    return [i for i in open_ids if i not in winners and _is_at_or_before(prefix, i, decision)]
+    all_decided = [decision, *decided]
+    winners = {attempt.transactional_id for each in all_decided for attempt in each.winners}
+    mine = {each.batch_id for each in all_decided if each.query_id == decision.query_id}
+    floor = oldest_kept(decision.query_id, mine)
+    orphans = []
+    for transactional_id in open_ids:
+        name = attempt_name(prefix, transactional_id)
+        if name is None or name.query_id != decision.query_id or transactional_id in winners:
+            continue
+        # A version that is neither may be a backfill that is being written now.
+        if name.batch_id in mine or is_below(name.batch_id, floor):
+            orphans.append(transactional_id)
+    return orphans
 
 
-def _is_at_or_before(prefix: str, transactional_id: str, decision: BatchDecision) -> bool:
-    name = attempt_name(prefix, transactional_id)
-    if name is None or name.query_id != decision.query_id:
-        return False
-    if name.batch_id == decision.batch_id:
-        return True
-    return precedes(name.batch_id, decision.batch_id)
+def kept_count(query_id: str) -> int:
+    """How many of a query's newest decisions always stay. A stream's batches are decided one after the other, and its newest
+    decision tells a driver that slept through many batches that its own is over. Versions of a batch write come in any
+    order (a backfill)."""
+    return VERSIONS_KEPT if query_id.startswith(BATCH_WRITE_PREFIX) else 1
 
 
-def precedes(batch_id: str, later_batch_id: str) -> bool:
-    """Batches of one streaming query are numbers that grow, and one is decided only after all before it. Versions of a
-    batch write need not be numbers; then neither precedes the other."""
-    return batch_id.isdigit() and later_batch_id.isdigit() and int(batch_id) < int(later_batch_id)
+def leased_orphans(
+    prefix: str, query_id: str, open_states: Mapping[str, str], decided: Iterable[BatchDecision]
+) -> dict[str, str]:
+    """Open transactions, under ids that are used again, that no decision names: id -> state ("producerId:epoch").
+
+    Their ids do not say of which batch they are. Read `open_states` first, then `decided`, then whether the newest batch is
+    still not done: in that case no later batch had begun when they were read, and each of them may be ended, *as this state*.
+    """
+    winners = {(w.transactional_id, w.prepared_state) for each in decided for w in each.winners}
+    orphans = {}
+    for transactional_id, state in open_states.items():
+        name = leased_name(prefix, transactional_id)
+        if name is not None and name.query_id == query_id and (transactional_id, state) not in winners:
+            orphans[transactional_id] = state
+    return orphans
 
 
-def may_be_forgotten(older: BatchDecision, is_done: bool, newer: BatchDecision) -> bool:
-    """Whether the record of `older` may go. The newest decision of a query always stays: it is what tells a driver that
-    slept through many batches that its own is over. Batch writes keep theirs, for a re-submission of any version."""
-    is_stream = not older.query_id.startswith(BATCH_WRITE_PREFIX)
-    return is_stream and is_done and older.query_id == newer.query_id and precedes(older.batch_id, newer.batch_id)
+def earlier_versions(prefix: str, decision: BatchDecision, open_ids: Iterable[str]) -> list[str]:
+    """Open transactions of versions of the same batch write below the one that is decided. What is no orphan among them
+    may still be written by a live job; where it is old, a job that was killed left it."""
+    if not decision.query_id.startswith(BATCH_WRITE_PREFIX) or not decision.batch_id.isdigit():
+        return []
+    names = [(i, attempt_name(prefix, i)) for i in open_ids]
+    return [
+        i
+        for i, name in names
+        if name is not None and name.query_id == decision.query_id and is_below(name.batch_id, int(decision.batch_id))
+    ]
+
+
+def oldest_kept(query_id: str, decided_batch_ids: Iterable[str]) -> int | None:
+    """The number below which the query's batches are over: undecided they can no longer be decided, decided they may be
+    forgotten. None where all are remembered. Ids that are no numbers are never over."""
+    count = kept_count(query_id)
+    newest = heapq.nlargest(count, (int(batch_id) for batch_id in decided_batch_ids if batch_id.isdigit()))
+    return newest[-1] if len(newest) == count else None
+
+
+def is_below(batch_id: str, floor: int | None) -> bool:
+    """Whether a batch is over, by `oldest_kept`."""
+    return floor is not None and batch_id.isdigit() and int(batch_id) < floor
+
+
+def may_be_forgotten(older: BatchDecision, is_done: bool, floor: int | None) -> bool:
+    """Whether the record of `older` may go, `floor` being its query's `oldest_kept`. Batch writes of an earlier version of the
+    sink keep theirs: they are honoured for any destination."""
+    return is_done and is_below(older.batch_id, floor) and not older.query_id.startswith(LEGACY_BATCH_WRITE_PREFIX)
 
 
 def orphans_after_veto(prefix: str, query_id: str, batch_id: str, run_id: str, open_ids: Iterable[str]) -> list[str]:
-    """The open transactions of the vetoed run in this batch; other runs may still win."""
+    """The open transactions of the vetoed run in this batch; other runs may still win. The run is at this batch, so its ids
+    that it uses again have nothing of a later one."""
     orphans = []
     for transactional_id in open_ids:
+        leased = leased_name(prefix, transactional_id)
+        if leased is not None and (leased.query_id, leased.run_start) == (query_id, run_start(run_id)):
+            orphans.append(transactional_id)
         name = attempt_name(prefix, transactional_id)
         if name is not None and (name.query_id, name.batch_id, name.run_start) == (
             query_id,
@@ -218,7 +383,14 @@ def record_key(query_id: str, batch_id: str, kind: str, run_id: str) -> bytes:
 def decision_value(decision: BatchDecision) -> bytes:
     """The value of a decision record."""
     winners = [[w.transactional_id, w.prepared_state, w.row_count] for w in decision.winners]
-    return json.dumps({"v": 1, "run": decision.run_id, "winners": winners}, separators=(",", ":")).encode()
+    content: dict[str, object] = {"v": 1, "run": decision.run_id, "winners": winners}
+    if decision.topics:
+        content["topics"] = decision.topics
+    # Apart: an earlier version, which does not know it, takes the transaction over instead, and commits it all the same.
+    acting = {w.transactional_id: w.acting_state for w in decision.winners if w.acting_state}
+    if acting:
+        content["acting"] = acting
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def decision_from_value(query_id: str, batch_id: str, value: bytes) -> BatchDecision:
@@ -226,8 +398,13 @@ def decision_from_value(query_id: str, batch_id: str, value: bytes) -> BatchDeci
     content = json.loads(value)
     if not isinstance(content, dict) or content.get("v") != 1:
         raise ValueError(f"a decision of an unknown format for query {query_id} batch {batch_id}")
-    winners = tuple(Attempt(str(i), str(state), int(count)) for i, state, count in content["winners"])
-    return BatchDecision(query_id, batch_id, str(content["run"]), winners)
+    acting = content.get("acting", {})
+    winners = tuple(
+        Attempt(str(i), str(state), int(count), acting_state=str(acting.get(i, "")))
+        for i, state, count in content["winners"]
+    )
+    topics = tuple(str(topic) for topic in content.get("topics", ()))
+    return BatchDecision(query_id, batch_id, str(content["run"]), winners, topics)
 
 
 class DecisionLog:
@@ -235,7 +412,7 @@ class DecisionLog:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], KnownRecords] = {}
-        self._newest: dict[str, str] = {}  # query -> its newest decided batch, where batches are numbers
+        self._newest: dict[str, list[int]] = {}  # query -> its newest decided batches that always stay, growing
         self._keys: dict[str, dict[str, dict[bytes, tuple[str, str]]]] = {}  # query -> batch -> key -> (kind, run)
 
     def apply(self, key: bytes, value: bytes | None) -> None:
@@ -264,22 +441,37 @@ class DecisionLog:
     def _apply(self, where: tuple[str, str], before: KnownRecords, kind: str, run_id: str, value: bytes) -> None:
         if kind == DECISION and before.decision is None:
             decision = decision_from_value(*where, value)
-            newest = self._newest.get(decision.query_id, "")
             # In the log behind a later batch's decision this one comes from a driver that slept: it counts for nothing.
-            if run_start(decision.run_id) not in before.vetoed_runs and not precedes(decision.batch_id, newest):
+            is_over = is_below(decision.batch_id, self._floor(decision.query_id))
+            vetoed = before.vetoed_runs | self._vetoed_everywhere(decision.query_id)
+            if run_start(decision.run_id) not in vetoed and not is_over:
                 self._known[where] = KnownRecords(decision, before.vetoed_runs, before.is_done)
-                if decision.batch_id.isdigit():
-                    self._newest[decision.query_id] = decision.batch_id
+                self._take_number(decision)
         elif kind == VETO and before.decision is None:
             self._known[where] = KnownRecords(None, before.vetoed_runs | {run_start(run_id)}, before.is_done)
         elif kind == DONE:
             self._known[where] = KnownRecords(before.decision, before.vetoed_runs, True)
 
+    def _take_number(self, decision: BatchDecision) -> None:
+        if decision.batch_id.isdigit():
+            newest = self._newest.setdefault(decision.query_id, [])
+            insort(newest, int(decision.batch_id))
+            del newest[: -kept_count(decision.query_id)]
+
+    def _floor(self, query_id: str) -> int | None:
+        newest = self._newest.get(query_id, [])
+        return newest[0] if len(newest) == kept_count(query_id) else None
+
     def known(self, query_id: str, batch_id: str) -> KnownRecords:
         """What stands of one batch."""
         known = self._known.get((query_id, batch_id), KnownRecords())
-        is_superseded = known.decision is None and precedes(batch_id, self._newest.get(query_id, ""))
-        return replace(known, is_superseded=is_superseded)
+        is_superseded = known.decision is None and is_below(batch_id, self._floor(query_id))
+        vetoed = known.vetoed_runs | self._vetoed_everywhere(query_id)
+        return replace(known, is_superseded=is_superseded, vetoed_runs=vetoed)
+
+    def _vetoed_everywhere(self, query_id: str) -> frozenset[str]:
+        everywhere = self._known.get((query_id, ANY_BATCH))
+        return everywhere.vetoed_runs if everywhere else frozenset()
 
     def to_be_forgotten(self, done: BatchDecision) -> list[bytes]:
         """The keys that may be dropped once `done` is: all records of older batches, in the order in which they go.
@@ -288,10 +480,11 @@ class DecisionLog:
         veto). Otherwise a reader of the compacted topic would find it as the first of its batch.
         """
         ranked: list[tuple[int, bytes]] = []
+        floor = self._floor(done.query_id)
         for batch_id, keys in self._keys.get(done.query_id, {}).items():
             known = self._known.get((done.query_id, batch_id), KnownRecords())
             older = known.decision or BatchDecision(done.query_id, batch_id, "", ())
-            if may_be_forgotten(older, known.is_done or known.decision is None, done):
+            if may_be_forgotten(older, known.is_done or known.decision is None, floor):
                 ranked += [
                     (_rank(kind, is_standing=run_id == older.run_id), key) for key, (kind, run_id) in keys.items()
                 ]

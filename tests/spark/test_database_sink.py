@@ -1,0 +1,199 @@
+"""Dual writes without a JVM: whose a query_id is, and that a failure leaves nothing open."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from evidence.world.committed import committed_values
+
+from oncelog import sync
+from oncelog.errors import ConfigurationError
+from oncelog.spark import dual_write
+from oncelog.spark.database_decisions import DatabaseDecisionStore
+from oncelog.testing import TestBroker
+from tests.spark.fakes import FakeFrame
+
+_names = (f"dual-{i}" for i in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[TestBroker]:
+    with TestBroker() as broker:
+        yield broker
+
+
+class World:
+    """A database with business rows, and an output topic."""
+
+    def __init__(self, broker: TestBroker, folder: pathlib.Path) -> None:
+        self.broker, self.topic = broker, next(_names)
+        self.url = f"sqlite:///{folder / 'rows.db'}"
+        with sa.create_engine(self.url).begin() as connection:
+            connection.execute(sa.text("CREATE TABLE business (value TEXT)"))
+
+    def writer(self, query_id: str = "orders") -> Callable[[Any, int], None]:
+        """As a driver that starts makes it."""
+        return dual_write(
+            query_id=query_id,
+            database_url=self.url,
+            to_records=lambda frame: frame,
+            to_database=self.to_database,
+            options={"bootstrap.servers": self.broker.bootstrap_servers, "topic": self.topic},
+        )
+
+    def to_database(self, connection: sa.Connection, frame: Any, _batch_id: int) -> None:
+        for value in frame.values:
+            connection.execute(sa.text("INSERT INTO business VALUES (:v)"), {"v": value.decode()})
+
+    def rows(self) -> list[str]:
+        with sa.create_engine(self.url).connect() as connection:
+            return list(connection.execute(sa.text("SELECT value FROM business")).scalars())
+
+    def records(self) -> list[str]:
+        return [value.decode() for value in committed_values(self.broker.bootstrap_servers, self.topic)]
+
+
+@pytest.fixture
+def world(broker: TestBroker, tmp_path: pathlib.Path) -> World:
+    return World(broker, tmp_path)
+
+
+@pytest.mark.parametrize("first_batch_id", [0, 3])
+def test_a_query_with_a_new_checkpoint_is_refused_by_name(world: World, first_batch_id: int) -> None:
+    """Its rows were taken for decided (none of them written), or it was refused as "vetoed"."""
+    world.writer()(FakeFrame(b"old", spark_query_id="old-query"), first_batch_id)
+    stranger = world.writer()
+    with pytest.raises(ConfigurationError, match=r"belongs to the Spark query old-query.*this one is new-query"):
+        stranger(FakeFrame(b"new", spark_query_id="new-query", spark_run_id="run-2"), 0)
+    world.writer("orders-2")(FakeFrame(b"new", spark_query_id="new-query", spark_run_id="run-2"), 0)
+    world.writer()(FakeFrame(b"more", spark_query_id="old-query", spark_run_id="run-3"), first_batch_id + 1)
+    assert (world.rows(), world.records()) == (["old", "new", "more"], ["old", "new", "more"])
+
+
+def test_one_function_for_two_queries_is_found_out(world: World) -> None:
+    write = world.writer()
+    write(FakeFrame(b"1", spark_query_id="first"), 0)
+    with pytest.raises(ConfigurationError, match="belongs to the Spark query first"):
+        write(FakeFrame(b"2", spark_query_id="second"), 0)
+    write(FakeFrame(b"3", spark_query_id="first"), 1)
+    assert world.records() == ["1", "3"]
+
+
+def test_a_restart_of_the_same_query_goes_on(world: World) -> None:
+    for run in ("run-1", "run-2"):  # the driver died before Spark noted the batch: it comes again
+        world.writer()(FakeFrame(b"1", spark_run_id=run), 0)
+    assert (world.rows(), world.records()) == (["1"], ["1"])
+
+
+def test_two_dual_writes_of_one_query_need_two_names(world: World) -> None:
+    """Both are given every batch: the second one's rows were taken for decided."""
+    one, two = world.writer(), world.writer()
+    one(FakeFrame(b"1"), 0)
+    with pytest.raises(ConfigurationError, match="needs a query_id of its own"):
+        two(FakeFrame(b"2"), 0)
+    one(FakeFrame(b"3"), 1)
+    assert (world.rows(), world.records()) == (["1", "3"], ["1", "3"])
+
+
+def test_where_spark_does_not_tell_who_asks_the_batch_does(world: World) -> None:
+    """foreachBatch of a Connect session: a new checkpoint begins at batch 0."""
+    for batch_id in (0, 1, 3):  # a batch without rows need not be written
+        world.writer()(FakeFrame(b"%d" % batch_id, spark_query_id=None), batch_id)
+    with pytest.raises(ConfigurationError, match="has decided batch 3, and this is batch 0"):
+        world.writer()(FakeFrame(b"new", spark_query_id=None), 0)
+    assert (world.rows(), world.records()) == (["0", "1", "3"], ["0", "1", "3"])
+
+
+def test_a_database_of_an_earlier_version_goes_on(world: World) -> None:
+    world.writer()(FakeFrame(b"old"), 0)
+    with sa.create_engine(world.url).begin() as connection:
+        connection.execute(sa.text("ALTER TABLE oncelog_queries DROP COLUMN spark_query_id"))
+    world.writer()(FakeFrame(b"new", spark_run_id="run-2"), 1)
+    with pytest.raises(ConfigurationError, match="belongs to the Spark query spark-query"):
+        world.writer()(FakeFrame(b"stranger", spark_query_id="new-query", spark_run_id="run-3"), 2)
+    assert (world.rows(), world.records()) == (["old", "new"], ["old", "new"])
+
+
+def test_a_stranger_that_comes_first_after_the_upgrade_is_known_by_its_batch(world: World) -> None:
+    for batch_id in (0, 1):
+        world.writer()(FakeFrame(b"%d" % batch_id), batch_id)
+    with sa.create_engine(world.url).begin() as connection:
+        connection.execute(sa.text("UPDATE oncelog_queries SET spark_query_id = NULL"))
+    with pytest.raises(ConfigurationError, match="has decided batch 1, and this is batch 0"):
+        world.writer()(FakeFrame(b"stranger", spark_query_id="new-query", spark_run_id="run-2"), 0)
+    world.writer()(FakeFrame(b"2"), 2)
+    assert world.records() == ["0", "1", "2"]
+
+
+def open_transactions(world: World) -> list[str]:
+    with sync.Admin(bootstrap_servers=world.broker.bootstrap_servers) as admin:
+        listed = admin.list_transactions(states=["Ongoing"])
+    return [each.transactional_id for each in listed]
+
+
+@pytest.mark.parametrize("fails", ["rows", "commit", "records"])
+def test_a_failure_leaves_no_transaction_open(world: World, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    """It held up every reader of the topic until the query was started again."""
+
+    def no(*_: object) -> None:
+        raise RuntimeError("planned")
+
+    with monkeypatch.context() as patch:
+        write = world.writer()
+        if fails == "rows":
+            patch.setattr(write, "to_database", no)
+        elif fails == "commit":
+            patch.setattr(DatabaseDecisionStore, "decide", no)
+        else:
+            frame_of = FakeFrame.mapInArrow
+
+            def some(frame: FakeFrame, task: Any, ddl: str) -> Any:
+                frame_of(frame, task, ddl).collect()  # one task is done; then another fails for good
+                raise RuntimeError("planned")
+
+            patch.setattr(FakeFrame, "mapInArrow", some)
+        with pytest.raises(RuntimeError, match="planned"):
+            write(FakeFrame(b"1"), 0)
+    assert open_transactions(world) == []
+    world.writer()(FakeFrame(b"1", spark_run_id="run-2"), 0)
+    assert (world.rows(), world.records()) == (["1"], ["1"])
+
+
+def test_a_failure_behind_the_decision_rolls_forward(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = DatabaseDecisionStore.decide
+
+    def decided_and_no_answer(*given: Any) -> None:
+        decide(*given)
+        raise RuntimeError("planned")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DatabaseDecisionStore, "decide", decided_and_no_answer)
+        with pytest.raises(RuntimeError, match="planned"):
+            world.writer()(FakeFrame(b"1"), 0)
+    assert (world.rows(), world.records(), open_transactions(world)) == (["1"], ["1"], [])
+    world.writer()(FakeFrame(b"1", spark_run_id="run-2"), 0)
+    assert (world.rows(), world.records()) == (["1"], ["1"])
+
+
+def test_where_the_database_is_gone_too_the_first_error_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def gone(*_: object) -> None:
+        raise ConnectionError("gone")
+
+    def no(*_: object) -> None:
+        raise RuntimeError("planned")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DatabaseDecisionStore, "decide", no)
+        patch.setattr(DatabaseDecisionStore, "veto", gone)
+        with pytest.raises(RuntimeError, match="planned"):
+            world.writer()(FakeFrame(b"1"), 0)
+    assert "batch 0 of orders is settled when the query starts again: gone" in caplog.text
+    world.writer()(FakeFrame(b"1", spark_run_id="run-2"), 0)
+    assert (world.records(), open_transactions(world)) == (["1"], [])

@@ -1,0 +1,268 @@
+"""Batch writes and streams without a JVM: what a driver and its tasks do with one version of a write."""
+
+from __future__ import annotations
+
+import pathlib
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from evidence.world.committed import committed_values
+
+from oncelog import errors, sync
+from oncelog.core.two_phase import exactly_once_sink as sink
+from oncelog.spark import committer, writer
+from oncelog.spark.backend import choose_backend
+from oncelog.spark.committer import CommitRefused, Committer
+from oncelog.spark.decision_store import decision_store
+from oncelog.spark.options import sink_options
+from oncelog.spark.recovery import recover
+from oncelog.spark.writer import BatchWriter, StreamWriter
+from oncelog.testing import TestBroker
+from tests.spark.fakes import FakeContext
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[TestBroker]:
+    with TestBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(autouse=True)
+def context(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer.TaskContext, "get", FakeContext)
+
+
+def rows(*values: bytes, topics: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    columns: dict[str, Any] = {"value": pa.array(list(values), pa.binary())}
+    return iter([pa.RecordBatch.from_pydict(columns | ({"topic": topics} if topics else {}))])
+
+
+def planned(broker: TestBroker, **options: str) -> BatchWriter:
+    """As `df.write.format("oncelog")` plans it on the driver."""
+    given = sink_options({"bootstrap.servers": broker.bootstrap_servers, **options})
+    return BatchWriter(given, choose_backend(given), uuid.uuid4().hex)
+
+
+def write(broker: TestBroker, *values: bytes, topics: list[str] | None = None, **options: str) -> None:
+    """A whole batch write of one task."""
+    made = planned(broker, **options)
+    made.commit([made.write(rows(*values, topics=topics))])
+
+
+def visible(broker: TestBroker, topic: str) -> list[bytes]:
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        if topic not in admin.list_topics():
+            return []
+    return committed_values(broker.bootstrap_servers, topic)
+
+
+def test_one_version_goes_to_two_topics(broker: TestBroker) -> None:
+    """Delta's idiom in foreachBatch: the second topic got nothing, without an error."""
+    for _ in range(2):  # and a batch that runs again changes neither
+        for topic in ("two-a", "two-b"):
+            write(broker, b"1", b"2", topic=topic, txnAppId="two.topics".replace(".", "-"), txnVersion="7")
+    assert (visible(broker, "two-a"), visible(broker, "two-b")) == ([b"1", b"2"], [b"1", b"2"])
+
+
+def test_one_version_goes_to_two_clusters_that_share_a_database(broker: TestBroker, tmp_path: pathlib.Path) -> None:
+    url = f"sqlite:///{tmp_path / 'decisions.db'}"
+    with TestBroker() as other:
+        for each in (broker, other, broker):
+            write(each, b"1", topic="clusters", txnAppId="clusters", txnVersion="1", decisionUrl=url)
+        assert (visible(broker, "clusters"), visible(other, "clusters")) == ([b"1"], [b"1"])
+        decision_store(sink_options({"bootstrap.servers": broker.bootstrap_servers, "decisionUrl": url})).close()
+
+
+def test_a_second_write_of_a_version_to_topics_that_it_never_wrote_to_is_refused(broker: TestBroker) -> None:
+    """Topics of a column are known only from the rows: what would be taken for written and is not fails loudly."""
+    version = {"txnAppId": "by-column", "txnVersion": "1"}
+    write(broker, b"1", b"2", topics=["column-a", "column-b"], **version)
+    write(broker, b"1", topics=["column-b"], **version)
+    with pytest.raises(
+        CommitRefused, match="was written before, to column-a, column-b, and these rows are for column-c"
+    ):
+        write(broker, b"3", topics=["column-c"], **version)
+    found = {topic: visible(broker, topic) for topic in ("column-a", "column-b", "column-c")}
+    assert found == {"column-a": [b"1"], "column-b": [b"2"], "column-c": []}
+
+
+def test_a_write_that_was_decided_beside_it_for_other_topics_is_refused(broker: TestBroker) -> None:
+    version = {"txnAppId": "beside", "txnVersion": "1"}
+    late = planned(broker, **version)
+    message = late.write(rows(b"late", topics=["beside-b"]))
+    write(broker, b"first", topics=["beside-a"], **version)
+    with pytest.raises(CommitRefused, match="these rows are for beside-b"):
+        late.commit([message])
+    assert (visible(broker, "beside-a"), visible(broker, "beside-b")) == ([b"first"], [])
+
+
+@pytest.mark.parametrize("topic", ["old-a", "old-b"])
+def test_a_version_that_an_earlier_oncelog_decided_is_not_written_again(broker: TestBroker, topic: str) -> None:
+    """Its decision does not say where the rows went: it stands for every destination."""
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": topic})
+    old_id = "app-upgraded"  # as oncelog named it without the destination
+    store = decision_store(options)
+    if store.known(old_id, "3").decision is None:
+        name = sink.transactional_id_for("oncelog-spark", old_id, "3", 0, "old-run", 1)
+        attempt = writer.write_attempt(options, choose_backend(options), name, rows(b"old"))
+        store.decide(sink.BatchDecision(old_id, "3", "old-run", (attempt,)))  # and its driver died
+    write(broker, b"new", topic=topic, txnAppId="upgraded", txnVersion="3")
+    write(broker, b"next", topic=topic, txnAppId="upgraded", txnVersion="4")
+    write(broker, b"backfill", topic=topic, txnAppId="upgraded", txnVersion="2")
+    assert [value for value in visible(broker, topic) if value != b"old"] == [b"next", b"backfill"]
+    assert store.known(old_id, "3").is_done
+
+
+def test_a_backfill_is_written_once_whatever_came_since(broker: TestBroker) -> None:
+    """A version was refused where a later one was decided, and only after everything had been written."""
+    for version in ("5", "3", "4", "3", "5"):
+        write(broker, version.encode(), topic="backfill", txnAppId="backfill", txnVersion=version)
+    assert visible(broker, "backfill") == [b"5", b"3", b"4"]
+
+
+def test_a_backfill_that_is_being_written_is_not_taken_for_an_orphan(broker: TestBroker) -> None:
+    early = planned(broker, topic="beneath", txnAppId="beneath", txnVersion="1")
+    message = early.write(rows(b"1"))
+    write(broker, b"2", topic="beneath", txnAppId="beneath", txnVersion="2")
+    early.commit([message])
+    assert sorted(visible(broker, "beneath")) == [b"1", b"2"]
+
+
+def test_a_version_that_is_too_old_to_be_remembered_is_refused_before_it_is_written(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(sink, "VERSIONS_KEPT", 2)
+    for number, where in enumerate(({}, {"decisionUrl": f"sqlite:///{tmp_path / 'd.db'}"})):
+        name = {"topic": f"too-old-{number}", "txnAppId": "too-old", **where}
+        for version in ("1", "5", "6"):
+            write(broker, version.encode(), txnVersion=version, **name)
+        for version in ("1", "4"):  # the one was written and is forgotten, the other never was: nobody knows any more
+            with pytest.raises(CommitRefused, match="nothing is written"):
+                planned(broker, txnVersion=version, **name)
+        write(broker, b"5", txnVersion="5", **name)
+        assert visible(broker, f"too-old-{number}") == [b"1", b"5", b"6"]
+        kept = decision_store(sink_options({"bootstrap.servers": broker.bootstrap_servers, **where})).decided(
+            sink.batch_write_query_id("too-old", f"too-old-{number}", choose_backend_id(broker) if where else "")
+        )
+        assert [decision.batch_id for decision, _ in kept] == ["5", "6"], "nothing grows without a bound"
+
+
+def choose_backend_id(broker: TestBroker) -> str:
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        return admin.describe_cluster().cluster_id
+
+
+def test_a_version_whose_transactional_ids_expired_is_still_written(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After transactional.id.expiration.ms the broker knows no winner any more; what is done is not completed again."""
+    version = {"topic": "expired", "txnAppId": "expired", "txnVersion": "1"}
+    write(broker, b"1", **version)
+
+    def expired(*_: object, **__: object) -> None:
+        raise errors.InvalidPidMapping("expired")
+
+    monkeypatch.setattr(sync.Admin, "end_transaction", expired)
+    write(broker, b"1", **version)
+    planned(broker, **version).abort([])
+    assert visible(broker, "expired") == [b"1"]
+
+
+def test_a_stream_that_is_behind_is_refused_before_it_writes(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "behind"})
+    backend, store = choose_backend(options), decision_store(options)
+    with Committer(options, store) as committer:
+        committer.commit("behind", "5", "run", [], backend)
+    of_batch_4 = FakeContext(
+        **{"sql.streaming.queryId": "behind", "streaming.sql.batchId": "4", "spark.jobGroup.id": "late"}
+    )
+    monkeypatch.setattr(writer.TaskContext, "get", lambda: of_batch_4)
+    with pytest.raises(CommitRefused, match="another driver of this query is ahead"):
+        StreamWriter(options, backend, looks_first=True).write(rows(b"late"))
+
+
+@pytest.mark.parametrize(("name", "value"), [("txnAppId", "a.b"), ("txnVersion", "1.2")])
+def test_dots_are_refused_where_they_part_the_id(broker: TestBroker, name: str, value: str) -> None:
+    with pytest.raises(errors.ConfigurationError, match="have no dots"):
+        planned(broker, **{"topic": "x", "txnAppId": "a", "txnVersion": "1", name: value})
+
+
+def open_transactions(broker: TestBroker, start: str = "") -> list[str]:
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        listed = admin.list_transactions(states=["Ongoing"])
+    return [each.transactional_id for each in listed if each.transactional_id.startswith(f"oncelog-spark.{start}")]
+
+
+@pytest.mark.parametrize("backend", ["prepared", "resumed"])
+def test_the_next_version_ends_what_a_killed_job_left(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    """A job that takes the time as its version never comes back for the one that was killed."""
+    name = {"topic": f"killed-{backend}", "txnAppId": f"killed-{backend}", "backend": backend}
+    killed = planned(broker, txnVersion="1", **name)
+    message = killed.write(rows(b"killed"))
+    whose = f"app@killed-{backend}@"
+    write(broker, b"2", txnVersion="2", **name)
+    assert len(open_transactions(broker, whose)) == 1, "it may be alive"
+    monkeypatch.setattr(committer, "STALE_MS", 0)
+    write(broker, b"3", txnVersion="3", **name)
+    assert open_transactions(broker, whose) == []
+    with pytest.raises(CommitRefused, match="was vetoed"):
+        killed.commit([message])  # it was alive after all: it fails, and nothing is lost
+    write(broker, b"1", txnVersion="1", **name)
+    assert visible(broker, name["topic"]) == [b"2", b"3", b"1"]
+
+
+def test_what_was_decided_is_completed_however_old_it_is(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its driver died behind the decision: the next version's sweep does not take it for left."""
+    monkeypatch.setattr(committer, "STALE_MS", 0)
+    name = {"topic": "decided-old", "txnAppId": "decided-old"}
+    first = planned(broker, txnVersion="1", **name)
+    message = first.write(rows(b"1"))
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, **name, "txnVersion": "1"})
+    query_id = sink.batch_write_query_id("decided-old", "decided-old")
+    decision_store(options).decide(sink.BatchDecision(query_id, "1", "run", (message.attempt,)))
+    write(broker, b"2", txnVersion="2", **name)
+    write(broker, b"1", txnVersion="1", **name)
+    assert sorted(visible(broker, "decided-old")) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(("backend", "has_clock"), [("auto", True), ("prepared", False), ("resumed", True)])
+def test_a_write_that_nobody_submits_again_keeps_its_clock(broker: TestBroker, backend: str, has_clock: bool) -> None:
+    """Without txnAppId nobody comes back for what a killed job left: it times out, unless the user wants it otherwise."""
+    job = planned(broker, topic="anonymous", backend=backend)
+    name = job.write(rows(b"1")).attempt.transactional_id
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        described = admin.describe_transactions([name])[name]
+        assert (described.timeout_ms == 900_000, described.timeout_ms == 2**31 - 1) == (has_clock, not has_clock)
+        admin.force_terminate_transaction(name)
+
+
+def test_a_long_job_is_told_what_it_needs(broker: TestBroker) -> None:
+    job = planned(broker, topic="long", completionMarginMs="900000")
+    with pytest.raises(CommitRefused, match="a long job needs txnAppId and txnVersion"):
+        job.commit([job.write(rows(b"1"))])
+    job.abort([])
+    assert open_transactions(broker, "job-") == []
+
+
+def test_recover_knows_batch_writes_by_the_names_that_their_users_gave(broker: TestBroker) -> None:
+    left = {}
+    for number, application in enumerate(("nightly", "nightly-2")):
+        job = planned(broker, topic=f"recover.{number}", txnAppId=application, txnVersion="7")
+        left[application] = job.write(rows(b"1")).attempt.transactional_id
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers})
+    report = recover(options, "nightly")
+    assert report.undecided == [left["nightly"]]
+    assert report.undecided_jobs == ["version 7 of batch write 'nightly' to topic 'recover.0'"]
+    assert recover(options, "nightly", abandon=True).abandoned == [left["nightly"]]
+    assert open_transactions(broker, "app@nightly") == [left["nightly-2"]]
+    job = planned(broker, topic="recover.1", txnAppId="nightly-2", txnVersion="7")
+    job.commit([job.write(rows(b"again"))])
+    assert open_transactions(broker, "app@nightly") == [], "submitted again, it settles what was left"
+    assert visible(broker, "recover.1") == [b"again"]
