@@ -158,6 +158,7 @@ async def resume_transactions(parts: Assembly) -> None:
     parts.tasks.start(parts.node.gate.run(), name="gate")
     parts.tasks.start(parts.marker_sender.run(), name="markers")
     parts.node.transactions.resume()
+    parts.tasks.start(parts.audit_topic.run(), name="audit-topic")
 
 
 async def start_timers(parts: Assembly) -> None:

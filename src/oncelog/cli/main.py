@@ -31,6 +31,7 @@ COMMANDS = {
     "why": ("oncelog.cli.why.why:why", "Why a group, a topic or a transaction stands still, and what to type next."),
     "watch": ("oncelog.cli.watch.watch:watch", "Who holds readers back, look after look: a screen, lines, Prometheus."),
     "transactions": ("oncelog.cli.transactions.show:transactions", "See, explain and mend transactions."),
+    "audit": ("oncelog.cli.audit:audit", "Who aborted, fenced, changed or deleted what."),
     "features": ("oncelog.cli.commands.features:features", "Feature levels such as transaction.version."),
     "configs": ("oncelog.cli.commands.configs:configs", "Settings of topics and brokers."),
     "acls": ("oncelog.cli.commands.acls:acls", "Access rules: who may do what."),

@@ -13,6 +13,7 @@ from oncelog.cli.durations import DURATION
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Column, columns
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.explain import explain
+from oncelog.cli.transactions.history import history
 from oncelog.cli.transactions.in_doubt import in_doubt
 from oncelog.cli.transactions.owners import owner_seen, owners_of
 from oncelog.cli.transactions.repair import abort, complete, force_terminate
@@ -245,5 +246,5 @@ async def find_hanging(
         ctx.exit(EXIT_FAILURE)
 
 
-for _command in (explain, abort, force_terminate, complete, in_doubt):
+for _command in (explain, history, abort, force_terminate, complete, in_doubt):
     transactions.add_command(_command)
