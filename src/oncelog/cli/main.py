@@ -44,6 +44,10 @@ COMMANDS = {
     ),
     "recover": ("oncelog.cli.commands.recover:recover", "Finish a Spark query's transactions without Spark."),
     "doctor": ("oncelog.cli.commands.doctor:doctor", "Look at this machine: what is fast, what is missing."),
+    "support-bundle": (
+        "oncelog.cli.commands.support_bundle:support_bundle",
+        "What somebody who helps needs to see, in one file, without secrets.",
+    ),
     "check-history": ("oncelog.cli.commands.check_history:check_history", "Check a workload's history for anomalies."),
     "completion": ("oncelog.cli.commands.completion:completion", "Print the completion script of a shell."),
 }
