@@ -14,7 +14,7 @@ from oncelog.cli.clients import open_admin, open_consumer
 from oncelog.cli.command import Settings, command, hint_for
 from oncelog.cli.durations import duration_text, moment_from_text
 from oncelog.cli.numbers import is_number
-from oncelog.cli.output import EXIT_FAILURE, Failed, Row, printable
+from oncelog.cli.output import EXIT_FAILURE, Failed, Row, is_terminal, printable
 from oncelog.cli.partitions import partitions_of, topic_and_partitions
 from oncelog.cli.record_format import VALUE_LINE, WIDE_LINE, compile_format, record_row
 from oncelog.cli.unreadable import name_offline
@@ -129,11 +129,11 @@ def _emitter(
 ) -> Emit:
     if formatted is None:
         return lambda record: emit(record_row(record), "")
-    is_terminal = sys.stdout.isatty()
+    is_shown = is_terminal(sys.stdout)
 
     def write(record: ConsumerRecord) -> None:
         data = formatted(record)
-        if is_terminal:  # a record must not be able to steer the terminal
+        if is_shown:  # a record must not be able to steer the terminal
             data = "\n".join(printable(line) for line in data.decode("utf-8", "replace").split("\n")).encode()
         settings.out.data_bytes(data)
 

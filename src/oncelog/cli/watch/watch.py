@@ -13,7 +13,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Command, Settings, hint_for, pause
 from oncelog.cli.durations import DURATION
-from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, error_name, json_text
+from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, error_name, is_terminal, json_text
 from oncelog.cli.watch.exporter import Exporter
 from oncelog.cli.watch.looks import Looks, Seen
 from oncelog.cli.watch.screen import alert_lines, document, failed_document, screen
@@ -151,7 +151,7 @@ class _Watcher:
             is_indented = is_only and out.format == "json"
             out.data(json_text(document(self._settings, seen, self._older_than_ms), 2 if is_indented else None) + "\n")
         else:
-            if sys.stdout.isatty() and not is_only:
+            if is_terminal(sys.stdout) and not is_only:
                 click.clear()
             out.data(screen(self._settings, seen, self._older_than_ms) + ("\n" if is_only else "\n\n"))
         out.flush()
