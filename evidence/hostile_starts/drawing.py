@@ -289,6 +289,8 @@ def _start(draw: random.Random, path: tuple[str, ...], command: click.Command, s
             wanted = draw.choice((1, 1, 2, 3) if param.required else (0, 1))
         for _ in range(wanted):
             words += _given(draw, param, files)
+    if path == ("watch",):
+        words.append("--once")
     if path == ("consume",):
         words.append("-e")
     if draw.random() < 0.3:

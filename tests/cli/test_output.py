@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
+import click
 import pytest
 
-from oncelog.cli.output import Column, Output, bytes_value, cell, columns, printable
+from oncelog.cli.command import Settings
+from oncelog.cli.output import Column, Output, bytes_value, cell, columns, is_terminal, printable
 from oncelog.errors import NotCoordinator
 
 ROWS: list[dict[str, Any]] = [
@@ -105,3 +108,19 @@ def test_a_terminal_gets_rich_tables(capsys: Captured, monkeypatch: pytest.Monke
 def test_a_line_break_in_a_name_begins_no_line(capsys: Captured) -> None:
     Output().note("remove the credential of a\nerror: all is lost\x1b[2J", "and a second\nline")
     assert capsys.readouterr().err == "remove the credential of a\\nerror: all is lost\\x1b[2J\n  and a second\\nline\n"
+
+
+@pytest.mark.parametrize("closed", ["stdin", "stdout"])
+def test_a_standard_file_that_was_closed_before_we_began_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    """`<&-` and `>&-`: Python has None there."""
+    monkeypatch.setattr(sys, closed, None)
+    out = Output()
+    assert not is_terminal(getattr(sys, closed))
+    out.rows(columns("key"), [{"key": "x"}])
+    out.data_bytes(b"x")
+    out.flush()
+    if closed == "stdin":
+        with pytest.raises(click.UsageError, match="add --yes"):
+            Settings().confirm("delete it", "it")

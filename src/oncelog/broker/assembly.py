@@ -12,6 +12,7 @@ from oncelog.broker.config.addresses import Address, advertised_address
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.config.configuration import Configuration
 from oncelog.broker.config.listeners import ListenerConfig, listeners_of, warnings_of
+from oncelog.broker.coordinators.audit_topic import AuditTopic
 from oncelog.broker.coordinators.groups import Groups
 from oncelog.broker.coordinators.marker_sender import MarkerSender
 from oncelog.broker.coordinators.marker_writer import MarkerWriter
@@ -63,6 +64,7 @@ class Assembly:
     flusher: Flusher | JournalFlusher
     log_cleaner: LogCleaner
     marker_sender: MarkerSender
+    audit_topic: AuditTopic
     peers: tuple[Peer | LocalPeer, ...]  # by which the broker asks itself
     server: Server
     node: Node
@@ -116,19 +118,18 @@ def assemble(
     def handle_here(request: Request) -> Outcome:
         return answer(node, request)  # the broker asks itself past the access rules
 
-    gate_peer, marker_peer = (
-        _peer(host, in_force(), tasks, purpose, handle_here, lambda: parts.addresses[0])
-        for purpose in ("gate", "markers")
-    )
+    to_gate, to_leaders, to_audit = peers = _peers(host, in_force(), tasks, handle_here, lambda: parts.addresses[0])
     marker_writer = MarkerWriter(partitions, groups, clock)
-    marker_sender = MarkerSender(marker_peer, metadata, tasks, writer=marker_writer if has_shortcut else None)
+    marker_sender = MarkerSender(to_leaders, metadata, tasks, writer=marker_writer if has_shortcut else None)
     blocks = ProducerIdBlocks(store, tasks)
     transactions = Transactions(metadata, partitions, topics, blocks, clock, in_force, marker_sender, metrics)
-    gate = _gate(gate_peer, host, in_force, metrics, transactions)
+    gate = _gate(to_gate, host, in_force, metrics, transactions)
     transactions.when_completed(gate.completed)
     authorization = authorization_of(metadata, in_force, metrics, audit := _audit(in_force, clock))
-    admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here, _deeds(in_force))
-    server = _server(host, in_force, metrics, metadata, admission, (gate_peer, marker_peer), audit)
+    audit_topic = AuditTopic(lambda: in_force().oncelog_audit_topic, topics, to_audit, clock, metrics)
+    transactions.entries, deeds = audit_topic, Deeds(_log_budget(in_force), audit_topic)
+    admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here, deeds)
+    server = _server(host, in_force, metrics, metadata, admission, peers, audit)
     node = Node(
         configuration=configuration,
         store=store,
@@ -156,7 +157,8 @@ def assemble(
         flusher=flusher,
         log_cleaner=LogCleaner(files, partitions, host.worker, host.syncer, clock, in_force, metrics),
         marker_sender=marker_sender,
-        peers=(gate_peer, marker_peer),
+        audit_topic=audit_topic,
+        peers=peers,
         server=server,
         node=node,
         listen=listen,
@@ -165,12 +167,12 @@ def assemble(
     return parts
 
 
-def _deeds(in_force: InForce) -> Deeds:
-    return Deeds(LogBudget(lambda: in_force().oncelog_log_max_lines_per_minute))
+def _log_budget(in_force: InForce) -> LogBudget:
+    return LogBudget(lambda: in_force().oncelog_log_max_lines_per_minute)
 
 
 def _audit(in_force: InForce, clock: Clock) -> Audit:
-    return Audit(LogBudget(lambda: in_force().oncelog_log_max_lines_per_minute), clock.now_ms)
+    return Audit(_log_budget(in_force), clock.now_ms)
 
 
 def _flusher(
@@ -241,6 +243,21 @@ def _fetch_sessions(host: Host, in_force: InForce) -> FetchSessions:
 
 def _gate_config(config: BrokerConfig) -> GateConfig:
     return GateConfig(config.add_partitions_to_txn_retry_backoff_ms, config.add_partitions_to_txn_retry_backoff_max_ms)
+
+
+def _peers(
+    host: Host,
+    config: BrokerConfig,
+    tasks: Tasks,
+    handle: Callable[[Request], Outcome],
+    address: Callable[[], Address],
+) -> tuple[Peer | LocalPeer, Peer | LocalPeer, Peer | LocalPeer]:
+    """For the gate, for markers, for the audit topic: none waits for another's answers."""
+
+    def peer(purpose: str) -> Peer | LocalPeer:
+        return _peer(host, config, tasks, purpose, handle, address)
+
+    return peer("gate"), peer("markers"), peer("audit")
 
 
 def _peer(

@@ -72,7 +72,7 @@ class Broker:
         self.fetch_sessions, self.producer_id_blocks = node.fetch_sessions, node.producer_id_blocks
         self.flusher, self.log_cleaner, self.server = parts.flusher, parts.log_cleaner, parts.server
         self.marker_sender, self.files = parts.marker_sender, parts.files
-        self.gate_peer, self.marker_peer = parts.peers
+        self.gate_peer, self.marker_peer = parts.peers[:2]
         return parts
 
     @property
@@ -209,6 +209,8 @@ class Broker:
             parts.metrics_listener.close()
         await parts.server.close()
         await parts.node.store.last_change_over()  # a change in the middle of its sync could not be closed over
+        if is_clean:
+            await parts.audit_topic.settle()
         await self.tasks.close()
         for peer in parts.peers:
             peer.close()

@@ -158,6 +158,7 @@ async def resume_transactions(parts: Assembly) -> None:
     parts.tasks.start(parts.node.gate.run(), name="gate")
     parts.tasks.start(parts.marker_sender.run(), name="markers")
     parts.node.transactions.resume()
+    parts.tasks.start(parts.audit_topic.run(), name="audit-topic")
 
 
 async def start_timers(parts: Assembly) -> None:
@@ -204,10 +205,10 @@ async def apply_retention(parts: Assembly) -> None:
 async def listen_for_metrics(parts: Assembly) -> None:
     """Prometheus and health checks, where `metrics.listen` asks for them."""
     if parts.node.config.metrics_listen:
-        from oncelog.broker.metrics.metrics_endpoint import MetricsEndpoint
+        from oncelog.broker.metrics.metrics_endpoint import metrics_endpoint
 
         address = address_from(parts.node.config.metrics_listen)
-        endpoint = MetricsEndpoint(parts.node.metrics, parts.is_ready)
+        endpoint = metrics_endpoint(parts.node.metrics, parts.is_ready)
         listener = await parts.host.network.listen(*address, endpoint)
         parts.metrics_listener = listener
 

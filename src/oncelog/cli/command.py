@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from oncelog.cli.durations import DURATION
 from oncelog.cli.interruption import asked, run
-from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, FORMATS, Failed, Output, Row, printable
+from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, FORMATS, Failed, Output, Row, is_terminal, printable
 from oncelog.cli.properties_file import property_from_text, read_properties
 from oncelog.cli.signals import heard_by, line_of, raise_signalled, status_of
 from oncelog.errors import ConfigurationError, InvalidArgument, KafkaError, OncelogError, RequestTimedOut
@@ -83,7 +83,7 @@ class Settings:
             return False
         if self.yes:
             return True
-        if not sys.stdin.isatty():
+        if not is_terminal(sys.stdin):
             raise click.UsageError("this changes something and stdin is no terminal: add --yes (or --dry-run to look)")
         if asked(f"type {printable(word)} to go on") != word:
             raise Failed("not confirmed, nothing was changed")
@@ -190,7 +190,7 @@ class Group(click.Group):
 
 async def _watch(settings: Settings, body: Callable[[], Awaitable[Any]]) -> None:
     while True:
-        if sys.stdout.isatty():
+        if is_terminal(sys.stdout):
             click.clear()
         try:
             await body()

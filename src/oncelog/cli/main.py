@@ -29,7 +29,9 @@ COMMANDS = {
         "Consumer groups: positions, lag under transactions, reset, delete.",
     ),
     "why": ("oncelog.cli.why.why:why", "Why a group, a topic or a transaction stands still, and what to type next."),
+    "watch": ("oncelog.cli.watch.watch:watch", "Who holds readers back, look after look: a screen, lines, Prometheus."),
     "transactions": ("oncelog.cli.transactions.show:transactions", "See, explain and mend transactions."),
+    "audit": ("oncelog.cli.audit:audit", "Who aborted, fenced, changed or deleted what."),
     "features": ("oncelog.cli.commands.features:features", "Feature levels such as transaction.version."),
     "configs": ("oncelog.cli.commands.configs:configs", "Settings of topics and brokers."),
     "acls": ("oncelog.cli.commands.acls:acls", "Access rules: who may do what."),
@@ -46,6 +48,10 @@ COMMANDS = {
     ),
     "recover": ("oncelog.cli.commands.recover:recover", "Finish a Spark query's transactions without Spark."),
     "doctor": ("oncelog.cli.commands.doctor:doctor", "Look at this machine: what is fast, what is missing."),
+    "support-bundle": (
+        "oncelog.cli.commands.support_bundle:support_bundle",
+        "What somebody who helps needs to see, in one file, without secrets.",
+    ),
     "check-history": ("oncelog.cli.commands.check_history:check_history", "Check a workload's history for anomalies."),
     "completion": ("oncelog.cli.commands.completion:completion", "Print the completion script of a shell."),
 }

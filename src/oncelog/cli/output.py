@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 import click
 
@@ -74,6 +74,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person is there. None: it was closed before we began (`<&-`)."""
+    return stream is not None and stream.isatty()
 
 
 def printable_lines(text: str) -> str:
@@ -166,11 +171,13 @@ class Output:
 
     def data_bytes(self, data: bytes) -> None:
         """Bytes as they are; call `flush` from time to time."""
-        sys.stdout.buffer.write(data)
+        if sys.stdout is not None:
+            sys.stdout.buffer.write(data)
 
     def flush(self) -> None:
         """What was printed so far becomes visible."""
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
 
     def note(self, text: str, *more: str) -> None:
         """A hint or progress, on stderr, with more lines below it; a line break in a name begins no line."""
@@ -187,7 +194,7 @@ class Output:
 
     def _table(self, titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
         is_copied = REPAIR in titles  # a command that is folded into a column cannot be copied
-        if sys.stdout.isatty() and "NO_COLOR" not in os.environ and not is_copied:
+        if is_terminal(sys.stdout) and "NO_COLOR" not in os.environ and not is_copied:
             self._rich_table(titles, cells)
             return
         self._lines([titles, *cells] if self.header else cells, "  ")

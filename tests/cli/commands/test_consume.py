@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
@@ -127,3 +128,16 @@ def test_an_unknown_setting_of_a_file_is_refused_with_the_files_name(
     settings.write_text("linger.mss=1\n")
     refused = cli("--command-config", settings, "consume", topic, "-e", status=2)
     assert f"{settings}: unknown option 'linger.mss'; did you mean 'linger.ms'?" in refused.stderr
+
+
+def test_a_range_of_time(cli: Cli) -> None:
+    cli.create("ranged", 2)
+    for partition, times in ((0, (1_000, 2_000, 3_000)), (1, (1_500,))):
+        lines = "".join(json.dumps({"value": str(at), "timestamp_ms": at}) + "\n" for at in times)
+        cli("produce", "ranged", "-p", partition, "--json", stdin=lines)
+    got = cli("consume", "ranged", "--from", "@1500", "--to", "@3000").stdout.split()
+    assert sorted(got) == ["1500", "2000"]
+    assert cli("consume", "ranged", "--to", "@1970-01-01T00:00:01Z").stdout == ""
+    assert cli("consume", "ranged:0", "--to", 2).stdout.split() == ["1000", "2000"]
+    for wrong in ("@", "@yesterday", "later", "-1", "@99999999999999999999"):
+        cli("consume", "ranged", "--to", wrong, status=2)

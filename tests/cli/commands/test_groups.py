@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import pytest
@@ -119,3 +120,25 @@ def test_a_shift_needs_a_position(cli: Cli, group: str) -> None:
     cli.create("groups-none")
     error = cli("groups", "reset-offsets", group, "--topic", "groups-none", "--shift-by", 1, "-y", status=1).stderr
     assert "no position to shift from: groups-none-0" in error
+
+
+def test_positions_of_another_group_and_of_a_file(cli: Cli, tmp_path: pathlib.Path) -> None:
+    cli.create("copied", 2)
+    for partition in (0, 1):
+        cli("produce", "copied", "-p", partition, stdin="a\nb\nc\n")
+    reset = ("groups", "reset-offsets")
+    cli(*reset, "source", "--topic", "copied:0", "--to-offset", 2, "-y")
+    cli(*reset, "source", "--topic", "copied:1", "--to-offset", 0, "-y")
+    (first, second) = cli.json(*reset, "copy", "--to-group", "source", "-y")
+    assert [(row["partition"], row["from"], row["to"]) for row in (first, second)] == [(0, None, 2), (1, None, 0)]
+    file = tmp_path / "positions.json"
+    file.write_text(cli("groups", "describe", "copy", "-o", "json").stdout)
+    cli(*reset, "copy", "--to-latest", "-y")
+    assert [row["to"] for row in cli.json(*reset, "copy", "--to-file", file, "--dry-run")] == [2, 0]
+    assert [row["to"] for row in cli.json(*reset, "copy", "--to-file", file, "--topic", "copied:0", "-y")] == [2]
+    assert [row["position"] for row in cli.json("groups", "describe", "copy")] == [2, 3]
+    file.write_text("copied,7,1\n")
+    assert "no such partition" in cli(*reset, "copy", "--to-file", file, "-y", status=1).stderr
+    assert "has no positions" in cli(*reset, "copy", "--to-group", "nobody-at-all", "-y", status=1).stderr
+    file.write_text("copied,0,1\n")
+    assert "no position of copied-1" in cli(*reset, "copy", "--to-file", file, "--topic", "copied", status=1).stderr

@@ -73,3 +73,24 @@ def test_what_is_blocked_by_an_open_transaction(cli: Cli) -> None:
     cli.leave_open("topics-blocked", "topics-blocker")
     row = cli.json("topics", "describe", "topics-blocked")[0]
     assert (row["last_stable_offset"], row["high_watermark"], row["blocked"]) == (1, 4, 3)
+
+
+def test_records_are_deleted_up_to_what_is_decided(cli: Cli) -> None:
+    cli.create("purge", 2)
+    for partition in (0, 1):
+        cli("produce", "purge", "-p", partition, stdin="a\nb\nc\n")
+    cli.leave_open("purge", "purge-holder")
+    where = ("topics", "delete-records", "purge:0")
+    assert "say up to where" in cli(*where, status=2).stderr
+    cli(*where, "--before", 1, "--all", status=2)
+    cli(*where, "--before-time", "yesterday", status=2)
+    (row,) = cli.json(*where, "--before", 2, "--dry-run")
+    assert (row["log_start"], row["before"], row["offsets"], row["result"]) == (0, 2, 2, None)
+    assert "add --yes" in cli(*where, "--before", 2, status=2).stderr
+    assert cli.json(*where, "--before", 2, "-y")[0]["result"] == 2
+    (row,) = cli.json(*where, "--before", 100, "-y")
+    assert (row["before"], row["result"]) == (3, 3), "nothing of the open transaction"
+    assert cli.json(*where, "--all", "-y")[0]["result"] is None, "nothing is left to delete"
+    assert cli.json("topics", "delete-records", "purge:1", "--before-time", "1971-01-01", "-y")[0]["offsets"] == 0
+    assert cli.json("topics", "delete-records", "purge:1", "--before-time", "2999-01-01", "-y")[0]["result"] == 3
+    cli("transactions", "force-terminate", "--transactional-id", "purge-holder", "-y")

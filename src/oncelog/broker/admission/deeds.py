@@ -14,10 +14,12 @@ from typing import Any, Protocol
 from oncelog.broker.requests.completion import finished
 from oncelog.broker.requests.request import ANONYMOUS, CloseConnection, NoReply, Outcome, Reply, Request
 from oncelog.errors import code_name
+from oncelog.types import ProducerIdAndEpoch
 from oncelog.wire.api import ApiKey
 
 _log = logging.getLogger("oncelog.deeds")
 NAMED_MAX = 10
+EVENTS = {ApiKey.INIT_PRODUCER_ID: "fence", ApiKey.END_TXN: "abort", ApiKey.WRITE_TXN_MARKERS: "markers"}
 KINDS = {2: "topic", 4: "broker", 8: "logger", 16: "client-metrics", 32: "group"}
 
 
@@ -29,11 +31,31 @@ class Budget(Protocol):
         ...
 
 
+class Entries(Protocol):
+    """Where each of them is kept, beside the log, and without its budget."""
+
+    def add(
+        self,
+        event: str,
+        what: str,
+        *,
+        transactional_id: str | None = None,
+        producer: ProducerIdAndEpoch | None = None,
+        outcome: str = "done",
+        principal: str | None = None,
+        client_id: str | None = None,
+        address: str | None = None,
+    ) -> None:
+        """Remember one, at once."""
+        ...
+
+
 class Deeds:
     """Notes the outcome of requests that change something."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, entries: Entries) -> None:
         self._budget = budget
+        self._entries = entries
 
     def noted(self, request: Request, outcome: Outcome) -> Outcome:
         """The same outcome; once it is there, its line goes to the log. For requests of `CHANGES`."""
@@ -48,11 +70,27 @@ class Deeds:
             return reply
         what = CHANGES[request.api_key](request.message, reply)
         if what:
+            self._keep(request, reply, what)
             left_out = self._budget.take(asyncio.get_running_loop().time())
             if left_out is not None:
                 more = f" ({left_out} lines of others were left out before)" if left_out else ""
                 _log.info("%s, by %s: %s%s", what, who_asked(request), _codes(reply), more)
         return reply
+
+    def _keep(self, request: Request, reply: Reply, what: str) -> None:
+        """Here what was asked comes from: commands of an operator and a producer's own are told apart by who."""
+        is_transaction = request.api_key in (ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN)
+        of: Any = reply if request.api_key is ApiKey.INIT_PRODUCER_ID else request.message
+        self._entries.add(
+            EVENTS.get(request.api_key, request.api_key.name.lower().replace("_", "-")),
+            what,
+            transactional_id=request.message.transactional_id if is_transaction else None,
+            producer=ProducerIdAndEpoch(of.producer_id, of.producer_epoch) if is_transaction else None,
+            outcome=_codes(reply),
+            principal=request.connection.principal,
+            client_id=request.client_id,
+            address=request.connection.client_host,
+        )
 
 
 def who_asked(request: Request) -> str:

@@ -238,6 +238,7 @@ class BrokerConfig:
     oncelog_max_config_resources: int = _int(10_000, dynamic=True)
     oncelog_max_clients_under_quota: int = _int(10_000, dynamic=True)
     oncelog_log_max_lines_per_minute: int = _int(600, dynamic=True)
+    oncelog_audit_topic: bool = _bool(False, dynamic=True)
     oncelog_insecure_listeners: bool = _bool(False)
     oncelog_oauthbearer_algorithms: str = _text("RS256,RS384,RS512,PS256,PS384,PS512,ES256,ES384,ES512")
     oncelog_oauthbearer_unsecured: bool = _bool(False)

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
+from oncelog.broker.admission.deeds import Entries
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.coordinators.coordinator import Coordinator, CoordinatorFailed
 from oncelog.broker.coordinators.coordinator_table import CoordinatorTable
@@ -76,6 +77,7 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         self.marker_sender = marker_sender
         marker_sender.written = self.markers_written
         self._completed: Callable[[str], None] = _ignore_failure
+        self.entries: Entries | None = None  # where what is decided without a request is kept
 
     def when_completed(self, completed: Callable[[str], None]) -> None:
         """Call `completed` with the transactional id of each transaction that is complete from now on."""
@@ -296,6 +298,8 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
                 count += 1
                 if count <= NAMED_MAX:
                     _name(decision, what, self._clock.now_ms())
+                if self.entries is not None:
+                    _keep(self.entries, decision, self._clock.now_ms())
         if count > NAMED_MAX:
             _log.info("%s: %d, the first %d are named above", what, count, NAMED_MAX)
 
@@ -307,6 +311,22 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         """The age of the oldest open transaction."""
         now_ms = self._clock.now_ms()
         return max((coordinator.machine.longest_open_ms(now_ms) for coordinator in self.loaded()), default=0)
+
+
+def _keep(entries: Entries, decision: Decision, now_ms: int) -> None:
+    """The same for those who ask later."""
+    for record in decision.records:
+        if isinstance(record, TransactionRecord):
+            entries.add(
+                "timeout",
+                f"abort the transaction of {record.transactional_id!r}, producer {record.producer_id}:"
+                f"{record.producer_epoch}: open for {now_ms - record.start_ms} ms, its timeout is {record.timeout_ms} ms",
+                transactional_id=record.transactional_id,
+                producer=ProducerIdAndEpoch(record.producer_id, record.producer_epoch),
+            )
+        else:
+            name = record.transactional_id
+            entries.add("expiration", f"forget transactional id {name!r}: it was not used", transactional_id=name)
 
 
 def _name(decision: Decision, what: str, now_ms: int) -> None:

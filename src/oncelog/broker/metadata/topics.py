@@ -12,7 +12,12 @@ from oncelog.broker.partitions.partition_files import internal_topic_configs
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.core.metadata.cluster import Topic
 from oncelog.core.metadata.refusal import Refusal
-from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
+from oncelog.core.metadata.topic_configs import (
+    AUDIT_TOPIC,
+    BROKER_WRITTEN_TOPICS,
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from oncelog.core.metadata.topics import Defaults, create_topic
 from oncelog.errors import StorageError
 from oncelog.host.randomness import Random, random_uuid
@@ -48,6 +53,7 @@ class Topics:
         counts = {
             TRANSACTION_STATE_TOPIC: config.transaction_state_log_num_partitions,
             CONSUMER_OFFSETS_TOPIC: config.offsets_topic_num_partitions,
+            AUDIT_TOPIC: 1,
         }
         return Defaults(
             counts.get(name, config.num_partitions),
@@ -68,7 +74,7 @@ class Topics:
         if topic is not None:
             return topic
         asked = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
-        if name in INTERNAL_TOPICS:
+        if name in BROKER_WRITTEN_TOPICS:
             configs = internal_topic_configs(name, self._config())
             asked.configs = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
         async with self._store.changing() as metadata:

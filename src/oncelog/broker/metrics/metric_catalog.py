@@ -264,6 +264,10 @@ FAMILIES: dict[str, Family] = {
         "The same, on average.",
         kafka="kafka.server:type=group-coordinator-metrics,name=partition-load-time-avg",
     ),
+    "audit_records": _counter("oncelog_audit_records", "Decisions written to __oncelog_audit."),
+    "audit_dropped": _counter(
+        "oncelog_audit_dropped", "Decisions that were not: too many at once, or it is not writable."
+    ),
     # disk and process
     "sync_ms": _histogram(
         "kafka_log_logflushstats_logflushrateandtimems",

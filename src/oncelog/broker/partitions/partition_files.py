@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.core.metadata.topic_configs import (
+    AUDIT_TOPIC,
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
     TopicSettings,
@@ -58,6 +59,15 @@ class NewNames:
             raise
 
 
+# A month, and no more than so many bytes, in segments that retention can give up.
+AUDIT_CONFIGS = {
+    "cleanup.policy": "delete",
+    "retention.ms": "2592000000",
+    "retention.bytes": "268435456",
+    "segment.bytes": "16777216",
+}
+
+
 def log_config(chosen: TopicSettings, *, was_cleaned: bool = False) -> LogConfig:
     """What the log on disk needs of a topic's settings."""
     lag_ms = chosen.max_compaction_lag_ms if chosen.is_compacted else INT64_MAX
@@ -74,7 +84,9 @@ def log_config(chosen: TopicSettings, *, was_cleaned: bool = False) -> LogConfig
 
 
 def internal_topic_configs(name: str, config: BrokerConfig) -> dict[str, str]:
-    """The configuration that an internal topic is created with, as Kafka's coordinators choose it."""
+    """The configuration that a topic of the broker's is created with, as Kafka's coordinators choose it."""
+    if name == AUDIT_TOPIC:
+        return AUDIT_CONFIGS
     segment_bytes = {
         TRANSACTION_STATE_TOPIC: config.transaction_state_log_segment_bytes,
         CONSUMER_OFFSETS_TOPIC: config.offsets_topic_segment_bytes,

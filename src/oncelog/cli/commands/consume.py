@@ -14,7 +14,7 @@ from oncelog.cli.clients import open_admin, open_consumer
 from oncelog.cli.command import Settings, command, hint_for
 from oncelog.cli.durations import duration_text, moment_from_text
 from oncelog.cli.numbers import is_number
-from oncelog.cli.output import EXIT_FAILURE, Failed, Row, printable
+from oncelog.cli.output import EXIT_FAILURE, Failed, Row, is_terminal, printable
 from oncelog.cli.partitions import partitions_of, topic_and_partitions
 from oncelog.cli.record_format import VALUE_LINE, WIDE_LINE, compile_format, record_row
 from oncelog.cli.unreadable import name_offline
@@ -37,7 +37,7 @@ class Wanted:
 
     topics: tuple[str, ...]
     start: str
-    to_offset: int | None
+    end: str | None
     exits_at_end: bool
     count_max: int | None
     isolation: str
@@ -69,7 +69,12 @@ class Progress:
         "earliest, latest, an offset, -N (N before the end), @TIME (ISO 8601 in UTC), or by_duration:PT1H (an hour ago)."
     ),
 )
-@click.option("--to", "to_offset", type=click.IntRange(0), help="Stop before this offset, in each partition.")
+@click.option(
+    "--to",
+    "end",
+    metavar="WHERE",
+    help="Stop before this offset, in each partition, or before the first record at @TIME or later.",
+)
 @click.option("-e", "--exit", "exits_at_end", is_flag=True, help="Stop at the end as it was at the start.")
 @click.option("-c", "--count", "count_max", type=click.IntRange(1), help="Stop after this many records.")
 @click.option(
@@ -124,11 +129,11 @@ def _emitter(
 ) -> Emit:
     if formatted is None:
         return lambda record: emit(record_row(record), "")
-    is_terminal = sys.stdout.isatty()
+    is_shown = is_terminal(sys.stdout)
 
     def write(record: ConsumerRecord) -> None:
         data = formatted(record)
-        if is_terminal:  # a record must not be able to steer the terminal
+        if is_shown:  # a record must not be able to steer the terminal
             data = "\n".join(printable(line) for line in data.decode("utf-8", "replace").split("\n")).encode()
         settings.out.data_bytes(data)
 
@@ -222,7 +227,7 @@ async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: 
     named = [topic_and_partitions(text) for text in wanted.topics]
     if any(partitions is not None for _, partitions in named):
         raise click.UsageError("a group shares out partitions itself: name topics only")
-    if wanted.to_offset is not None:
+    if wanted.end is not None:
         raise click.UsageError("--to has no meaning with --group: what was read would be stored as read")
     if wanted.start not in ("earliest", "latest"):
         if not wanted.start.startswith(BY_DURATION):
@@ -316,10 +321,29 @@ def _moment_of(text: str) -> int:
 async def _ends(
     admin: Admin, partitions: list[TopicPartition], wanted: Wanted, unreadable: Unreadable | None = None
 ) -> dict[TopicPartition, int]:
-    ends = dict.fromkeys(partitions, wanted.to_offset) if wanted.to_offset is not None else {}
-    if wanted.exits_at_end:
+    """Exclusive offsets. A partition that has no record at a moment or later ends where it ends now."""
+    text = wanted.end
+    is_moment = text is not None and text.startswith("@")
+    if text is not None and not is_moment and not is_number(text):
+        raise click.UsageError(f"--to {text}: an offset, or @TIME")
+    ends = dict.fromkeys(partitions, int(text)) if text is not None and not is_moment else {}
+    if is_moment:
+        found = await admin.list_offsets(dict.fromkeys(partitions, _end_moment(text or "")), unreadable=unreadable)
+        ends = {at: each.offset for at, each in found.items() if each.offset >= 0}
+    if wanted.exits_at_end or is_moment:
         latest = await admin.list_offsets(
             dict.fromkeys(partitions, "latest"), isolation_level=wanted.isolation, unreadable=unreadable
         )
         return {at: min(latest[at].offset, ends.get(at, 2**63)) for at in latest}
-    return {at: end for at, end in ends.items() if end is not None}
+    return ends
+
+
+def _end_moment(text: str) -> int:
+    """The time of `@TIME` in ms. Raises a usage error."""
+    try:
+        moment = moment_from_text(text[1:])
+    except ValueError as error:
+        raise click.UsageError(f"--to {text}: {error}") from error
+    if not 0 <= moment < 2**63:
+        raise click.UsageError(f"--to {text}: no record has that time")
+    return moment

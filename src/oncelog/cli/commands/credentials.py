@@ -9,7 +9,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.interruption import asked
-from oncelog.cli.output import columns, printable
+from oncelog.cli.output import columns, is_terminal, printable
 from oncelog.client.admin.clients import MECHANISMS
 
 MECHANISM = click.option(
@@ -55,9 +55,9 @@ async def set_credential(settings: Settings, user: str, mechanism: str, iteratio
 
 
 def _password(user: str) -> str:
-    if sys.stdin.isatty():
+    if is_terminal(sys.stdin):
         return _typed_password(user)
-    password = sys.stdin.readline().rstrip("\r\n")
+    password = "" if sys.stdin is None else sys.stdin.readline().rstrip("\r\n")
     if not password:
         raise click.UsageError("no password: give it as the first line of stdin")
     return password

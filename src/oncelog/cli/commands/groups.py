@@ -14,6 +14,7 @@ from oncelog.cli.durations import moment_from_text
 from oncelog.cli.outcomes import each_of
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns
 from oncelog.cli.partitions import partitions_of
+from oncelog.cli.positions_file import positions_of
 from oncelog.cli.transactions.group_scope import GroupScope, describe_group, group_scope, listed
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
@@ -178,17 +179,27 @@ async def delete_groups(settings: Settings, names: tuple[str, ...]) -> None:
 @click.option("--to-latest", is_flag=True, help="Behind the last record that can be read committed.")
 @click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
 @click.option("--to-time", metavar="ISO", help="To the first record at or after this moment (UTC).")
+@click.option("--to-group", metavar="OTHER", help="To where another group stands.")
+@click.option(
+    "--to-file",
+    metavar="FILE",
+    help="To what a file says: TOPIC,PARTITION,OFFSET lines, or rows of `groups describe -o json`.",
+)
 @click.option("--shift-by", type=int, help="This many offsets forward, or back where negative.")
 @click.pass_obj
 async def reset_offsets(settings: Settings, /, name: str, topic_texts: tuple[str, ...], **targets: Any) -> None:
     """Move a group's positions. --dry-run shows where to; the group must have no members."""
-    given = {key: value for key, value in targets.items() if value not in (None, False)}
+    given = {key: value for key, value in targets.items() if value is not None and value is not False}
     if len(given) != 1:
-        raise click.UsageError("say where to: one of --to-earliest, --to-latest, --to-offset, --to-time, --shift-by")
+        ways = "--to-earliest, --to-latest, --to-offset, --to-time, --to-group, --to-file, --shift-by"
+        raise click.UsageError(f"say where to: one of {ways}")
     (target, value), out = next(iter(given.items())), settings.out
     async with open_admin(settings) as admin:
         before = {where: at.offset for where, at in (await admin.list_consumer_group_offsets(name)).items()}
-        wanted = await partitions_of(admin, topic_texts) if topic_texts else sorted(before)
+        if target in ("to_group", "to_file"):
+            target, value = "positions", await _named(admin, target, value)
+        own = sorted(value) if target == "positions" else sorted(before)
+        wanted = await partitions_of(admin, topic_texts) if topic_texts else own
         if not wanted:
             raise Failed(f"group {name!r} has no positions", "name topics with --topic")
         after = await _targets(admin, wanted, before, target, value)
@@ -202,6 +213,22 @@ async def reset_offsets(settings: Settings, /, name: str, topic_texts: tuple[str
         if settings.confirm(f"move {len(rows)} positions of group {name}", name):
             await admin.alter_consumer_group_offsets(name, after)
     out.rows(columns("group", "topic", "partition", "from", "to"), rows)
+
+
+async def _named(admin: Admin, target: str, value: str) -> dict[TopicPartition, int]:
+    """Positions of another group, or of a file. Raises Failed where there are none, or of partitions that there are not."""
+    if target == "to_group":
+        found = {where: at.offset for where, at in (await admin.list_consumer_group_offsets(value)).items()}
+        whose = f"group {value!r}"
+    else:
+        found, whose = positions_of(value), value
+    if not found:
+        raise Failed(f"{whose} has no positions")
+    topics = await admin.describe_topics(dict.fromkeys(where.topic for where in found))
+    for where in found:
+        if where.partition not in topics[where.topic].partitions:
+            raise Failed(f"{whose} has a position of {where}, and there is no such partition")
+    return found
 
 
 async def _targets(
@@ -221,6 +248,11 @@ async def _targets(
         ends = {where: bounds[where]["last_stable_offset"] for where in wanted}
         return {where: found[where].offset if found[where].offset >= 0 else ends[where] for where in wanted}
     offsets = dict.fromkeys(wanted, value) if target == "to_offset" else {}
+    if target == "positions":
+        missing = [str(where) for where in wanted if where not in value]
+        if missing:
+            raise Failed(f"it has no position of {', '.join(missing)}")
+        offsets = {where: value[where] for where in wanted}
     if target == "shift_by":
         missing = [str(where) for where in wanted if where not in before]
         if missing:

@@ -8,8 +8,10 @@ import click
 
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
+from oncelog.cli.durations import moment_from_text
 from oncelog.cli.outcomes import each_of, pairs_of
-from oncelog.cli.output import EXIT_FAILURE, columns, counted
+from oncelog.cli.output import EXIT_FAILURE, Column, columns, counted
+from oncelog.cli.partitions import partitions_of
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.topics import NewTopic
@@ -154,6 +156,69 @@ async def delete_topics(settings: Settings, names: tuple[str, ...]) -> None:
         plan = [{"topic": name, "result": "would be deleted", "error": None, "message": None} for name in names]
         if settings.confirm(f"delete {counts}, with all records", names[0], plan=plan):
             await each_of(settings, "topic", names, "deleted", lambda name: admin.delete_topics([name]))
+
+
+@topics.command("delete-records", changes=True)
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC[:P[,P]]...")
+@click.option("--before", "offset", type=click.IntRange(0), help="What lies before this offset, in each partition.")
+@click.option(
+    "--before-time", "time_text", metavar="ISO", help="What lies before the first record at this moment (UTC) or later."
+)
+@click.option("--all", "is_all", is_flag=True, help="All that is decided.")
+@click.pass_obj
+async def delete_records(
+    settings: Settings, names: tuple[str, ...], offset: int | None, time_text: str | None, is_all: bool
+) -> None:
+    """Delete records from the beginning of partitions, for good.
+
+    Nothing of an open transaction: at most up to the last stable offset. A compacted topic refuses.
+    """
+    if sum((offset is not None, time_text is not None, is_all)) != 1:
+        raise click.UsageError("say up to where: one of --before OFFSET, --before-time ISO, --all")
+    async with open_admin(settings) as admin:
+        where = await partitions_of(admin, names)
+        bounds = await partition_bounds(admin, where)
+        found = {} if time_text is None else await admin.list_offsets(dict.fromkeys(where, _moment(time_text)))
+        until = {at: _until(bounds[at], offset, found.get(at)) for at in where}
+        starts = {at: bounds[at]["log_start"] for at in where}
+        deleted = {at: end for at, end in until.items() if end > starts[at]}
+        count = counted(sum(end - starts[at] for at, end in deleted.items()), "offset")
+        what = f"delete {count} at the beginning of {counted(len(deleted), 'partition')}, for good"
+        now: dict[TopicPartition, int] = {}
+        if deleted and settings.confirm(what, where[0].topic):
+            now = await admin.delete_records(deleted)
+    rows = [
+        {
+            "topic": at.topic,
+            "partition": at.partition,
+            "log_start": starts[at],
+            "before": until[at],
+            "offsets": until[at] - starts[at],
+            "result": now.get(at),
+        }
+        for at in where
+    ]
+    shown = [*columns("topic", "partition", "log_start", "before", "offsets"), Column("result", "LOG-START-NOW")]
+    settings.out.rows(shown, rows)
+
+
+def _until(bounds: dict[str, int], offset: int | None, found: FoundOffset | None) -> int:
+    """Exclusive: what is asked for, and never into what may still be undecided."""
+    start, stable = bounds["log_start"], bounds["last_stable_offset"]
+    wanted = stable if offset is None else offset
+    if found is not None and found.offset >= 0:
+        wanted = found.offset
+    return max(start, min(wanted, stable))
+
+
+def _moment(text: str) -> int:
+    try:
+        moment = moment_from_text(text)
+    except ValueError as error:
+        raise click.UsageError(f"--before-time {text}: {error}") from error
+    if not 0 <= moment < 2**63:
+        raise click.UsageError(f"--before-time {text}: no record has that time")
+    return moment
 
 
 @topics.command("add-partitions", changes=True)

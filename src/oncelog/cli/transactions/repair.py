@@ -266,16 +266,29 @@ async def complete(settings: Settings, transactional_id: str, state_text: str, c
         plan = [{**row, "result": f"would be {result}"}]
         if not settings.confirm(f"{what}; {described}", transactional_id, plan=plan):
             return
-        try:
-            await admin.end_transaction(transactional_id, state, commit)
-        except (ProducerFenced, InvalidProducerEpoch):
-            await _complete_kept(settings, transactional_id, state, commit=commit)
-        except InvalidPidMapping as error:
-            raise Failed(f"{transactional_id} has no transaction {state}: {described}") from error
-        except InvalidTxnState as error:
-            raise Failed(f"transaction {state} of {transactional_id} is over, and not that way: {described}") from error
-        await wait_until_visible(admin, transactional_id)
+        await end_as_decided(settings, admin, transactional_id, state, commit=commit, described=described)
     _said(settings, row)
+
+
+async def end_as_decided(
+    settings: Settings,
+    admin: Admin,
+    transactional_id: str,
+    state: PreparedTxnState,
+    *,
+    commit: bool,
+    described: str = "look at it with `oncelog transactions describe`",
+) -> None:
+    """End just this transaction, also where a newer instance keeps it. Raises KafkaError, Failed where it is another's turn."""
+    try:
+        await admin.end_transaction(transactional_id, state, commit)
+    except (ProducerFenced, InvalidProducerEpoch):
+        await _complete_kept(settings, transactional_id, state, commit=commit)
+    except InvalidPidMapping as error:
+        raise Failed(f"{transactional_id} has no transaction {state}: {described}") from error
+    except InvalidTxnState as error:
+        raise Failed(f"transaction {state} of {transactional_id} is over, and not that way: {described}") from error
+    await wait_until_visible(admin, transactional_id)
 
 
 def _objection(found: TransactionDescription, state: PreparedTxnState, *, commit: bool) -> str:

@@ -13,9 +13,11 @@ from oncelog.cli.durations import DURATION
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Column, columns
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.explain import explain
+from oncelog.cli.transactions.history import history
 from oncelog.cli.transactions.in_doubt import in_doubt
 from oncelog.cli.transactions.owners import owner_seen, owners_of
 from oncelog.cli.transactions.repair import abort, complete, force_terminate
+from oncelog.cli.transactions.resolve import resolve
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.transaction_listing import NEVER_MS, HangingTransaction, TransactionDescription
@@ -48,7 +50,8 @@ def transactions() -> None:
 
     \b
     Three ways to end a transaction that does not end by itself:
-      complete         a prepared one (two-phase commit), as its database decided (in-doubt asks the database itself)
+      complete         a prepared one (two-phase commit), as its database decided (in-doubt asks the database itself,
+                       resolve ends all that are in doubt, by one plan)
       force-terminate  a transactional id's: aborted everywhere, its producer fenced
       abort            one that no coordinator owns ("hanging"), on one partition
     """
@@ -245,5 +248,5 @@ async def find_hanging(
         ctx.exit(EXIT_FAILURE)
 
 
-for _command in (explain, abort, force_terminate, complete, in_doubt):
+for _command in (explain, history, abort, force_terminate, complete, in_doubt, resolve):
     transactions.add_command(_command)

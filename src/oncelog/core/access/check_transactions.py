@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oncelog.core.access.passage import Caller, Passage
-from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS
+from oncelog.core.metadata.topic_configs import BROKER_WRITTEN_TOPICS
 from oncelog.errors import ErrorCode
 from oncelog.wire.access_rules import Operation
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -69,7 +69,7 @@ def check_add_partitions(caller: Caller, message: AddPartitionsToTxnRequest, ver
         return None
     codes = dict.fromkeys((topic.name for topic in topics), E.OPERATION_NOT_ATTEMPTED)
     codes |= {topic.name: E.UNKNOWN_TOPIC_OR_PARTITION for topic in topics if topic.name not in caller.metadata.topics}
-    codes |= {topic.name: E.TOPIC_AUTHORIZATION_FAILED for topic in topics if topic.name in INTERNAL_TOPICS}
+    codes |= {topic.name: E.TOPIC_AUTHORIZATION_FAILED for topic in topics if topic.name in BROKER_WRITTEN_TOPICS}
     codes |= {topic.name: E.TOPIC_AUTHORIZATION_FAILED for topic in refused}
     return Passage(reply=_not_added(codes, topics))
 

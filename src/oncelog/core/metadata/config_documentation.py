@@ -123,6 +123,7 @@ _TEXTS = {
     "add.partitions.to.txn.retry.backoff.ms": "The pause before a partition asks the transaction's coordinator again, in ms.",
     "add.partitions.to.txn.retry.backoff.max.ms": "How long a request waits for the end of the id's previous transaction, in ms.",
     "producer.id.expiration.check.interval.ms": "How often silent producers are looked for, in ms.",
+    "oncelog.audit.topic": "Whether aborts, fences, timeouts, deletions and changes are written to __oncelog_audit.",
     "oncelog.insecure.listeners": "Whether others may reach a listener that lets everybody in, or takes passwords without TLS.",
     "oncelog.oauthbearer.algorithms": "The signatures that bearer tokens may have.",
     "oncelog.oauthbearer.unsecured": "Whether unsigned bearer tokens, and only those, are taken, on loopback; for development.",

@@ -17,7 +17,7 @@ from oncelog.core.leader.gate_errors import ClientVersion, GuardedApi
 from oncelog.core.leader.guards import Guard
 from oncelog.core.leader.produce import check_request
 from oncelog.core.leader.verdict import Append, AskCoordinator, Duplicate, Refuse
-from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS
+from oncelog.core.metadata.topic_configs import BROKER_WRITTEN_TOPICS, INTERNAL_TOPICS
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.produce import (
@@ -131,7 +131,7 @@ class _Produce:
         if self.message.acks not in (-1, 0, 1):
             _refuse(part, ErrorCode.INVALID_REQUIRED_ACKS, f"acks is -1, 0 or 1, not {self.message.acks}")
             return None
-        if known.name in INTERNAL_TOPICS:
+        if known.name in BROKER_WRITTEN_TOPICS and not self._may_write_own(known.name):
             _refuse(part, ErrorCode.INVALID_TOPIC_EXCEPTION, f"{known.name} is internal: only the broker writes there")
             return None
         try:
@@ -146,6 +146,10 @@ class _Produce:
         else:
             return partition
         return None
+
+    def _may_write_own(self, name: str) -> bool:
+        """The coordinators' topics are not written by requests; the others by the broker's own."""
+        return name not in INTERNAL_TOPICS and self.request.connection.is_of_broker
 
     def _append(self, part: _Part, guard: Guard | None) -> AskCoordinator | None:
         assert part.batch is not None

@@ -9,7 +9,7 @@ from oncelog.broker.coordinators.coordinator import CoordinatorFailed
 from oncelog.broker.node import Node
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import CallbackListener, Later, Reply, Request, reply_of
-from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS
+from oncelog.core.metadata.topic_configs import BROKER_WRITTEN_TOPICS
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -125,7 +125,7 @@ def _bad_topics(
         result = AddPartitionsToTxnTopicResult(name=asked.name)
         for index in asked.partitions:
             code = ErrorCode.OPERATION_NOT_ATTEMPTED
-            if from_client and asked.name in INTERNAL_TOPICS:
+            if from_client and asked.name in BROKER_WRITTEN_TOPICS:
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # docs/kafka-notes.md C18
             elif topic is None or not 0 <= index < topic.partition_count:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,0 +1,198 @@
+"""`oncelog support-bundle`: what somebody who helps from afar needs to see, in one file, without secrets and records."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import platform
+import zipfile
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import click
+
+import oncelog
+from oncelog.cli.clients import open_admin
+from oncelog.cli.command import Settings, command
+from oncelog.cli.commands.topics import partition_bounds
+from oncelog.cli.output import Failed, columns, error_name, error_row, json_text
+from oncelog.cli.redaction import client_settings_told, setting_told
+from oncelog.cli.transactions.show import transaction_row
+from oncelog.cli.watch.looks import Looks
+from oncelog.cli.watch.screen import document
+from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.configs import ConfigResource
+from oncelog.client.cluster.view import TopicView
+from oncelog.core.diagnosis.watching import Watching
+from oncelog.errors import KafkaError
+from oncelog.host.clock import RealClock
+from oncelog.host.network import RealNetwork
+from oncelog.host.web import UrlInvalid, WebFailed, fetch, web_address
+from oncelog.types import TopicPartition
+
+TOPICS_MAX, GROUPS_MAX, IDS_MAX = 1_000, 200, 1_000
+OLDER_THAN_MS = 10_000
+Part = Callable[[], Awaitable[Any]]
+
+
+@command(name="support-bundle")
+@click.argument("path", metavar="FILE.zip", type=click.Path(dir_okay=False))
+@click.option(
+    "--metrics", "metrics_url", metavar="URL", help="Also the broker's numbers: http://127.0.0.1:9404/metrics."
+)
+@click.pass_obj
+async def support_bundle(settings: Settings, path: str, metrics_url: str | None) -> None:
+    """Versions, features, settings, topics, transactions, groups and lags, and what is held back: one file to send.
+
+    No records, no positions' metadata, no secrets: settings that may be secret are hidden. Names of topics, groups, ids,
+    hosts and principals' clients are in it. What could not be asked is in it with the reason.
+    """
+    if not path.endswith(".zip"):
+        raise click.UsageError(f"{path!r}: name a new file that ends in .zip")
+    found: dict[str, Any] = {"about.json": _about(settings)}
+    address = None
+    if metrics_url is not None:
+        try:
+            address = web_address(metrics_url)
+        except UrlInvalid as error:
+            raise click.UsageError(f"--metrics: {error}") from error
+    async with open_admin(settings) as admin:
+        for name, part in _parts(settings, admin).items():
+            found[name] = await _asked(part)
+    if address is not None:
+        try:
+            found["metrics.txt"] = await fetch(RealNetwork(), address, headers={})
+        except WebFailed as error:
+            found["metrics.txt"] = f"not read: {error}\n".encode()
+    size_bytes = await asyncio.to_thread(_write, path, found)
+    missing = [name for name, each in found.items() if isinstance(each, dict) and "error" in each]
+    rows = [{"file": name, "result": "not read" if name in missing else "read"} for name in found]
+    settings.out.rows(columns("file", "result"), rows)
+    settings.out.note(f"{path}: {size_bytes} bytes; look into it before you send it: names are in it")
+
+
+def _about(settings: Settings) -> dict[str, Any]:
+    return {
+        "oncelog": oncelog.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "time_ms": RealClock().now_ms(),
+        "client": client_settings_told(settings.client_config()),
+    }
+
+
+async def _asked(part: Part) -> Any:
+    try:
+        return await part()
+    except KafkaError as error:
+        return error_row(error)
+
+
+def _parts(settings: Settings, admin: Admin) -> dict[str, Part]:
+    """What is asked, each by itself."""
+
+    async def look() -> Any:
+        return document(settings, await Looks((), Watching(OLDER_THAN_MS)).look(admin, 0), OLDER_THAN_MS)
+
+    return {
+        "cluster.json": lambda: _cluster(admin),
+        "settings.json": lambda: _settings_of_brokers(admin),
+        "topics.json": lambda: _topics(admin),
+        "transactions.json": lambda: _transactions(admin),
+        "groups.json": lambda: _groups(admin),
+        "held-back.json": look,
+    }
+
+
+async def _cluster(admin: Admin) -> dict[str, Any]:
+    cluster, features = await admin.describe_cluster(), await admin.describe_features()
+    return {
+        "cluster_id": cluster.cluster_id,
+        "controller": cluster.controller_id,
+        "brokers": [node._asdict() for node in cluster.nodes],
+        "features": dict(features.finalized),
+        "supported_features": {name: list(span) for name, span in features.supported.items()},
+    }
+
+
+async def _told(admin: Admin, resources: list[ConfigResource]) -> dict[str, dict[str, str | None]]:
+    """What was set, and by nobody's default: redacted."""
+    found = await admin.describe_configs(resources)
+    return {
+        f"{where.kind} {where.name}": {
+            each.name: setting_told(each.name, each.value, is_sensitive=each.is_sensitive)
+            for each in entries.values()
+            if not each.is_default or each.is_sensitive
+        }
+        for where, entries in found.items()
+    }
+
+
+async def _settings_of_brokers(admin: Admin) -> Any:
+    nodes = (await admin.describe_cluster()).nodes
+    return await _told(admin, [ConfigResource("broker", str(node.node_id)) for node in nodes])
+
+
+async def _topics(admin: Admin) -> Any:
+    views = await admin.list_topics(include_internal=True)
+    some = dict(sorted(views.items())[:TOPICS_MAX])
+    where = [TopicPartition(view.name, number) for view in some.values() for number in sorted(view.partitions)]
+    unreadable: dict[TopicPartition, KafkaError] = {}
+    bounds = await partition_bounds(admin, where, unreadable=unreadable)
+    configs = await _told(admin, [ConfigResource("topic", name) for name in some])
+    return {
+        "count": len(views),
+        "topics": [_topic(view, bounds, unreadable, configs.get(f"topic {view.name}", {})) for view in some.values()],
+    }
+
+
+def _topic(view: TopicView, bounds: Any, unreadable: dict[TopicPartition, KafkaError], configs: Any) -> dict[str, Any]:
+    partitions = []
+    for number, each in sorted(view.partitions.items()):
+        at = TopicPartition(view.name, number)
+        error = error_name(unreadable[at]) if at in unreadable else None
+        partitions.append({**dataclasses.asdict(each), **bounds.get(at, {}), "error": error})
+    return {"topic": view.name, "internal": view.is_internal, "settings": configs, "partitions": partitions}
+
+
+async def _transactions(admin: Admin) -> Any:
+    listed = await admin.list_transactions()
+    states: dict[str, int] = {}
+    for each in listed:
+        states[each.state] = states.get(each.state, 0) + 1
+    opened = [each.transactional_id for each in listed if each.state in ("Ongoing", "PrepareCommit", "PrepareAbort")]
+    described = await admin.describe_transactions(opened[:IDS_MAX]) if opened else {}
+    return {"states": states, "open": [transaction_row(each) for each in described.values()]}
+
+
+async def _groups(admin: Admin) -> Any:
+    listed = await admin.list_groups()
+    groups = []
+    for each in listed[:GROUPS_MAX]:
+        row: dict[str, Any] = {"group": each.group_id, "state": each.state, "type": each.group_type}
+        try:
+            positions = await admin.list_consumer_group_offsets(each.group_id)
+            unreadable: dict[TopicPartition, KafkaError] = {}
+            bounds = await partition_bounds(admin, sorted(positions), unreadable=unreadable) if positions else {}
+            row["positions"] = [
+                {"partition": str(at), "position": stored.offset, **bounds.get(at, {})}
+                for at, stored in positions.items()
+            ]
+        except KafkaError as error:
+            row["error"] = error_name(error)
+        groups.append(row)
+    return {"count": len(listed), "groups": groups}
+
+
+def _write(path: str, found: dict[str, Any]) -> int:
+    """A new file that only its owner reads. Raises Failed."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Failed(f"{path}: {reason}", "name a new file in a folder that there is") from error
+    with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, each in found.items():
+            archive.writestr(name, each if isinstance(each, bytes) else json_text(each, indent=2) + "\n")
+    return os.path.getsize(path)

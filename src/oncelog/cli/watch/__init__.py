@@ -1,0 +1,1 @@
+"""`oncelog watch`: who holds readers back, look after look, for a person, a pipe and Prometheus."""

@@ -1,0 +1,49 @@
+"""Numbers as Prometheus reads them: its text format, version 0.0.4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+
+class Family(Protocol):
+    """A metric: its name, `counter`, `gauge` or `histogram`, and what it says."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """Its type."""
+        ...
+
+    @property
+    def help(self) -> str:
+        """One line."""
+        ...
+
+
+def exposition(families: Iterable[tuple[Family, Iterable[tuple[str, Mapping[str, str], float]]]]) -> str:
+    """All metrics as text. A sample is the suffix of the name, labels, and the value."""
+    lines = []
+    for family, samples in families:
+        lines.append(f"# HELP {family.name} {family.help}")
+        lines.append(f"# TYPE {family.name} {family.kind}")
+        for suffix, labels, value in samples:
+            shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+            lines.append(
+                f"{family.name}{suffix}{{{shown}}} {_number(value)}"
+                if shown
+                else f"{family.name}{suffix} {_number(value)}"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))

@@ -1,0 +1,78 @@
+"""`oncelog support-bundle`: everything that helps, and no secret that was planted."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import socket
+import zipfile
+from typing import Any
+
+from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
+from oncelog.testing import TestBroker
+from tests.cli.world import Cli, cli_as
+
+SECRET = "Pl4nted"
+
+
+def contents(path: pathlib.Path) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:
+        texts = {name: archive.read(name).decode() for name in archive.namelist()}
+    return {name: json.loads(text) if name.endswith(".json") else text for name, text in texts.items()}
+
+
+def test_what_was_planted_is_not_in_it(tmp_path: pathlib.Path) -> None:
+    config = {
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:root",
+        "metrics.listen": f"127.0.0.1:{(port := _free_port())}",
+    }
+    users = {"root": f"{SECRET}-root", "eve": f"{SECRET}-eve"}
+    with TestBroker(config, security="SASL_PLAINTEXT", mechanism="PLAIN", users=users) as broker:
+        root = cli_as(broker, "root", tmp_path)
+        root.create("orders", 2)
+        root("produce", "orders", stdin=f"{SECRET}-record\n")
+        root("groups", "reset-offsets", "billing", "--topic", "orders", "--to-earliest", "-y")
+        root("configs", "set", "--topic", "orders", "retention.ms=5000000", "-y")
+        file = tmp_path / "bundle.zip"
+        with (tmp_path / "root.properties").open("a") as properties:
+            properties.write(f"ssl.key.password={SECRET}-key\n")
+        more = ("-X", f"sasl.oauthbearer.scope={SECRET}-scope")
+        done = root("support-bundle", file, "--metrics", f"http://127.0.0.1:{port}/metrics", *more)
+        found = contents(file)
+        assert SECRET not in json.dumps(found) + done.stdout + done.stderr
+        assert file.stat().st_mode & 0o077 == 0
+        assert found["about.json"]["client"]["sasl.mechanism"] == "PLAIN"
+        assert found["about.json"]["client"]["sasl.jaas.config"] == "(hidden)"
+        (topic,) = [each for each in found["topics.json"]["topics"] if each["topic"] == "orders"]
+        assert topic["settings"]["retention.ms"] == "5000000"
+        assert [each["high_watermark"] for each in topic["partitions"]].count(1) == 1
+        (group,) = [each for each in found["groups.json"]["groups"] if each["group"] == "billing"]
+        assert [each["position"] for each in group["positions"]] == [0, 0]
+        assert found["held-back.json"]["verdict"] == "active"
+        assert "oncelog_open_transactions" in found["metrics.txt"]
+        assert found["cluster.json"]["features"]["transaction.version"] >= 2
+        brokers = json.dumps(found["settings.json"])
+        assert "super.users" in brokers
+        eve = tmp_path / "eve.zip"
+        cli_as(broker, "eve", tmp_path)("support-bundle", eve)
+        seen = contents(eve)
+        assert seen["settings.json"]["error"] == "CLUSTER_AUTHORIZATION_FAILED"
+        assert seen["topics.json"]["topics"] == []
+
+
+def test_a_file_that_is_there_is_not_replaced(cli: Cli, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "there.zip"
+    file.write_text("mine")
+    assert "File exists" in cli("support-bundle", file, status=1).stderr
+    assert file.read_text() == "mine"
+    cli("support-bundle", tmp_path / "no" / "folder.zip", status=1)
+    cli("support-bundle", "-", status=2)
+    cli("support-bundle", tmp_path / "x.zip", "--metrics", "http://example.com/metrics", status=2)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
