@@ -65,6 +65,7 @@ ROOMS = {
     "core/sasl": set(),
     "core/login": set(),
     "core/diagnosis": set(),
+    "core/lanes": {"core/diagnosis"},
     "broker/config": {"core/access", "core/metadata", "core/sasl"},
     "broker/metrics": {"broker/config"},
     "broker/requests": set(),
@@ -93,7 +94,7 @@ ROOMS = {
     "client/cluster": {"client", "core/login"},
     "client/producer": {"client", "client/cluster", "core/producer"},
     "client/consumer": {"client", "client/cluster", "core/consumer"},
-    "client/admin": {"client", "client/cluster"},
+    "client/admin": {"client", "client/cluster", "core/diagnosis", "core/lanes"},
     "client/processing": {"client", "client/consumer", "client/producer", "core/processing"},
 }
 ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
@@ -102,7 +103,10 @@ ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
     "core/metadata",
 }
 # The wall: a client and a broker speak as peers, and neither knows the other's machines.
-CLIENTS_OWN = {"core/login", "core/producer", "core/consumer", "core/two_phase", "core/processing"}
+CLIENTS_OWN = {"core/login", "core/producer", "core/consumer", "core/two_phase", "core/processing"} | {
+    "core/diagnosis",
+    "core/lanes",
+}
 OUTSIDE = {
     "asyncio",
     "datetime",

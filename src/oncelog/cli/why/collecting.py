@@ -13,7 +13,6 @@ from oncelog.cli.command import pause
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.output import error_name
 from oncelog.cli.transactions.group_scope import OFFSETS_TOPIC, GroupScope, describe_group
-from oncelog.cli.transactions.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
 from oncelog.cli.why.looking import Looking, root_of
 from oncelog.cli.why.quotas import quotas_of
 from oncelog.cli.why.subject import Subject
@@ -21,6 +20,7 @@ from oncelog.client.admin.acls import AclFilter
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import GroupDescription
 from oncelog.client.admin.hanging import TRANSACTIONS_TOPIC
+from oncelog.client.admin.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
 from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription
 from oncelog.core.diagnosis.causes import is_settled, needs_another_look
 from oncelog.core.diagnosis.facts import (
