@@ -30,6 +30,7 @@ COMMANDS = {
     ),
     "why": ("oncelog.cli.why.why:why", "Why a group, a topic or a transaction stands still, and what to type next."),
     "transactions": ("oncelog.cli.transactions.show:transactions", "See, explain and mend transactions."),
+    "console": ("oncelog.cli.commands.console:console", "A web page: who holds readers back, why, what to type."),
     "features": ("oncelog.cli.commands.features:features", "Feature levels such as transaction.version."),
     "configs": ("oncelog.cli.commands.configs:configs", "Settings of topics and brokers."),
     "acls": ("oncelog.cli.commands.acls:acls", "Access rules: who may do what."),
@@ -46,7 +47,7 @@ COMMANDS = {
     "completion": ("oncelog.cli.commands.completion:completion", "Print the completion script of a shell."),
 }
 # Named in the frozen list of commands, and not there yet: said in one line instead of half a command.
-NOT_BUILT_YET = ("console",)
+NOT_BUILT_YET: tuple[str, ...] = ()
 
 
 class Root(Group):
