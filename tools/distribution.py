@@ -37,7 +37,8 @@ LEFT_OUT = {
     ".pytest_cache",
     ".ruff_cache",
 }
-IN_EACH_WHEEL = ("oncelog/py.typed", "oncelog/log/layout.md", "oncelog/version.py", "pyspark_oncelog/__init__.py") + (
+IN_EACH_WHEEL = (
+    *("oncelog/py.typed", "oncelog/log/layout.md", "oncelog/version.py", "pyspark_oncelog/__init__.py"),
     *("oncelog/console/static/index.html", "oncelog/console/static/lanes.js"),
     *("oncelog/console/static/vendor/preact.mjs", "oncelog/console/static/vendor/LICENSE-preact"),
 )
