@@ -49,6 +49,9 @@ export const Table = ({ name, columns, rows, empty }) => rows.length === 0 ? htm
     <tbody>${rows.map(row => html`<tr>${columns.map(([, cell, kind]) => html`<td class=${kind}>${cell(row) ?? '-'}</td>`)}</tr>`)}</tbody>
   </table></div>`
 
+/** Says a text to who does not see the page, when it changes otherwise than by an age. @param {{text: string}} props */
+export const Said = ({ text }) => html`<p class="hidden" role="status">${text.replace(/ for [\dsmhd]+/g, '').replace(/\d+ offsets?/g, 'offsets')}</p>`
+
 /** A canvas that somebody else draws. */
 export function Canvas({ draw, ...more }) {
   const ref = useRef(null)

@@ -2,7 +2,7 @@
 // @ts-check
 import { useEffect, useRef, useState } from './vendor/hooks.mjs'
 import { Drawing, keyOf, swatch } from './drawing.js'
-import { Canvas, Command, Missing, Table, html } from './html.js'
+import { Canvas, Command, Missing, Said, Table, html } from './html.js'
 import { KIND, Model, OPEN, age, clock } from './model.js'
 import { go } from './routes.js'
 
@@ -79,9 +79,10 @@ export function Lanes({ query }) {
   }
   const answer = model.current.answer, now = answer ? Date.now() - model.current.offsetMs : 0
   const found = model.current.lanes.flatMap(lane => [...lane.done, ...lane.open].map(span => ({ lane, span }))).find(each => keyOf(each.lane, each.span) === selected)
+  const detail = found ? model.current.tell(found.lane, found.span, now) : ''
   const verdict = answer?.verdict ?? 'looking …'
   return html`
-    <h1 role="status" id="verdict">${verdict}</h1>
+    <h1 id="verdict">${verdict}</h1><${Said} text=${verdict} />
     <${Missing} rows=${answer?.not_read} error=${trouble ? { message: trouble } : answer?.error} />
     <div class="tools">
       <label>topics <input name="topic" placeholder="all" value=${query.get('topic') ?? ''} onChange=${e => go('lanes', query, { topic: e.target.value.trim(), at: '' })} /></label>
@@ -93,7 +94,7 @@ export function Lanes({ query }) {
       <div>
         <canvas ref=${canvas} tabindex="0" role="img" id="lanes" aria-label=${`Transaction lanes of ${model.current.lanes.length} partitions. ${verdict}. Arrow keys go through transactions.`}
           onKeyDown=${keys} onClick=${e => pick(drawing.current?.at(e.offsetX, e.offsetY))}></canvas>
-        <p id="detail" role="status">${found ? model.current.tell(found.lane, found.span, now) : ''}</p>
+        <p id="detail">${detail}</p><${Said} text=${detail} />
         <ul class="key" aria-label="What the marks mean">${LEGEND.map(([kind, text]) => html`<li><${Canvas} draw=${c => swatch(c, kind)} aria-hidden="true" />${text}</li>`)}
           <li>▲ a group's position</li><li>A, B …: one transaction, in every lane</li></ul>
         ${isTable && html`<${AsTable} model=${model.current} now=${now} />`}

@@ -1,6 +1,6 @@
 // Overview, open transactions, what is in doubt, groups: each is what a command prints.
 // @ts-check
-import { Command, Missing, Table, html, useData } from './html.js'
+import { Command, Missing, Said, Table, html, useData } from './html.js'
 import { Cards } from './lanes.js'
 import { KIND, age } from './model.js'
 
@@ -9,7 +9,7 @@ const alarm = (count, kind = 'alarm') => count > 0 ? kind : ''
 
 export function Overview() {
   const { data, error } = useData('overview', 5)
-  return html`<h1 role="status" id="verdict">${data?.verdict ?? 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
+  return html`<h1 id="verdict">${data?.verdict ?? 'looking …'}</h1><${Said} text=${data?.verdict ?? ''} /><${Missing} rows=${data?.not_read} error=${error} />
     <ul class="tiles">
       <${Tile} count=${data?.stopped} text="partitions stopped" alarm=${alarm(data?.stopped)} href="#/lanes" />
       <${Tile} count=${data?.waiting} text="waiting a moment" />
