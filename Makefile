@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench docs lock clean spark-kills scale compaction
+.PHONY: reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -73,6 +73,14 @@ docs: $(VENV)/.docs-installed
 	@rm -rf build/docs
 	@$(BIN)/python -m sphinx -q -E -W --keep-going -b html -c tools/site -d build/docs-doctrees . build/docs
 	@echo "docs: $$(find build/docs -name '*.html' | wc -l) pages, build/docs/index.html"
+
+# The console in the system's Chromium (apt-get install chromium, or CHROMIUM_PATH): axe-core's rules, narrow screens, a broker that
+# restarts, tabs, the time of a frame. axe-core comes from npm, into build/, and is in no package of ours.
+AXE := build/axe/package/axe.min.js
+$(AXE):
+	@mkdir -p build/axe && cd build/axe && npm pack --silent axe-core@4.14.1 >/dev/null && tar xzf axe-core-4.14.1.tgz
+browser: $(STAMP) $(AXE)
+	@ONCELOG_BROWSER=all ONCELOG_AXE=$(AXE) $(BIN)/python -m pytest -q -s -n 0 -p no:randomly tests/console/test_journey.py tests/console/test_browser.py
 
 lock:
 	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/dev.txt requirements/dev.in

@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "recipes": APPLICATIONS,
     "spark": {"recipes", "segments", *APPLICATIONS},
     "cli": {"recipes", "segments", "spark", "checker", "hot_paths", *APPLICATIONS},
-    "console": APPLICATIONS,
+    "console": {"cli", "recipes", *APPLICATIONS},  # the words and rows of the commands that show the same
     "demo": {"spark", *APPLICATIONS},
     "checker": {"wire", *BASE},
     "testing": {"broker", "checker", *APPLICATIONS},
@@ -41,6 +41,7 @@ MAY_IMPORT = {
 ALLOWED_BESIDE = {
     "cli/commands/serve.py": {"broker", "log"},
     "cli/dump_log/dump_log.py": {"log"},
+    "cli/commands/console.py": {"console"},
     "cli/commands/recover_directory.py": {"broker"},
     "cli/secure/credentials.py": {"broker"},
     "cli/exposure/examination.py": {"broker"},
@@ -67,6 +68,7 @@ ROOMS = {
     "core/login": set(),
     "core/diagnosis": set(),
     "core/reconciliation": {"core/two_phase"},
+    "core/lanes": {"core/diagnosis"},
     "broker/config": {"core/access", "core/metadata", "core/sasl"},
     "broker/metrics": {"broker/config"},
     "broker/requests": set(),
@@ -95,7 +97,7 @@ ROOMS = {
     "client/cluster": {"client", "core/login"},
     "client/producer": {"client", "client/cluster", "core/producer"},
     "client/consumer": {"client", "client/cluster", "core/consumer"},
-    "client/admin": {"client", "client/cluster"},
+    "client/admin": {"client", "client/cluster", "core/diagnosis", "core/lanes"},
     "client/processing": {"client", "client/consumer", "client/producer", "core/processing"},
 }
 ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
@@ -104,7 +106,10 @@ ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
     "core/metadata",
 }
 # The wall: a client and a broker speak as peers, and neither knows the other's machines.
-CLIENTS_OWN = {"core/login", "core/producer", "core/consumer", "core/two_phase", "core/processing"}
+CLIENTS_OWN = {"core/login", "core/producer", "core/consumer", "core/two_phase", "core/processing"} | {
+    "core/diagnosis",
+    "core/lanes",
+}
 OUTSIDE = {
     "asyncio",
     "datetime",

@@ -37,7 +37,11 @@ LEFT_OUT = {
     ".pytest_cache",
     ".ruff_cache",
 }
-IN_EACH_WHEEL = ("oncelog/py.typed", "oncelog/log/layout.md", "oncelog/version.py", "pyspark_oncelog/__init__.py")
+IN_EACH_WHEEL = (
+    *("oncelog/py.typed", "oncelog/log/layout.md", "oncelog/version.py", "pyspark_oncelog/__init__.py"),
+    *("oncelog/console/static/index.html", "oncelog/console/static/lanes.js"),
+    *("oncelog/console/static/vendor/preact.mjs", "oncelog/console/static/vendor/LICENSE-preact"),
+)
 IN_EACH_SDIST = (
     *("ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "Makefile", "MANIFEST.in", "README.md", "conftest.py"),
     *("pyproject.toml", "setup.py", "src/oncelog/host/native_sync.c", "src/oncelog/wire/record_codec.pxd"),

@@ -43,6 +43,26 @@ NAMED: dict[str, str] = {
     "oncelog.core.consumer.offset_reset._SECONDS_MAX": "the range of Java's durations",
     "oncelog.core.consumer.offset_reset._TEXT_LENGTH_MAX": LIMIT,
     "oncelog.core.consumer.offset_reset._UNITS_S": "the calendar",
+    **dict.fromkeys(
+        (
+            *(
+                f"oncelog.core.lanes.drawing.{name}"
+                for name in ("WIDTH", "GUTTER", "FUTURE", "AXIS", "ROW", "HEAD", "FOOT")
+            ),
+            *(
+                f"oncelog.core.lanes.drawing.{name}"
+                for name in ("ROWS_MAX", "LANES_MAX", "BYTES_MAX", "NAME_LENGTH_MAX")
+            ),
+            *(f"oncelog.core.lanes.drawing.{name}" for name in ("NARROW",)),
+            *(f"oncelog.core.lanes.lane.{name}" for name in ("SPANS_MAX", "TICKS_MAX", "MARKS_MAX")),
+            *(f"oncelog.core.lanes.notebook.{name}" for name in ("ROWS_MAX", "TEXT_LENGTH_MAX")),
+            *(f"oncelog.core.lanes.view.{name}" for name in ("CALM_MS", "CALM_TIMES_USUAL")),
+            *(f"oncelog.client.admin.lanes.{name}" for name in ("WINDOW_MS", "WINDOW_MAX_MS")),
+            *(f"oncelog.client.admin.lane_reading.{name}" for name in ("FETCH_BYTES", "OPEN_BYTES_MAX", "ROUNDS_MAX")),
+            *(f"oncelog.client.admin.lane_reading.{name}" for name in ("LOOK_TIMEOUT_MS", "READ_UNCOMMITTED")),
+        ),
+        "what is drawn and how much is looked at: the simulator's clients draw no lanes",
+    ),
     "oncelog.broker.admission.deeds.NAMED_MAX": SAID,
     "oncelog.broker.coordinators.transactions.NAMED_MAX": SAID,
     "oncelog.broker.partitions.local_partition.DAMAGE_SAID_MAX": SAID,
@@ -61,6 +81,7 @@ NAMED: dict[str, str] = {
     "oncelog.core.producer.record_buffer.FIRST_BYTES": "a C constant where it is compiled: nothing can draw it",
     "oncelog.client.arguments.TEXT_BYTES_MAX": PROTOCOL,
     "oncelog.client.admin.clients._ITERATIONS_MAX": ELSEWHERE,
+    "oncelog.client.admin.owners.ANY_AGE_MS": "any age: no bound at all",
     "oncelog.client.admin.tokens.USUAL": PROTOCOL,
     "oncelog.client.admin.tokens._LONG_MIN": "the bounds of a number's type",
     "oncelog.client.cluster.each_leader.LOOKS": ELSEWHERE,

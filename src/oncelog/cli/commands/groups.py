@@ -75,7 +75,7 @@ async def describe_groups(ctx: click.Context, names: tuple[str, ...], members: b
             settings.out.rows(shown, rows, empty="no members")
             return
         existing = await admin.list_topics(include_internal=True)
-        looked_at = [await _lag_rows(settings, admin, name, existing, unreadable) for name in names]
+        looked_at = [await lag_rows(settings, admin, name, existing, unreadable) for name in names]
     rows = [row for found, _ in looked_at for row in found]
     shown = columns(
         "group",
@@ -119,7 +119,7 @@ def _member_rows(group: GroupDescription) -> list[dict[str, Any]]:
     ]
 
 
-async def _lag_rows(
+async def lag_rows(
     settings: Settings, admin: Admin, name: str, existing: Mapping[str, TopicView], unreadable: Unreadable
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for each partition that the group has a position of or reads, and what to say beside them."""

@@ -86,7 +86,7 @@ async def describe_topics(ctx: click.Context, names: tuple[str, ...]) -> None:
         ctx.exit(EXIT_FAILURE)
 
 
-NO_BOUNDS = {"log_start": None, "last_stable_offset": None, "high_watermark": None, "blocked": None}
+NO_BOUNDS: dict[str, Any] = {"log_start": None, "last_stable_offset": None, "high_watermark": None, "blocked": None}
 
 
 async def partition_bounds(

@@ -43,7 +43,7 @@ async def in_doubt(
     settings = ctx.ensure_object(Settings)
     if metrics and resolves:
         raise click.UsageError("--metrics only looks: leave --resolve away")
-    found, resolved = await asyncio.to_thread(_look, settings, url, older_than_ms, resolves)
+    found, resolved = await asyncio.to_thread(look_for_doubt, settings, url, older_than_ms, resolves)
     if metrics:
         from oncelog.recipes.janitor import metrics_text
 
@@ -54,7 +54,9 @@ async def in_doubt(
         ctx.exit(EXIT_FOUND)
 
 
-def _look(settings: Settings, url: str, older_than_ms: int, resolves: bool) -> tuple[list[InDoubt], list[Resolved]]:
+def look_for_doubt(
+    settings: Settings, url: str, older_than_ms: int, resolves: bool
+) -> tuple[list[InDoubt], list[Resolved]]:
     """Find, ask, resolve: blocking, as databases are."""
     try:
         from oncelog.recipes.janitor import find_in_doubt, resolve
@@ -94,8 +96,14 @@ def _confirmed(settings: Settings, found: list[InDoubt]) -> bool:
 
 
 def _show(settings: Settings, found: list[InDoubt], resolved: list[Resolved]) -> None:
+    rows = in_doubt_rows(found, resolved)
+    settings.out.rows(columns(*SHOWN, wide=["partitions"]), rows, empty="no transaction is in doubt")
+
+
+def in_doubt_rows(found: list[InDoubt], resolved: list[Resolved]) -> list[dict[str, Any]]:
+    """A row for each, as `-o json` prints them; `result` is null where nothing was resolved."""
     results = {each.transactional_id: "committed" if each.is_committed else "aborted" for each in resolved}
-    rows: list[dict[str, Any]] = [
+    return [
         {
             "transactional_id": each.transactional_id,
             "open_state": str(each.open_state),
@@ -108,4 +116,3 @@ def _show(settings: Settings, found: list[InDoubt], resolved: list[Resolved]) ->
         }
         for each in found
     ]
-    settings.out.rows(columns(*SHOWN, wide=["partitions"]), rows, empty="no transaction is in doubt")

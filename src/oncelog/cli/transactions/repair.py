@@ -17,10 +17,10 @@ from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import duration_text
 from oncelog.cli.output import Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
-from oncelog.cli.transactions.owners import ANY_AGE_MS, seen
 from oncelog.cli.transactions.verdicts import MAY_BE_COMMITTED
 from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.owners import ANY_AGE_MS, seen
 from oncelog.client.admin.transaction_listing import NEVER_MS, ProducerDescription, TransactionDescription
 from oncelog.core.diagnosis.transactions import may_be_committed
 from oncelog.errors import (

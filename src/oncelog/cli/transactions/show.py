@@ -15,11 +15,12 @@ from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.explain import explain
 from oncelog.cli.transactions.history import history
 from oncelog.cli.transactions.in_doubt import in_doubt
-from oncelog.cli.transactions.owners import owner_seen, owners_of
+from oncelog.cli.transactions.lanes import lanes
 from oncelog.cli.transactions.repair import abort, complete, force_terminate
 from oncelog.cli.transactions.resolve import resolve
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import name_offline
+from oncelog.client.admin.owners import owner_seen, owners_of
 from oncelog.client.admin.transaction_listing import NEVER_MS, HangingTransaction, TransactionDescription
 from oncelog.core.diagnosis.facts import OpenTransaction
 from oncelog.errors import KafkaError
@@ -248,5 +249,5 @@ async def find_hanging(
         ctx.exit(EXIT_FAILURE)
 
 
-for _command in (explain, history, abort, force_terminate, complete, in_doubt, resolve):
+for _command in (explain, lanes, history, abort, force_terminate, complete, in_doubt, resolve):
     transactions.add_command(_command)

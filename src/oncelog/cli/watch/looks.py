@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from oncelog.cli.output import error_name
-from oncelog.cli.transactions.owners import ANY_AGE_MS, described_if_known, owner_seen, owners_of, seen
 from oncelog.cli.why.looking import Looking, root_of
 from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.owners import ANY_AGE_MS, described_if_known, owner_seen, owners_of, seen
 from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.core.diagnosis.facts import TOPIC, Facts, NotRead, OpenTransaction, Owner, PartitionFacts
 from oncelog.core.diagnosis.watching import STOPPED, Picture, Watching

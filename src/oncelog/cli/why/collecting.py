@@ -13,7 +13,6 @@ from oncelog.cli.command import pause
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.output import error_name
 from oncelog.cli.transactions.group_scope import OFFSETS_TOPIC, GroupScope, describe_group
-from oncelog.cli.transactions.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
 from oncelog.cli.why.looking import Looking, root_of
 from oncelog.cli.why.quotas import quotas_of
 from oncelog.cli.why.subject import Subject
@@ -21,6 +20,7 @@ from oncelog.client.admin.acls import AclFilter
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import GroupDescription
 from oncelog.client.admin.hanging import TRANSACTIONS_TOPIC
+from oncelog.client.admin.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
 from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription
 from oncelog.core.diagnosis.causes import is_settled, needs_another_look
 from oncelog.core.diagnosis.facts import (
@@ -53,7 +53,7 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
     bounds = await partition_bounds(looking.admin, where, unreadable=bounds_errors) if where else {}
     looking.could_not_read({at: error for at, error in bounds_errors.items() if at not in producers.unreadable})
     looking.could_not_read(producers.unreadable)
-    opened, hidden = await _owned(looking, producers.found, now_ms)
+    opened, hidden = await owned_transactions(looking, producers.found, now_ms)
     opened = _completed(opened, await _of_coordinators(looking, subject, producers.unreadable.keys() & set(where)))
     errors = {**producers.unreadable, **bounds_errors}
     partitions = [_partition_facts(looking, subject.scope, at, bounds.get(at), errors.get(at)) for at in where]
@@ -112,7 +112,7 @@ async def _open_producers(looking: Looking, subject: Subject) -> tuple[_Producer
     return _Producers({at: opened for at, opened in found.items() if opened}, unreadable), where
 
 
-async def _owned(
+async def owned_transactions(
     looking: Looking, producers: dict[TopicPartition, list[ProducerDescription]], now_ms: int
 ) -> tuple[list[OpenTransaction], tuple[str, ...]]:
     """Each open transaction with its owner; and why owners may be hidden from us."""

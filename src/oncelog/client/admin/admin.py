@@ -9,7 +9,7 @@ from oncelog.client.admin.acls import Acl, AclFilter, AdminAcls
 from oncelog.client.admin.clients import AdminClients, Quotas, ScramCredential
 from oncelog.client.admin.configs import AdminConfigs, ConfigEntry, ConfigResource
 from oncelog.client.admin.groups import AdminGroups, GroupDescription, GroupListing, GroupMember
-from oncelog.client.admin.hanging import AdminHanging
+from oncelog.client.admin.lanes import AdminLanes
 from oncelog.client.admin.nodes import AdminNodes, LogDirectory, QuorumDescription, QuorumVoter
 from oncelog.client.admin.session import ClusterDescription, Features
 from oncelog.client.admin.tokens import AdminTokens, DelegationToken
@@ -20,9 +20,10 @@ from oncelog.client.admin.transaction_listing import (
     TransactionDescription,
     TransactionListing,
 )
+from oncelog.core.lanes.lanes import Lanes
 
 
-class Admin(AdminHanging, AdminConfigs, AdminGroups, AdminAcls, AdminClients, AdminTokens, AdminNodes):
+class Admin(AdminLanes, AdminConfigs, AdminGroups, AdminAcls, AdminClients, AdminTokens, AdminNodes):
     """Everything an operator can do; keyword arguments are Kafka's admin keys in snake case."""
 
 
@@ -39,6 +40,7 @@ __all__ = [
     "GroupListing",
     "GroupMember",
     "HangingTransaction",
+    "Lanes",
     "LogDirectory",
     "NewTopic",
     "ProducerDescription",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.hanging import AdminHanging
 from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.core.diagnosis.facts import OpenTransaction, Owner
 from oncelog.errors import TransactionalIdNotFound
@@ -13,7 +13,7 @@ from oncelog.types import TopicPartition
 ANY_AGE_MS = -(2**62)  # clocks differ: even what seems to come from the future is looked at
 
 
-async def owners_of(admin: Admin, producer_ids: Iterable[int]) -> dict[int, TransactionDescription]:
+async def owners_of(admin: AdminHanging, producer_ids: Iterable[int]) -> dict[int, TransactionDescription]:
     """What the coordinators say of these producers; an id that vanishes while we ask is left out."""
     wanted = sorted(set(producer_ids))
     if not wanted:
@@ -22,7 +22,7 @@ async def owners_of(admin: Admin, producer_ids: Iterable[int]) -> dict[int, Tran
     return {listed[name]: found for name, found in (await described_if_known(admin, *listed)).items()}
 
 
-async def described_if_known(admin: Admin, *transactional_ids: str) -> dict[str, TransactionDescription]:
+async def described_if_known(admin: AdminHanging, *transactional_ids: str) -> dict[str, TransactionDescription]:
     """The descriptions of these ids; those that do not exist (any more) are left out."""
     try:
         return await admin.describe_transactions(transactional_ids)
@@ -36,7 +36,7 @@ async def described_if_known(admin: Admin, *transactional_ids: str) -> dict[str,
 
 
 async def hanging_of(
-    admin: Admin, where: Iterable[TopicPartition]
+    admin: AdminHanging, where: Iterable[TopicPartition]
 ) -> dict[tuple[TopicPartition, int], HangingTransaction]:
     """The transactions of these partitions' topics that no coordinator will end."""
     hanging: dict[tuple[TopicPartition, int], HangingTransaction] = {}

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, cast
 
-from oncelog.cli.transactions.owners import described_if_known, owners_of
 from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.owners import described_if_known, owners_of
 from oncelog.client.admin.transaction_listing import TransactionDescription, TransactionListing
 from oncelog.errors import TransactionalIdNotFound
 

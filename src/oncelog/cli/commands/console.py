@@ -1,0 +1,139 @@
+"""`oncelog console`: the web console. The server and its packages are imported when it starts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oncelog.cli.command import Command, Settings
+from oncelog.cli.output import Failed
+
+if TYPE_CHECKING:
+    from oncelog.console.security import Gate
+
+PORT = 8180
+NAMED_HEADER = "header:"
+EXTRA = "the console needs packages that are not here: pip install 'oncelog[console]'"
+
+
+@click.command("console", cls=Command)
+@click.option("--listen", default=f"127.0.0.1:{PORT}", metavar="HOST:PORT", help=f"Where [default: 127.0.0.1:{PORT}].")
+@click.option("--database", "database_url", metavar="URL", help="Where dual writes are decided, for the page In doubt.")
+@click.option(
+    "--auth", metavar="header:NAME", help="A proxy says in this header who the user is; needs --trusted-proxy."
+)
+@click.option("--trusted-proxy", "proxies", multiple=True, metavar="ADDRESS", help="From where --auth is believed.")
+@click.option("--public-name", "names", multiple=True, metavar="HOST[:PORT]", help="Another name it is reached by.")
+@click.option(
+    "--i-know-this-is-open", "is_known_open", is_flag=True, help="Everybody who reaches the address may look."
+)
+@click.pass_obj
+async def console(
+    settings: Settings,
+    listen: str,
+    database_url: str | None,
+    auth: str | None,
+    proxies: tuple[str, ...],
+    names: tuple[str, ...],
+    is_known_open: bool,
+) -> None:
+    """A web page that shows who holds readers back, why, and the command to type. It reads and changes nothing.
+
+    The first line on stdout, `ready URL`, is a link for one browser; when it was used, the next one is printed.
+    """
+    host, port = _address(listen)
+    header = _header(auth, proxies)
+    try:
+        from oncelog.console.routes import application
+        from oncelog.console.security import Gate, hosts_of, is_loopback
+    except ImportError as error:
+        raise Failed(f"{EXTRA} ({error.name})") from error
+    if not is_loopback(host) and header is None and not is_known_open:
+        raise click.UsageError(
+            f"others reach {host}: say who may with --auth header:NAME --trusted-proxy ADDRESS, or --i-know-this-is-open"
+        )
+    bound = _bound(host, port)
+    with contextlib.closing(bound):
+        port = bound.getsockname()[1]
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+        gate = Gate(
+            hosts_of(host, port, names),
+            is_open=is_known_open,
+            user_header=header,
+            trusted_proxies=frozenset(proxies),
+            cookie=f"oncelog_console_{port}",  # a cookie is every port's of its host
+        )
+        has_links = header is None and not is_known_open
+        if has_links:
+            gate.on_link_used = lambda: settings.out.note(f"for another browser: {_link(gate, url)}")
+        app = application(settings, gate, database_url=database_url)
+        settings.out.data(f"ready {_link(gate, url) if has_links else url}\n")
+        settings.out.flush()
+        await _serve(app, bound)
+
+
+def _link(gate: Gate, url: str) -> str:
+    return f"{url}#token={gate.new_link_token()}"
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65_535:
+        raise click.UsageError(f"--listen {text}: write HOST:PORT; port 0 picks a free one")
+    return host.strip("[]"), int(port)
+
+
+def _header(auth: str | None, proxies: tuple[str, ...]) -> str | None:
+    if auth is None:
+        if proxies:
+            raise click.UsageError("--trusted-proxy needs --auth header:NAME")
+        return None
+    name = auth.removeprefix(NAMED_HEADER)
+    if name == auth or not name:
+        raise click.UsageError(f"--auth {auth}: write header:NAME, as in header:X-Forwarded-User")
+    if not proxies:
+        raise click.UsageError("--auth believes a header: say with --trusted-proxy whose")
+    return name
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.listen(64)  # whoever follows the link at once is heard
+    except OSError as error:
+        bound.close()
+        raise Failed(f"cannot listen on {host}:{port}: {error.strerror}", "choose another with --listen") from error
+    return bound
+
+
+async def _serve(app: Any, bound: socket.socket) -> None:
+    """Until a signal cancels it; open streams are ended first, so that nobody is waited for."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """Signals are the command's."""
+            yield
+
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=2
+    )
+    server = Server(config)
+    async with asyncio.TaskGroup() as group:
+        serving = group.create_task(server.serve([bound]))
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            app.state.watch.stop()
+            server.should_exit = True
+            await serving
+            raise

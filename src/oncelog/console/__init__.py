@@ -1,0 +1,46 @@
+"""The web console: who holds readers back, why, and the safe command (docs/console.md).
+
+    oncelog console -b HOST:PORT          app(bootstrap_servers="...") as an ASGI application of your own
+
+| file | what is there |
+|---|---|
+| `routes.py` | addresses and answers; the life of the application |
+| `security.py` | who may ask: hosts, origins, the one-time link, sessions, limits |
+| `watch.py` | the one reader that all pages share: lanes, open transactions, positions of groups |
+| `judging.py` | what was seen becomes facts; core/diagnosis judges, cli/why has the words: the same as `oncelog why` |
+| `answers.py` | what was seen as JSON: columns, times as differences |
+| `pages.py` | the other pages: made by the functions of the commands that show the same |
+| `static/` | the page: ES modules as written, no build step; `vendor/manifest.json` says what is others' |
+
+Speaks to brokers through client/ only, reads, and changes nothing. Needs the extra `oncelog[console]`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+__all__ = ["app"]
+
+
+def app(
+    *,
+    bootstrap_servers: str,
+    command_config: str | None = None,
+    database_url: str | None = None,
+    open_to_all: bool = False,
+) -> Starlette:
+    """The console as an ASGI application, to mount under any path of your own: every address in it is relative.
+
+    `command_config`: a properties file with client settings; `database_url`: where dual writes are decided. `open_to_all`:
+    no link with a token is asked for, because the application around it decides who gets here; otherwise
+    `application.state.gate.new_link_token()` gives one. Raises ImportError without the extra `console`.
+    """
+    from oncelog.cli.command import Settings
+    from oncelog.console.routes import application
+    from oncelog.console.security import Gate
+
+    settings = Settings(bootstrap_servers=bootstrap_servers, command_config=command_config)
+    return application(settings, Gate(hosts=None, is_open=open_to_all), database_url=database_url)

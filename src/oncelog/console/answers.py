@@ -1,0 +1,120 @@
+"""Lanes as JSON: columns instead of objects, times as differences to the window's beginning, offsets beyond 2^53 as strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from oncelog.console.watch import View, Watch
+from oncelog.core.lanes.lane import OPEN, Lane, Span, merged
+from oncelog.core.lanes.view import LanesView, OpenSpan
+
+SPANS_MAX = 10_000  # more are joined before they are sent: a frame must not take longer than a sixtieth of a second
+EXACT_MAX = 1 << 53
+OUTCOMES = ("open", "committed", "aborted")
+
+
+def lanes_answer(watch: Watch, view: View, since_version: int = 0) -> dict[str, Any]:
+    """What changed since a version (0: everything) of what a view shows."""
+    lanes = watch.lanes_of(view)
+    opened = lanes.open()
+    count = sum(len(lane.done) for lane in lanes.lanes)
+    gap_ms = 0.0 if count <= SPANS_MAX or since_version else view.window_ms / 600
+    return {
+        "version": watch.version,
+        "now_ms": lanes.now_ms,
+        "since_ms": lanes.since_ms,
+        "window_ms": view.window_ms,
+        "is_whole": since_version == 0,
+        "cluster": watch.cluster_id,
+        "error": None if watch.error is None else {"error": watch.error[0], "message": watch.error[1]},
+        "verdict": lanes.verdict(),
+        "left_out": watch.left_out,
+        "producers": [[exact(each), name] for each, name in sorted(lanes.names.items())],
+        "partitions": [_partition(lanes, lane, since_version, gap_ms) for lane in lanes.lanes],
+        "open": [_open(lanes, each) for each in opened],
+        "causes": _causes(watch, opened),
+        "not_read": list(watch.judgement.not_read),
+    }
+
+
+def exact(number: int | None) -> int | str | None:
+    """A number as JavaScript reads it without loss."""
+    return number if number is None or abs(number) < EXACT_MAX else str(number)
+
+
+def _partition(lanes: LanesView, lane: Lane, since_version: int, gap_ms: float) -> dict[str, Any]:
+    done: Iterable[Span] = (each for each in lane.done if each.version > since_version or not since_version)
+    spans = merged(done, gap_ms) if gap_ms else list(done)
+    plain = [each for each in lane.plain if each[0] > since_version or not since_version]
+    holder = lane.holder
+    return {
+        "topic": lane.where.topic,
+        "partition": lane.where.partition,
+        "log_start": exact(lane.log_start_offset),
+        "lso": exact(lane.last_stable_offset),
+        "lso_ms": None if holder is None else holder.begin_ms,
+        "holder": None if holder is None else exact(holder.producer_id),
+        "high_watermark": exact(lane.high_watermark),
+        "blocked": lane.blocked,
+        "word": lanes.word(lane),
+        "error": lane.error,
+        "error_text": lane.error_text,
+        "read_from_ms": lane.complete_from_ms,
+        "bytes_read": lane.bytes_read,
+        "spans": columns([*spans, *lane.open.values()], lanes.since_ms),
+        "plain": {"at_ms": [each[2] - lanes.since_ms for each in plain], "records": [each[3] for each in plain]},
+        "groups": [
+            [
+                *(each.group, exact(each.offset), lane.time_of(each.offset)),
+                *(each.readable, each.held_back, each.raw_lag),
+            ]
+            for each in lanes.positions
+            if each.where == lane.where
+        ],
+    }
+
+
+def columns(spans: list[Span], since_ms: int) -> dict[str, list[Any]]:
+    """Spans by columns. `begin` and `end` are ms after `since_ms`; `end` is null while one is open."""
+    return {
+        "producer": [exact(each.producer_id) for each in spans],
+        "epoch": [each.producer_epoch for each in spans],
+        "first": [exact(each.first_offset) for each in spans],
+        "last": [exact(each.last_offset) for each in spans],
+        "records": [each.record_count if each.is_whole else None for each in spans],
+        "bytes": [each.size_bytes for each in spans],
+        "begin": [None if each.begin_ms is None else each.begin_ms - since_ms for each in spans],
+        "end": [None if each.end_ms is None else each.end_ms - since_ms for each in spans],
+        "marker": [exact(each.marker_offset) for each in spans],
+        "marker_epoch": [each.marker_epoch for each in spans],
+        "outcome": [OUTCOMES.index(each.outcome) for each in spans],
+        "merged": [each.count for each in spans],
+        "ticks": [[at - since_ms for at in each.ticks] if each.outcome == OPEN else None for each in spans],
+    }
+
+
+def _open(lanes: LanesView, found: OpenSpan) -> dict[str, Any]:
+    return {
+        "letter": found.letter,
+        "producer_id": exact(found.producer_id),
+        "transactional_id": lanes.names.get(found.producer_id),
+        "begin_ms": found.begin_ms,
+        "verdict": found.judged.kind,
+        "deadline_ms": found.judged.deadline_ms,
+        "on": [[str(lane.where), exact(span.first_offset)] for lane, span in found.spans],
+        "holds": [str(lane.where) for lane in found.holds],
+        "future": lanes.future(found.judged),
+    }
+
+
+def _causes(watch: Watch, opened: list[OpenSpan]) -> list[dict[str, Any]]:
+    """Rows of `oncelog why -o json`, with the letter of the picture and the groups that wait."""
+    letters = {each.producer_id: each.letter for each in opened}
+    found = []
+    for each in watch.judgement.causes:
+        where = set(each["partitions"])
+        groups = sorted({p.group for p in watch.positions if str(p.where) in where and p.held_back})
+        row = {**each, "letter": letters.get(each["producer_id"]), "groups": groups}
+        found.append(row | {key: exact(row[key]) for key in ("producer_id", "start_offset", "blocked")})
+    return found

@@ -1,0 +1,207 @@
+"""The pages beside the lanes, each made by the functions of the command that shows the same: `why`, `transactions describe`,
+`transactions in-doubt`, `groups describe`. What cannot be read is said and hides nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from starlette.requests import Request
+
+from oncelog.cli.command import Settings
+from oncelog.cli.commands.groups import lag_rows
+from oncelog.cli.commands.topics import NO_BOUNDS, partition_bounds
+from oncelog.cli.output import Failed, error_name
+from oncelog.cli.transactions.in_doubt import in_doubt_rows, look_for_doubt
+from oncelog.cli.transactions.show import transaction_row
+from oncelog.cli.transactions.verdicts import verdict_of
+from oncelog.cli.unreadable import offline_partitions, why
+from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.owners import described_if_known
+from oncelog.console.answers import exact
+from oncelog.console.judging import Judge, Judgement
+from oncelog.console.watch import Watch
+from oncelog.core.diagnosis.causes import OPEN as OPEN_KIND
+from oncelog.core.diagnosis.facts import OpenTransaction, PartitionFacts
+from oncelog.core.diagnosis.transactions import HANGING, TWO_PHASE, transaction_verdict
+from oncelog.core.lanes.view import age_text, counted
+from oncelog.errors import KafkaError
+from oncelog.host.clock import RealClock
+from oncelog.types import TopicPartition
+
+GROUPS_MAX = 50
+ROWS_MAX = 500
+CONNECTING_S = 5.0
+DATABASE_TIMEOUT_S = 30.0
+
+
+async def admin_of(request: Request) -> Admin:
+    """The console's own client, waited for a moment. Raises Failed while no broker answers."""
+    watch: Watch = request.app.state.watch
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CONNECTING_S):
+            while watch.admin is None and watch.error is None and not watch.is_stopping:
+                await watch.changed.wait()
+    if watch.admin is None:
+        text = watch.error[1] if watch.error is not None else "the console is still connecting"
+        raise Failed(text, "it tries again by itself")
+    return watch.admin
+
+
+async def overview(request: Request) -> dict[str, Any]:
+    """One verdict over everything: who stands still anywhere, and what to do first."""
+    admin = await admin_of(request)
+    partitions, found, offline = await _everything(request, admin)
+    rows = list(found.causes)
+    held = {where for row in rows if row["blocked"] for where in row["partitions"]}
+    blocked = [each for each in partitions if each.blocked]
+    kinds = {(producer_id, each.kind) for (_, producer_id), each in found.judged.items()}
+    return {
+        "verdict": _headline(rows, held, len(partitions), offline),
+        "word": found.verdict,
+        "partition_count": len(partitions),
+        "stopped": len(held),
+        "waiting": len([each for each in blocked if str(each.where) not in held]),
+        "offline": offline,
+        "open": len({(each.producer_id, each.producer_epoch) for each in found.open}),
+        "in_doubt": sum(kind == TWO_PHASE for _, kind in kinds),
+        "hanging": sum(kind == HANGING for _, kind in kinds),
+        "causes": [_exact(each) for each in rows[:ROWS_MAX]],
+        "not_read": list(found.not_read),
+        "now_ms": found.seen_ms,
+    }
+
+
+def _headline(rows: list[dict[str, Any]], held: set[str], count: int, offline: int) -> str:
+    dead = f"; {counted(offline, 'partition')} offline" if offline else ""
+    holding = [row for row in rows if row["blocked"]]
+    if not holding:
+        return f"Nobody is stopped: {counted(count, 'partition')} looked at{dead}"
+    oldest = max(holding, key=lambda row: row["age_ms"] or 0)
+    name = oldest["transactional_id"] or f"producer {oldest['producer_id']}"
+    share = f"{len(held)} of {counted(count, 'partition')}"
+    return f"Stopped: {share}, oldest by {name} for {age_text(oldest['age_ms'] or 0)}{dead}"
+
+
+async def _everything(request: Request, admin: Admin) -> tuple[list[PartitionFacts], Judgement, int]:
+    """All partitions, with the bounds of those that have an open transaction."""
+    state = request.app.state
+    now_ms = RealClock().now_ms()
+    topics = await admin.list_topics(include_internal=True)
+    everywhere = [TopicPartition(view.name, number) for view in topics.values() for number in sorted(view.partitions)]
+    offline = set(offline_partitions(topics.values()))
+    unreadable: dict[TopicPartition, KafkaError] = {}
+    described = await admin.describe_producers(everywhere, unreadable=unreadable)
+    opened = [at for at, found in described.items() if any(p.transaction_start_offset is not None for p in found)]
+    bounds = await partition_bounds(admin, opened, unreadable=unreadable) if opened else {}
+    facts = [
+        PartitionFacts(
+            at,
+            each["log_start"],
+            each["last_stable_offset"],
+            each["high_watermark"],
+            leader_id=topics[at.topic].partitions[at.partition].leader_id,
+            is_offline=at in offline,
+            error=error_name(unreadable[at]) if at in unreadable else None,
+        )
+        for at in everywhere
+        for each in (bounds.get(at, NO_BOUNDS),)
+    ]
+    judge = getattr(state, "judge", None)
+    if judge is None:
+        judge = state.judge = Judge(state.settings)
+    asked = [each for each in facts if each.where in bounds or each.is_offline or each.error]
+    found = await judge.look(admin, topics, asked, now_ms)
+    missing = [
+        {"what": str(at), "error": error_name(error), "why": why(error)}
+        for at, error in list(unreadable.items())[:ROWS_MAX]
+        if at not in offline
+    ]
+    found = Judgement(found.judged, found.causes, found.verdict, [*found.not_read, *missing], found.open, now_ms)
+    return facts, found, len(offline)
+
+
+async def open_transactions(request: Request) -> dict[str, Any]:
+    """Every open transaction, those first that hold back most: what `transactions describe` and `explain` say of each."""
+    admin, settings = await admin_of(request), request.app.state.settings
+    partitions, found, _ = await _everything(request, admin)
+    by_place = {each.where: each for each in partitions}
+    groups: dict[tuple[int, str], list[OpenTransaction]] = {}
+    for each in found.open:
+        groups.setdefault((each.producer_id, transaction_verdict(each)), []).append(each)
+    ids = [each[0].owner.transactional_id for each in groups.values() if each[0].owner is not None]
+    described = await described_if_known(admin, *dict.fromkeys(ids)) if ids else {}
+    rows = []
+    for places in groups.values():
+        first = places[0]
+        verdict = verdict_of(settings, first)
+        holds = [each for each in places if _holds(by_place.get(each.where), each)]
+        owner = described.get(first.owner.transactional_id) if first.owner is not None else None
+        row: dict[str, Any] = transaction_row(owner) if owner is not None else {"transactional_id": None}
+        row |= {"producer_id": exact(first.producer_id), "producer_epoch": first.producer_epoch}
+        kind = verdict.kind if (first.where, first.producer_id) in found.judged else OPEN_KIND
+        row |= {"verdict": kind, "why": verdict.why, "advice": verdict.advice, "repair": verdict.repair or None}
+        row |= {"age_ms": max(each.age_ms for each in places), "open_on": [str(each.where) for each in places]}
+        row |= {"holds": [str(each.where) for each in holds]}
+        row["blocked"] = sum(by_place[each.where].blocked for each in holds)
+        rows.append(row)
+    rows.sort(key=lambda row: (-row["blocked"], -row["age_ms"]))
+    return {"rows": rows[:ROWS_MAX], "count": len(rows), "not_read": list(found.not_read), "now_ms": found.seen_ms}
+
+
+def _holds(partition: PartitionFacts | None, found: OpenTransaction) -> bool:
+    stable = None if partition is None else partition.last_stable_offset
+    return stable is not None and found.start_offset is not None and found.start_offset <= stable
+
+
+async def in_doubt(request: Request) -> dict[str, Any]:
+    """Prepared transactions; with a database what it says of each, without one nothing is suggested."""
+    settings: Settings = request.app.state.settings
+    url: str | None = request.app.state.database_url
+    opened = await open_transactions(request)
+    waiting = [row for row in opened["rows"] if row["verdict"] == TWO_PHASE]
+    decided: list[dict[str, Any]] = []
+    if url is not None:
+        async with asyncio.timeout(DATABASE_TIMEOUT_S):
+            found, _ = await asyncio.to_thread(look_for_doubt, settings, url, 0, False)
+        decided = in_doubt_rows(found, [])
+    return {
+        "rows": waiting,
+        "database": decided,
+        "has_database": url is not None,
+        "command": settings.repair("transactions", "in-doubt", "--database", "URL"),
+        "not_read": opened["not_read"],
+        "now_ms": opened["now_ms"],
+    }
+
+
+async def groups(request: Request) -> dict[str, Any]:
+    """Every group with three lags for each partition: what `groups describe -o json` prints."""
+    admin, settings = await admin_of(request), request.app.state.settings
+    listed = await admin.list_groups()
+    topics = await admin.list_topics(include_internal=True)
+    unreadable: dict[TopicPartition, KafkaError] = {}
+    found, not_read = [], []
+    for each in listed[:GROUPS_MAX]:
+        try:
+            rows, notes = await lag_rows(settings, admin, each.group_id, topics, unreadable)
+        except Failed as error:
+            rows, notes = [], [str(error)]
+        except KafkaError as error:
+            not_read.append({"what": f"group {each.group_id}", "error": error_name(error), "why": why(error)})
+            continue
+        shown = [{key: _safe(value) for key, value in row.items()} for row in rows]
+        found.append(
+            {"group": each.group_id, "state": each.state, "type": each.group_type, "rows": shown, "notes": notes}
+        )
+    not_read += [{"what": str(at), "error": error_name(e), "why": why(e)} for at, e in unreadable.items()]
+    return {"groups": found, "count": len(listed), "not_read": not_read, "now_ms": RealClock().now_ms()}
+
+
+def _safe(value: Any) -> Any:
+    return exact(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _exact(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {key: exact(row[key]) for key in ("producer_id", "start_offset", "blocked")}

@@ -1,0 +1,39 @@
+// The page: a session from the link's token, then what the address says.
+// @ts-check
+import { render } from './vendor/preact.mjs'
+import { useEffect, useState } from './vendor/hooks.mjs'
+import { ask, html } from './html.js'
+import { Lanes } from './lanes.js'
+import { Groups, InDoubt, Open, Overview } from './pages.js'
+import { route } from './routes.js'
+
+const PAGES = [['overview', 'Overview', Overview], ['lanes', 'Lanes', Lanes], ['open', 'Open transactions', Open], ['in-doubt', 'In doubt', InDoubt], ['groups', 'Groups', Groups]]
+
+/** The token leaves the address before anything else happens: it must not stay in a history. */
+async function enter() {
+  const token = /[#&]token=([\w-]+)/.exec(location.hash)?.[1]
+  if (token) {
+    history.replaceState(null, '', `${location.pathname}#/lanes`)
+    const response = await fetch('api/v1/session', { method: 'POST', headers: { 'content-type': 'application/json', 'x-oncelog-console': '1' }, body: JSON.stringify({ token }) })
+    if (!response.ok) try { await ask('hello') } catch { throw new Error((await response.json()).message) }
+  }
+  return ask('hello')
+}
+
+function Page({ hello }) {
+  const [at, set] = useState(route())
+  useEffect(() => { const turn = () => set(route()); addEventListener('hashchange', turn); return () => removeEventListener('hashchange', turn) }, [])
+  const [name, title, Shown] = PAGES.find(([each]) => each === at.page) ?? PAGES[0]
+  useEffect(() => { document.title = `${title}: oncelog console` }, [title])
+  return html`<header><b>oncelog</b>
+    <nav aria-label="Pages">${PAGES.map(([each, text]) => html`<a href=${`#/${each}`} aria-current=${each === name ? 'page' : undefined}>${text}</a>`)}</nav>
+    <span class="mute right">${hello.brokers}${hello.cluster ? `, cluster ${hello.cluster}` : ''}; read-only</span></header>
+    <main><${Shown} query=${at.query} key=${name} /></main>`
+}
+
+const root = document.getElementById('root')
+try {
+  render(html`<${Page} hello=${await enter()} />`, root)
+} catch (error) {
+  render(html`<main><h1>Who are you?</h1><p class="note bad" role="alert">${error.message}</p></main>`, root)
+}

@@ -1,0 +1,60 @@
+// Preact and htm, bound to one another; small parts that all pages use.
+// @ts-check
+import { h } from './vendor/preact.mjs'
+import { useEffect, useRef, useState } from './vendor/hooks.mjs'
+import htm from './vendor/htm.mjs'
+
+export const html = htm.bind(h)
+
+/** JSON of the console's own server; an error's message is the server's. @param {string} path */
+export async function ask(path) {
+  const response = await fetch(`api/v1/${path}`, { headers: { accept: 'application/json' } })
+  const body = await response.json()
+  if (!response.ok) throw Object.assign(new Error(body.message ?? response.statusText), body, { status: response.status })
+  return body
+}
+
+/** A page's data, asked for again every `seconds` while somebody looks. @param {string} path @param {number} seconds */
+export function useData(path, seconds) {
+  const [data, set] = useState(null), [error, fail] = useState(null)
+  useEffect(() => {
+    let timer = 0, isGone = false
+    const look = async () => {
+      if (!document.hidden) try { const found = await ask(path); if (!isGone) { set(found); fail(null) } } catch (e) { if (!isGone) fail(e) }
+      if (!isGone) timer = setTimeout(look, seconds * 1000)
+    }
+    look()
+    return () => { isGone = true; clearTimeout(timer) }
+  }, [path, seconds])
+  return { data, error }
+}
+
+/** A command to copy. @param {{text: string}} props */
+export function Command({ text }) {
+  const [isCopied, set] = useState(false)
+  const copy = async () => { try { await navigator.clipboard.writeText(text); set(true); setTimeout(() => set(false), 2000) } catch { set(false) } }
+  return html`<div class="command"><code>${text}</code><button type="button" onClick=${copy} aria-label=${`Copy: ${text}`}>${isCopied ? 'copied' : 'copy'}</button></div>`
+}
+
+/** What could not be asked: it hides nothing else, and says what is missing. */
+export const Missing = ({ rows, error }) => html`
+  ${error && html`<p class="note bad" role="alert">${error.message}${error.hint ? ` (${error.hint})` : ''}. What is shown may be old; asked again by itself.</p>`}
+  ${(rows ?? []).slice(0, 8).map(each => html`<p class="note">${each.what} could not be read: ${each.error}: ${each.why}</p>`)}
+  ${(rows ?? []).length > 8 && html`<p class="note">and ${rows.length - 8} more that could not be read</p>`}`
+
+/** A table that scrolls by itself on a narrow screen. Columns: [title, cell(row), class]. */
+export const Table = ({ name, columns, rows, empty }) => rows.length === 0 ? html`<p class="mute">${empty}</p>` : html`
+  <div class="scroll" tabindex="0" role="region" aria-label=${name}><table>
+    <thead><tr>${columns.map(([title, , kind]) => html`<th scope="col" class=${kind}>${title}</th>`)}</tr></thead>
+    <tbody>${rows.map(row => html`<tr>${columns.map(([, cell, kind]) => html`<td class=${kind}>${cell(row) ?? '-'}</td>`)}</tr>`)}</tbody>
+  </table></div>`
+
+/** Says a text to who does not see the page, when it changes otherwise than by an age. @param {{text: string}} props */
+export const Said = ({ text }) => html`<p class="hidden" role="status">${text.replace(/ for [\dsmhd]+/g, '').replace(/\d+ offsets?/g, 'offsets')}</p>`
+
+/** A canvas that somebody else draws. */
+export function Canvas({ draw, ...more }) {
+  const ref = useRef(null)
+  useEffect(() => draw(ref.current))
+  return html`<canvas ref=${ref} ...${more}></canvas>`
+}

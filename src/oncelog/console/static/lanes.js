@@ -1,0 +1,131 @@
+// The page Lanes: the picture with live data, and beside it who holds readers back.
+// @ts-check
+import { useEffect, useRef, useState } from './vendor/hooks.mjs'
+import { Drawing, keyOf, swatch } from './drawing.js'
+import { Canvas, Command, Missing, Said, Table, html } from './html.js'
+import { KIND, Model, OPEN, age, clock } from './model.js'
+import { go } from './routes.js'
+
+const WINDOWS = [15, 30, 75, 180, 600, 1800, 3600]
+const LEGEND = [
+  ['committed', 'committed'], ['aborted', 'aborted'], ['progress', 'in progress, with its batches'], ['prepared', 'prepared, in doubt'],
+  ['hanging', 'hanging'], ['band', 'written, but behind the LSO'], ['hidden', 'decided, and nobody can read it yet'],
+]
+const CAUSE = { 'hanging transaction': 'hanging', 'prepared transaction': 'prepared', 'open transaction': 'progress', 'unknown owner': 'progress', 'marker stuck': 'progress' }
+
+/** A stream of the server's answers, closed while nobody sees the page. */
+function useLanes(parameters, take) {
+  const [trouble, set] = useState(/** @type {string|null} */ (null))
+  useEffect(() => {
+    let stream = /** @type {EventSource|null} */ (null)
+    const open = () => {
+      if (stream || document.hidden) return
+      stream = new EventSource(`api/v1/events?${parameters}`)
+      stream.addEventListener('lanes', event => { set(null); take(JSON.parse(event.data)) })
+      stream.addEventListener('error', () => { set('the console does not answer: it is asked again'); if (stream?.readyState === EventSource.CLOSED) { close(); setTimeout(open, 3000) } })
+    }
+    const close = () => { stream?.close(); stream = null }
+    const turn = () => document.hidden ? close() : open()
+    document.addEventListener('visibilitychange', turn)
+    open()
+    return () => { document.removeEventListener('visibilitychange', turn); close() }
+  }, [parameters])
+  return trouble
+}
+
+export function Lanes({ query }) {
+  const windowMs = (Number(query.get('window')) || 75) * 1000
+  const canvas = useRef(null), drawing = useRef(/** @type {Drawing|null} */ (null)), model = useRef(new Model()), frame = useRef(0)
+  const selected = query.get('at'), [version, tick] = useState(0), [isTable, setTable] = useState(false)
+  const parameters = new URLSearchParams({ topic: query.get('topic') ?? '', partition: query.get('partition') ?? '', window_ms: String(windowMs) }).toString()
+  const first = useRef('')
+  if (first.current !== parameters) { first.current = parameters; model.current = new Model() }
+
+  const paint = () => {
+    if (!drawing.current || !model.current.answer) return
+    drawing.current.draw(model.current, { nowMs: Date.now() - model.current.offsetMs, windowMs, selected })
+    if (drawing.current.hits.length) drawing.current.canvas.dataset.spans = String(drawing.current.hits.length)
+    Object.assign(window, { __lanes: drawing.current.hits.map(p => ({ x: p.x, y: p.y, w: p.w, h: p.h, lane: p.lane.at, first: p.span.first, name: model.current.name(p.span), kind: model.current.kind(p.span) })) })
+  }
+  const trouble = useLanes(parameters, answer => { model.current.take(answer, Date.now()); tick(n => n + 1) })
+  useEffect(() => {
+    drawing.current = new Drawing(canvas.current)
+    const scheme = matchMedia('(prefers-color-scheme: dark)'), retheme = () => { drawing.current?.theme(); paint() }
+    scheme.addEventListener('change', retheme)
+    return () => scheme.removeEventListener('change', retheme)
+  }, [])
+  useEffect(() => { // time moves the picture; who wants less motion gets a frame with each answer
+    paint()
+    if (matchMedia('(prefers-reduced-motion: reduce)').matches) return
+    let last = 0
+    const next = ms => { if (ms - last > 100) { last = ms; paint() } frame.current = requestAnimationFrame(next) }
+    frame.current = requestAnimationFrame(next)
+    return () => cancelAnimationFrame(frame.current)
+  }, [version, selected, windowMs])
+  useEffect(() => { addEventListener('resize', paint); return () => removeEventListener('resize', paint) })
+
+  const pick = hit => go('lanes', query, { at: hit ? keyOf(hit.lane, hit.span) : '' })
+  const zoom = step => { const i = WINDOWS.findIndex(s => s * 1000 >= windowMs); go('lanes', query, { window: String(WINDOWS[Math.min(WINDOWS.length - 1, Math.max(0, i + step))]) }) }
+  const keys = event => {
+    const hits = drawing.current?.hits ?? [], i = hits.findIndex(p => keyOf(p.lane, p.span) === selected), d = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key]
+    if (d && hits.length) pick(hits[i < 0 ? (d > 0 ? 0 : hits.length - 1) : (i + d + hits.length) % hits.length])
+    else if (event.key === 'b') { const open = hits.filter(p => p.span.outcome === OPEN && String(p.lane.holder) === p.span.id), at = open.findIndex(p => keyOf(p.lane, p.span) === selected); if (open.length) pick(open[(at + 1) % open.length]) }
+    else if (event.key === '+') zoom(-1)
+    else if (event.key === '-') zoom(1)
+    else if (event.key === '0') go('lanes', query, { window: '75', at: '' })
+    else if (event.key === 'Escape') pick(null)
+    else return
+    event.preventDefault()
+  }
+  const answer = model.current.answer, now = answer ? Date.now() - model.current.offsetMs : 0
+  const found = model.current.lanes.flatMap(lane => [...lane.done, ...lane.open].map(span => ({ lane, span }))).find(each => keyOf(each.lane, each.span) === selected)
+  const detail = found ? model.current.tell(found.lane, found.span, now) : ''
+  const verdict = answer?.verdict ?? 'looking …'
+  return html`
+    <h1 id="verdict">${verdict}</h1><${Said} text=${verdict} />
+    <${Missing} rows=${answer?.not_read} error=${trouble ? { message: trouble } : answer?.error} />
+    <div class="tools">
+      <label>topics <input name="topic" placeholder="all" value=${query.get('topic') ?? ''} onChange=${e => go('lanes', query, { topic: e.target.value.trim(), at: '' })} /></label>
+      <label>window <select onChange=${e => go('lanes', query, { window: e.target.value })}>${WINDOWS.map(s => html`<option value=${s} selected=${s * 1000 === windowMs}>${age(s * 1000)}</option>`)}</select></label>
+      <button type="button" id="as-table" aria-pressed=${isTable} onClick=${() => setTable(!isTable)}>as a table</button>
+      <span class="mute">${answer?.left_out ? `${answer.left_out} partitions are not shown: name topics. ` : ''}arrow keys: transactions, b: next blocker, + - zoom, 0: back. UTC</span>
+    </div>
+    <div class="lanes">
+      <div>
+        <canvas ref=${canvas} tabindex="0" role="img" id="lanes" aria-label=${`Transaction lanes of ${model.current.lanes.length} partitions. ${verdict}. Arrow keys go through transactions.`}
+          onKeyDown=${keys} onClick=${e => pick(drawing.current?.at(e.offsetX, e.offsetY))}></canvas>
+        <p id="detail">${detail}</p><${Said} text=${detail} />
+        <ul class="key" aria-label="What the marks mean">${LEGEND.map(([kind, text]) => html`<li><${Canvas} draw=${c => swatch(c, kind)} aria-hidden="true" />${text}</li>`)}
+          <li>▲ a group's position</li><li>A, B …: one transaction, in every lane</li></ul>
+        ${isTable && html`<${AsTable} model=${model.current} now=${now} />`}
+      </div>
+      <aside aria-label="Who holds readers back"><h2>Who holds readers back</h2><${Cards} causes=${answer?.causes ?? []} lanes=${model.current.lanes} /></aside>
+    </div>`
+}
+
+/** The cards: rows of `oncelog why`, with the picture's letter. */
+export const Cards = ({ causes, lanes }) => html`<ul class="cards">
+  ${causes.map(each => html`<li class=${`card ${CAUSE[each.kind] ?? 'trouble'}`} key=${each.what}>
+    ${each.letter && html`<span class="badge">${each.letter}</span>`}<b>${each.transactional_id ?? (each.producer_id === null ? each.kind : `producer ${each.producer_id}`)}</b>
+    <p>${each.what}</p>
+    ${each.age_ms !== null && html`<p class="mute">${each.kind} for ${age(each.age_ms)}${each.producer_id === null ? '' : `; producer ${each.producer_id}:${each.producer_epoch}, from ${(each.open_on ?? []).slice(0, 4).map(p => `${p.topic}-${p.partition} ${p.start_offset ?? ''}`).join(', ')}`}</p>`}
+    ${each.groups?.length > 0 && html`<p><b>waiting</b> ${each.groups.join(', ')}</p>`}
+    <p>${each.why}</p><p class="mute">${each.advice}</p>${each.command && html`<${Command} text=${each.command} />`}</li>`)}
+  ${causes.length === 0 && html`<li class="card calm">${nobody(lanes ?? [])}</li>`}
+</ul>`
+
+const nobody = lanes => {
+  const is = word => lanes.some(each => each.word === word)
+  if (is('stopped')) return 'Somebody does; whose transaction it is, is being asked: what seems to hang is looked at twice, five seconds apart.'
+  return `${is('waiting') ? 'Nobody yet: what waits is young.' : 'Nobody.'} Transactions shorter than 10 s are normal.`
+}
+
+const AsTable = ({ model, now }) => html`<h2>Open transactions and the last that ended</h2><${Table} name="Transactions as a table" empty="no transactions in this time"
+  rows=${model.lanes.flatMap(lane => [...lane.open, ...lane.done.slice(-10).reverse()].map(span => ({ lane, span })))}
+  columns=${[
+    ['partition', r => r.lane.at], ['transactional id', r => model.name(r.span)], ['producer', r => `${r.span.id}:${r.span.epoch}`],
+    ['is', r => r.span.outcome === OPEN ? model.open.get(r.span.id)?.verdict : model.kind(r.span)], ['first offset', r => r.span.first, 'number'], ['records', r => r.span.records, 'number'],
+    ['since', r => r.span.begin === null ? 'before' : clock(r.span.begin)], ['for', r => age((r.span.end ?? now) - (r.span.begin ?? r.span.end ?? now)), 'number'], ['marker', r => r.span.marker, 'number'],
+  ]} />`
+
+export { KIND }

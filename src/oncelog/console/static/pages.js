@@ -1,0 +1,73 @@
+// Overview, open transactions, what is in doubt, groups: each is what a command prints.
+// @ts-check
+import { Command, Missing, Said, Table, html, useData } from './html.js'
+import { Cards } from './lanes.js'
+import { KIND, age } from './model.js'
+
+const Tile = ({ count, text, alarm, href }) => html`<li class=${`tile ${alarm ?? ''}`}><strong>${count ?? '…'}</strong>${href ? html`<a href=${href}>${text}</a>` : text}</li>`
+const alarm = (count, kind = 'alarm') => count > 0 ? kind : ''
+
+export function Overview() {
+  const { data, error } = useData('overview', 5)
+  return html`<h1 id="verdict">${data?.verdict ?? 'looking …'}</h1><${Said} text=${data?.verdict ?? ''} /><${Missing} rows=${data?.not_read} error=${error} />
+    <ul class="tiles">
+      <${Tile} count=${data?.stopped} text="partitions stopped" alarm=${alarm(data?.stopped)} href="#/lanes" />
+      <${Tile} count=${data?.waiting} text="waiting a moment" />
+      <${Tile} count=${data?.offline} text="offline" alarm=${alarm(data?.offline)} />
+      <${Tile} count=${data?.open} text="open transactions" href="#/open" />
+      <${Tile} count=${data?.in_doubt} text="prepared, in doubt" alarm=${alarm(data?.in_doubt, 'care')} href="#/in-doubt" />
+      <${Tile} count=${data?.hanging} text="hanging" alarm=${alarm(data?.hanging)} />
+      <${Tile} count=${data?.partition_count} text="partitions looked at" />
+    </ul>
+    <h2>What to do first</h2>${data && html`<${Cards} causes=${data.causes} />`}`
+}
+
+export function Open() {
+  const { data, error } = useData('open', 3)
+  return html`<h1 role="status">${data ? `${data.count} open transaction${data.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
+    ${data && html`<${Table} name="Open transactions" empty="nothing is open" rows=${data.rows} columns=${[
+      ['transactional id', r => html`<b>${r.transactional_id ?? `producer ${r.producer_id}`}</b><br /><span class="mute">producer ${r.producer_id}:${r.producer_epoch}</span>`],
+      ['is', r => r.verdict],
+      ['age against timeout', r => html`<${Age} row=${r} />`],
+      ['holds back', r => r.blocked ? html`<b>${r.blocked}</b> offsets of ${r.holds.join(', ')}` : 'nothing', 'held-cell'],
+      ['open on', r => r.open_on.join(', ')],
+      ['why, and what to type', r => html`${r.why}<br /><span class="mute">${r.advice}</span>${r.repair && html`<${Command} text=${r.repair} />`}`],
+    ]} />`}`
+}
+
+const Age = ({ row }) => {
+  const kind = KIND[row.verdict] ?? 'progress', never = row.timeout_ms === null || row.timeout_ms === undefined
+  const text = `${age(row.age_ms)} of ${never ? '∞' : age(row.timeout_ms)}`
+  return html`<div class=${`bar ${kind}`}><progress max=${never ? 1 : row.timeout_ms} value=${never ? 1 : Math.min(row.age_ms, row.timeout_ms)} aria-label=${text}></progress></div>${text}`
+}
+
+export function InDoubt() {
+  const { data, error } = useData('in-doubt', 5)
+  return html`<h1 role="status">${data ? `${data.rows.length} in doubt` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
+    <p class="mute">A prepared transaction (two-phase commit) waits for whoever decides outside of Kafka. It has no timeout: nobody ends it by waiting.</p>
+    ${data && html`<${Table} name="Prepared transactions" empty="nothing is in doubt" rows=${data.rows} columns=${[
+      ['transactional id', r => html`<b>${r.transactional_id}</b>`], ['prepared state', r => `${r.producer_id}:${r.producer_epoch}`], ['age', r => age(r.age_ms), 'number'],
+      ['open on', r => r.open_on.join(', ')], ['holds back', r => r.blocked || 'nothing', 'number'],
+      ['database says', r => said(data, r)],
+      ['what to type', r => html`<span class="mute">${r.advice}</span>${r.repair && html`<${Command} text=${r.repair} />`}`],
+    ]} />
+    ${!data.has_database && html`<p>Which way it goes is known by its database only. Ask its owner, or start the console with <code>--database URL</code>, or:</p><${Command} text=${data.command} />`}`}`
+}
+
+const said = (data, row) => {
+  if (!data.has_database) return 'not asked: ask the owner'
+  return data.database.find(each => each.transactional_id === row.transactional_id)?.verdict ?? 'not-here'
+}
+
+export function Groups() {
+  const { data, error } = useData('groups', 5)
+  return html`<h1 role="status">${data ? `${data.count} group${data.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
+    <p class="mute">Lag: offsets that a read_committed reader can read now. Held back: those it cannot, for open transactions. Raw: to the end. Markers and aborted records have offsets, too.</p>
+    ${data?.count > data?.groups.length && html`<p class="note">the first ${data.groups.length} of ${data.count} groups</p>`}
+    ${data?.groups.map(each => html`<section key=${each.group}><h2>${each.group} <span class="mute">${each.state}, ${each.type}</span></h2>
+      ${each.notes.map(note => html`<p class="note">${note}</p>`)}
+      <${Table} name=${`Positions of ${each.group}`} empty="no positions are stored" rows=${each.rows} columns=${[
+        ['partition', r => `${r.topic}-${r.partition}`], ['position', r => r.position, 'number'], ['lag', r => r.lag, 'number'],
+        ['held back', r => r.blocked ? html`<b>${r.blocked}</b>` : r.blocked, 'number'], ['raw lag', r => r.raw_lag, 'number'], ['client', r => r.client],
+      ]} /></section>`)}`
+}

@@ -1,0 +1,258 @@
+"""The one reader that all pages share: who looks says at what, and only that is read; nobody watching, nothing asked.
+
+Each second what is new of the partitions on the screen; when something is open for longer than a second, whose it is; every few
+seconds topics, names, positions of groups. A broker that is away is waited for, and `error` says so until it is back.
+Bounds: `PARTITIONS_MAX` lanes, `GROUPS_MAX` groups, `VIEWERS_MAX` viewers (the gate's streams).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+from oncelog.cli.command import Settings
+from oncelog.cli.output import Failed, error_name
+from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.lane_reading import LaneReading
+from oncelog.client.admin.lanes import WINDOW_MS
+from oncelog.client.cluster.view import TopicView
+from oncelog.console.judging import Judge, Judgement, facts_of_lane
+from oncelog.core.lanes.lane import Lane
+from oncelog.core.lanes.view import LanesView, Position
+from oncelog.errors import KafkaError, OncelogError
+from oncelog.host.clock import RealClock
+from oncelog.types import TopicPartition
+
+log = logging.getLogger("oncelog.console")
+
+LOOK_EVERY_S = 1.0
+JUDGE_EVERY_MS = 2_000
+TOPICS_EVERY_MS = 10_000
+GROUPS_EVERY_MS = 5_000
+RETRY_EVERY_S = 2.0
+YOUNG_MS = 1_000
+PARTITIONS_MAX = 40
+PARTITIONS_PER_VIEW = 20
+GROUPS_MAX = 40
+ROUNDS_MAX = 8
+
+Connect = Callable[[], AbstractAsyncContextManager[Admin]]
+
+
+@dataclass(frozen=True)
+class View:
+    """What somebody looks at. `topics`: these; none: the first of all that are not internal. `window_ms`: how far back."""
+
+    topics: tuple[str, ...] = ()
+    partitions: tuple[int, ...] = ()
+    window_ms: int = WINDOW_MS
+
+
+@dataclass
+class Watch:
+    """Reads for whoever watches. `changed` is a new event for each look."""
+
+    settings: Settings
+    connect: Connect
+    admin: Admin | None = None
+    reading: LaneReading | None = None
+    topics: Mapping[str, TopicView] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    positions: list[Position] = field(default_factory=list)
+    judgement: Judgement = field(default_factory=Judgement)
+    error: tuple[str, str] | None = None
+    cluster_id: str | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    nonce: str = field(default_factory=lambda: secrets.token_hex(4))
+    is_stopping: bool = False
+    left_out: int = 0
+    _views: list[View] = field(default_factory=list)
+    _wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    _due_ms: dict[str, int] = field(default_factory=dict)
+    _judge: Judge | None = None
+
+    @contextlib.contextmanager
+    def watched(self, view: View) -> Iterator[None]:
+        """Read what this view shows for as long as the block lasts."""
+        self._views.append(view)
+        self._due_ms.pop("topics", None)
+        self._wanted.set()
+        try:
+            yield
+        finally:
+            self._views.remove(view)
+            if not self._views:
+                self._wanted.clear()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            try:
+                async with self.connect() as self.admin:
+                    self.reading, self._judge = LaneReading(self.admin), Judge(self.settings)
+                    self.error = None
+                    self._announce()
+                    await self._look_on(self.admin)
+            except (OncelogError, OSError) as error:
+                self._tell(error)
+            finally:
+                self.admin = None
+            await asyncio.sleep(RETRY_EVERY_S)
+
+    def stop(self) -> None:
+        """End all streams."""
+        self.is_stopping = True
+        self._announce()
+
+    def _tell(self, error: BaseException) -> None:
+        hint = f" ({error.hint})" if isinstance(error, Failed) and error.hint else ""
+        self.error = (error_name(error), f"{error}{hint}")
+        self._announce()
+
+    def _announce(self) -> None:
+        before, self.changed = self.changed, asyncio.Event()
+        before.set()
+
+    async def _look_on(self, admin: Admin) -> None:
+        while True:
+            await self._wanted.wait()
+            try:
+                self.error = await self.look(admin)
+            except KafkaError as error:  # the client goes on trying: what is shown stays, and says that it is old
+                self._tell(error)
+            self._announce()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def look(self, admin: Admin) -> tuple[str, str] | None:
+        """One look at all that is on some screen. Where nothing of it can be read: the error's name, and what it says."""
+        now_ms = RealClock().now_ms()
+        reading = self.reading
+        assert reading is not None
+        if self._is_due("topics", TOPICS_EVERY_MS, now_ms):
+            self.topics = await admin.list_topics(include_internal=True)
+            self.cluster_id = self.cluster_id or (await admin.describe_cluster()).cluster_id
+            wanted = self._on_screen()
+            reading.close([at for at in reading.lanes if at not in wanted])
+            for window_ms in sorted(set(wanted.values())):
+                await reading.open([at for at, each in wanted.items() if each == window_ms], window_ms)
+        for _ in range(ROUNDS_MAX):
+            if not await reading.read():
+                break
+        lanes = list(reading.lanes.values())
+        if lanes and all(each.error is not None for each in lanes):
+            return lanes[0].error or "", f"nothing can be read: {lanes[0].error}: {lanes[0].error_text}"
+        for lane in lanes:
+            lane.forget_before(now_ms - max((each.window_ms for each in self._views), default=WINDOW_MS))
+        await self._look_at_open(admin, reading, now_ms)
+        await self._look_for_names(admin, reading, now_ms)
+        if self._is_due("groups", GROUPS_EVERY_MS, now_ms):
+            self.positions = await self._positions(admin, reading)
+        return None
+
+    def _is_due(self, what: str, every_ms: int, now_ms: int) -> bool:
+        if now_ms < self._due_ms.get(what, 0):
+            return False
+        self._due_ms[what] = now_ms + every_ms
+        return True
+
+    def _on_screen(self) -> dict[TopicPartition, int]:
+        """The partitions of all views with the longest window that one asks for."""
+        wanted: dict[TopicPartition, int] = {}
+        for view in self._views:
+            for at in self.partitions_of(view):
+                if at in wanted or len(wanted) < PARTITIONS_MAX:
+                    wanted[at] = max(wanted.get(at, 0), view.window_ms)
+        return wanted
+
+    def partitions_of(self, view: View) -> list[TopicPartition]:
+        """What a view shows."""
+        names = view.topics or tuple(name for name, topic in self.topics.items() if not topic.is_internal)
+        found = [
+            TopicPartition(name, number)
+            for name in names
+            for number in sorted(self.topics[name].partitions if name in self.topics else ())
+            if not view.partitions or number in view.partitions
+        ]
+        self.left_out = max(0, len(found) - PARTITIONS_PER_VIEW)
+        return found[:PARTITIONS_PER_VIEW]
+
+    async def _look_at_open(self, admin: Admin, reading: LaneReading, now_ms: int) -> None:
+        """Whose open transactions are, once they are older than a moment."""
+        lanes = list(reading.lanes.values())
+        is_old = any(now_ms - (span.begin_ms or 0) > YOUNG_MS for lane in lanes for span in lane.open.values())
+        is_blocked = any((lane.blocked and not lane.open) or lane.error for lane in lanes)
+        if not is_old and not is_blocked:
+            self.judgement = Judgement(seen_ms=now_ms)
+            return
+        if not self._is_due("judge", JUDGE_EVERY_MS, now_ms):
+            return
+        assert self._judge is not None
+        facts = [facts_of_lane(lane, self.topics) for lane in lanes if lane.open or lane.blocked or lane.error]
+        self.judgement = await self._judge.look(admin, self.topics, facts, now_ms)
+        for each in self.judgement.open:
+            if each.owner is not None:
+                self.names[each.producer_id] = each.owner.transactional_id
+
+    async def _look_for_names(self, admin: Admin, reading: LaneReading, now_ms: int) -> None:
+        """Names of producer ids stay: an id is never given to another name."""
+        seen = {span.producer_id for lane in reading.lanes.values() for span in [*lane.done, *lane.open.values()]}
+        self.names = {each: name for each, name in self.names.items() if each in seen}
+        if (unknown := sorted(seen - self.names.keys())) and self._is_due("names", JUDGE_EVERY_MS, now_ms):
+            for each in await admin.list_transactions(producer_ids=unknown):
+                self.names[each.producer_id] = each.transactional_id
+
+    async def _positions(self, admin: Admin, reading: LaneReading) -> list[Position]:
+        found: list[Position] = []
+        try:
+            groups = [each.group_id for each in await admin.list_groups()][:GROUPS_MAX]
+        except KafkaError:
+            return []  # without the right to see groups there are none to draw; the page of groups says why
+        for group in groups:
+            try:
+                offsets = await admin.list_consumer_group_offsets(group)
+            except KafkaError:
+                continue
+            for at, each in offsets.items():
+                lane = reading.lanes.get(at)
+                if lane is not None and lane.high_watermark is not None and lane.last_stable_offset is not None:
+                    found.append(_position(group, lane, each.offset, lane.last_stable_offset, lane.high_watermark))
+        return found
+
+    def lanes_of(self, view: View) -> LanesView:
+        """What a view shows, now."""
+        lanes = {} if self.reading is None else self.reading.lanes
+        shown = tuple(lanes[at] for at in self.partitions_of(view) if at in lanes)
+        where = {each.where for each in shown}
+        positions = [each for each in self.positions if each.where in where]
+        now_ms = RealClock().now_ms()
+        return LanesView(now_ms, view.window_ms, shown, self.names, self.judgement.judged, positions)
+
+    @property
+    def version(self) -> int:
+        """Grows with each read."""
+        return 0 if self.reading is None else self.reading.version
+
+
+def _position(group: str, lane: Lane, offset: int, stable: int, end: int) -> Position:
+    readable, held = max(0, stable - offset), max(0, end - max(stable, offset))
+    return Position(group, lane.where, offset, readable, held, max(0, end - offset))
+
+
+def view_of(topics: str, partitions: str, window_ms: str) -> View:
+    """A view from an address's parameters. Raises ValueError."""
+    view = View(
+        tuple(each for each in topics.split(",") if each)[:PARTITIONS_PER_VIEW],
+        tuple(int(each) for each in partitions.split(",") if each),
+    )
+    if not window_ms:
+        return view
+    window = int(window_ms)
+    if not 5_000 <= window <= 3_600_000:
+        raise ValueError("window_ms must be between 5000 and 3600000")
+    return dataclasses.replace(view, window_ms=window)

@@ -1,0 +1,38 @@
+"""`oncelog console`: where it listens, and for whom."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from tests.cli.world import oncelog
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--listen", "0.0.0.0:0"), "say who may with --auth header:NAME"),
+        (("--listen", "10.0.0.1:0"), "others reach 10.0.0.1"),
+        (("--listen", "8180"), "write HOST:PORT"),
+        (("--listen", "127.0.0.1:99999"), "write HOST:PORT"),
+        (("--auth", "X-User", "--trusted-proxy", "10.0.0.5"), "write header:NAME"),
+        (("--auth", "header:X-User"), "say with --trusted-proxy whose"),
+        (("--trusted-proxy", "10.0.0.5"), "needs --auth"),
+        (("--allow-writes",), "No such option"),
+    ],
+)
+def test_what_would_be_open_or_makes_no_sense_is_refused(arguments: tuple[str, ...], says: str) -> None:
+    result = oncelog("console", *arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_port_that_is_taken_is_one_line() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        result = oncelog("console", "--listen", f"127.0.0.1:{other.getsockname()[1]}")
+    assert result.exit_code == 1
+    assert "cannot listen on 127.0.0.1" in result.stderr
+    assert "choose another with --listen" in result.stderr

@@ -1,0 +1,105 @@
+"""One broker for the console's tests, with a transaction left open in every way there is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oncelog import Producer
+from oncelog.testing import TestBroker
+from tests.cli.world import Cli
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+async def _ended(servers: str) -> None:
+    async with Producer(bootstrap_servers=servers, transactional_id="order-api") as producer:
+        for commit in (True, False, True):
+            producer.begin_transaction()
+            await producer.send("orders", b"x", partition=0)
+            await producer.flush()
+            await (producer.commit_transaction() if commit else producer.abort_transaction())
+
+
+@pytest.fixture(scope="session")
+def night() -> Iterator[Cli]:
+    """orders: some ended, then one in progress; payments: one in doubt; audit: one that hangs. Names that look like HTML."""
+    with TestBroker(
+        {"transaction.partition.verification.enable": "false", "transaction.two.phase.commit.enable": "true"}
+    ) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        for topic in ("orders", "payments", "audit"):
+            cli.create(topic)
+        asyncio.run(_ended(broker.bootstrap_servers))
+        cli.leave_open("orders", "<img src=x onerror=alert(1)>")
+        cli.leave_open("payments", "ledger-7", two_phase=True)
+        cli.leave_hanging("audit", "gone-etl")
+        yield cli
+
+
+def chromium() -> str | None:
+    """The system's browser; Playwright's own download is never asked for."""
+    named = os.environ.get("CHROMIUM_PATH")
+    return named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture(scope="module")
+def browser(
+    night: Cli,
+) -> Iterator[Browser]:  # after the broker: Playwright's loop is this thread's for as long as it lasts
+    path = chromium()
+    if path is None:
+        pytest.skip("no Chromium: apt-get install chromium, or say with CHROMIUM_PATH where one is")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # A root's Chromium has no sandbox to go into.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield browser
+        browser.close()
+
+
+class Console:
+    """`oncelog console` as a process of its own; each link of it opens one browser."""
+
+    def __init__(self, bootstrap_servers: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", "oncelog", "-b", bootstrap_servers, "console", "--listen", "127.0.0.1:0"]
+        self.process = subprocess.Popen(
+            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+        )
+        assert self.process.stdout is not None
+        ready, self.link = self.process.stdout.readline().split()
+        assert ready == "ready"
+
+    @property
+    def next_link(self) -> str:
+        """What was printed when the last one was used."""
+        assert self.process.stderr is not None
+        return self.process.stderr.readline().split()[-1]
+
+    def stop(self) -> int:
+        """As Ctrl-C does; its exit status."""
+        self.process.send_signal(signal.SIGINT)
+        status = self.process.wait(20)
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
+        return status
+
+
+@pytest.fixture
+def console(night: Cli) -> Iterator[Console]:
+    running = Console(night.bootstrap_servers)
+    yield running
+    if running.process.poll() is None:
+        running.stop()

@@ -1,0 +1,74 @@
+"""Lanes as JSON: whole answers, what changed since a version, joined spans, numbers that JavaScript cannot hold."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from oncelog.cli.command import Settings
+from oncelog.client.cluster.view import PartitionView, TopicView
+from oncelog.console import answers
+from oncelog.console.answers import exact, lanes_answer
+from oncelog.console.watch import PARTITIONS_PER_VIEW, View, Watch, view_of
+from oncelog.core.lanes.lane import Lane
+from oncelog.host.clock import RealClock
+from oncelog.types import TopicPartition
+from tests.core.lanes.test_lane import data, marker
+
+AT = TopicPartition("orders", 0)
+
+
+def watching(lane: Lane, partitions: int = 1) -> Watch:
+    watch = Watch(Settings(), cast("Any", contextlib.nullcontext))
+    view = TopicView("orders", bytes(16), False, 0, {n: PartitionView(n, 1, 0) for n in range(partitions)})
+    internal = TopicView("__offsets", bytes(16), True, 0, {0: PartitionView(0, 1, 0)})
+    watch.topics = {"__offsets": internal, "orders": view}
+    watch.reading = cast("Any", SimpleNamespace(lanes={AT: lane}, version=7))
+    return watch
+
+
+def busy(count: int) -> Lane:
+    now_ms = RealClock().now_ms()
+    lane = Lane(AT, 0, 0)
+    for n in range(count):
+        lane.take(data(2 * n, 5, now_ms - 1000 + n), version=n)
+        lane.take(marker(2 * n + 1, 5, now_ms - 1000 + n), version=n)
+    lane.take(data(2 * count, 6, now_ms), version=count)
+    lane.log_start_offset, lane.last_stable_offset, lane.high_watermark = 0, 2 * count, 2 * count + 1
+    return lane
+
+
+def test_a_later_answer_has_only_what_changed_and_all_that_is_open() -> None:
+    watch = watching(busy(3))
+    whole = lanes_answer(watch, View())
+    assert whole["is_whole"] is True
+    assert whole["partitions"][0]["spans"]["outcome"] == [1, 1, 1, 0]
+    later = lanes_answer(watch, View(), since_version=1)
+    assert later["is_whole"] is False
+    assert later["partitions"][0]["spans"]["first"] == [4, 6]
+    assert (later["version"], later["open"][0]["letter"]) == (7, "A")
+    assert msgspec.json.decode(msgspec.json.encode(later)) == later
+
+
+def test_too_many_spans_are_joined_and_none_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "SPANS_MAX", 10)
+    spans = lanes_answer(watching(busy(50)), View())["partitions"][0]["spans"]
+    assert len(spans["merged"]) < 10
+    assert sum(spans["merged"]) == 51
+
+
+def test_numbers_beyond_two_to_the_53_are_text() -> None:
+    assert [exact(each) for each in (None, 5, 1 << 53, (1 << 53) - 1)] == [None, 5, "9007199254740992", (1 << 53) - 1]
+
+
+def test_a_view_is_bounded_and_says_what_it_leaves_out() -> None:
+    watch = watching(busy(1), partitions=PARTITIONS_PER_VIEW + 5)
+    assert len(watch.partitions_of(View())) == PARTITIONS_PER_VIEW
+    assert lanes_answer(watch, View())["left_out"] == 5
+    assert watch.partitions_of(View(("orders",), (3,))) == [TopicPartition("orders", 3)]
+    assert watch.partitions_of(View(("no-such-topic",))) == []
+    assert view_of("a,b", "1,2", "30000") == View(("a", "b"), (1, 2), 30_000)

@@ -1,0 +1,141 @@
+"""The console's answers against a broker where things stand still: no browser, no socket of the console's own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra oncelog[console]")
+
+with warnings.catch_warnings():  # it would rather have a client that nothing else here needs
+    warnings.simplefilter("ignore")
+    from starlette.testclient import TestClient
+
+from oncelog.cli.command import Settings
+from oncelog.console import app
+from oncelog.console.routes import application
+from oncelog.console.security import HEADERS, Gate
+from tests.cli.world import Cli
+
+ORIGIN = "http://testserver"
+POST = {"x-oncelog-console": "1", "content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def client(night: Cli) -> Iterator[TestClient]:
+    gate = Gate(frozenset({"testserver"}))
+    made = application(Settings(bootstrap_servers=night.bootstrap_servers), gate)
+    with TestClient(made, base_url=ORIGIN) as client:
+        assert client.get("/api/v1/hello").status_code == 401
+        assert client.post("/api/v1/session", headers=POST, content='{"token": "guess"}').status_code == 401
+        answer = client.post("/api/v1/session", headers=POST, content=json.dumps({"token": gate.new_link_token()}))
+        assert answer.status_code == 200
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        yield client
+
+
+def get(client: TestClient, path: str) -> Any:
+    answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def until(client: TestClient, path: str, is_there: Any) -> Any:
+    """What hangs is called so only after a few seconds, so one look is not enough."""
+    for _ in range(60):
+        found = get(client, path)
+        if is_there(found):
+            return found
+        assert client.portal is not None
+        client.portal.call(asyncio.sleep, 0.25)
+    raise AssertionError(found)
+
+
+def test_pages_hold_no_data_and_forbid_what_they_do_not_need(client: TestClient) -> None:
+    stranger = TestClient(client.app, base_url=ORIGIN)
+    page = stranger.get("/")
+    assert page.status_code == 200
+    assert {name: page.headers[name] for name in HEADERS} == HEADERS
+    assert "<script>" not in page.text
+    assert stranger.get("/static/lanes.js").headers["content-type"].startswith("text/javascript")
+    for path in ("lanes", "events", "overview", "open", "in-doubt", "groups"):
+        assert stranger.get(f"/api/v1/{path}").status_code == 401
+    assert stranger.get("/api/v1/hello", headers={"host": "evil.example"}).status_code == 421
+
+
+def test_posts_are_bounded(client: TestClient) -> None:
+    assert client.post("/api/v1/session", headers=POST, content="x" * 5000).status_code == 413
+    assert client.post("/api/v1/session", headers=POST, content="no json").status_code == 400
+
+
+def test_lanes_are_columns_with_words_and_letters(client: TestClient) -> None:
+    found = get(client, "lanes?topic=orders,payments&window_ms=600000")
+    orders, payments = found["partitions"]
+    assert (orders["topic"], orders["blocked"], payments["blocked"]) == ("orders", 3, 3)
+    assert orders["spans"]["outcome"] == [1, 2, 1, 0]
+    assert orders["spans"]["records"] == [1, 1, 1, 3]
+    assert {len(each) for each in orders["spans"].values()} == {4}
+    names = dict(found["producers"])
+    assert {names[each["producer_id"]] for each in found["open"]} == {"<img src=x onerror=alert(1)>", "ledger-7"}
+    assert [each["letter"] for each in found["open"]] == ["A", "B"]
+
+
+@pytest.mark.parametrize("query", ["window_ms=1", "window_ms=x", "partition=x"])
+def test_a_view_that_makes_no_sense_is_refused(client: TestClient, query: str) -> None:
+    answer = client.get(f"/api/v1/lanes?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "refused"
+
+
+def test_open_transactions_are_what_the_command_line_says(client: TestClient, night: Cli) -> None:
+    def is_there(found: Any) -> bool:
+        return [row["verdict"] for row in found["rows"]].count("hanging") == 1
+
+    rows = {row["transactional_id"]: row for row in until(client, "open", is_there)["rows"]}
+    explained = {row["transactional_id"]: row for row in night.json("transactions", "explain")}
+    for name, verdict in (("ledger-7", "two-phase"), ("<img src=x onerror=alert(1)>", "in progress")):
+        assert rows[name]["verdict"] == explained[name]["verdict"] == verdict
+        assert (rows[name]["advice"], rows[name]["repair"]) == (explained[name]["advice"], explained[name]["repair"])
+    described = night.json("transactions", "describe", "ledger-7")
+    assert {key: rows["ledger-7"][key] for key in ("state", "two_phase", "timeout_ms", "partitions")} == {
+        key: described[key] for key in ("state", "two_phase", "timeout_ms", "partitions")
+    }
+
+
+def test_overview_has_one_verdict_and_the_causes_of_why(client: TestClient, night: Cli) -> None:
+    found = until(client, "overview", lambda found: found["hanging"] == 1 and found["in_doubt"] == 1)
+    assert found["verdict"].startswith("Stopped: ") or found["waiting"] == 3
+    (hanging,) = [each for each in found["causes"] if each["kind"] == "hanging transaction"]
+    (cause,) = night.json("why", "audit")["causes"]
+    same = ("what", "why", "advice", "command", "partitions", "start_offset")
+    assert {key: hanging[key] for key in same} == {key: cause[key] for key in same}
+
+
+def test_in_doubt_without_a_database_suggests_no_outcome(client: TestClient) -> None:
+    found = get(client, "in-doubt")
+    (row,) = found["rows"]
+    assert (row["transactional_id"], found["has_database"], found["database"]) == ("ledger-7", False, [])
+    assert "--commit" not in row["repair"]
+    assert "--abort" not in row["repair"]
+
+
+def test_groups_are_what_the_command_line_says(client: TestClient, night: Cli) -> None:
+    night("consume", "orders", "--group", "billing", "--from", "earliest", "--exit")
+    found = get(client, "groups")
+    (group,) = [each for each in found["groups"] if each["group"] == "billing"]
+    assert group["rows"] == night.json("groups", "describe", "billing")
+    assert group["rows"][0]["blocked"] == 3
+
+
+def test_a_broker_that_is_away_is_said_and_the_page_stays() -> None:
+    with TestClient(app(bootstrap_servers="127.0.0.1:1", open_to_all=True), base_url=ORIGIN) as client:
+        assert client.get("/").status_code == 200
+        answer = client.get("/api/v1/overview")
+        assert (answer.status_code, answer.json()["error"]) == (502, "Failed")
