@@ -19,8 +19,10 @@ from typing import Any
 
 from evidence.world.network import SimTransport
 from oncelog.broker.coordinators.transaction_gate import TransactionGate
+from oncelog.broker.network import secured_connection
 from oncelog.broker.network.connection import Connection
 from oncelog.broker.network.connection_limits import Admission
+from oncelog.broker.network.secured_connection import SecuredConnection
 from oncelog.broker.network.server import Server
 from oncelog.errors import MalformedMessage
 from oncelog.wire.api import APIS, ApiKey
@@ -340,7 +342,7 @@ def _tapped(requests: OpenRequests, owner: type, name: str, tap: Callable[..., t
 
 @contextmanager
 def _mutes_noted(requests: OpenRequests) -> Iterator[None]:
-    mute, accepted = Connection.mute, Server.accepted
+    mute, accepted, close_answered = Connection.mute, Server.accepted, SecuredConnection._close_answered
 
     def noted_mute(self: Connection, delay_s: float) -> None:
         requests.muted(self._transport, requests.now + delay_s)
@@ -352,8 +354,15 @@ def _mutes_noted(requests: OpenRequests) -> Iterator[None]:
             requests.muted(connection._transport, requests.now + admission.delay_s)
         return admission
 
+    def noted_close_answered(self: SecuredConnection) -> None:
+        if self._is_refused:  # what comes behind a refused login is not begun, and ends with the connection
+            requests.muted(self._transport, requests.now + secured_connection.LINGER_S)
+        close_answered(self)
+
     Connection.mute, Server.accepted = noted_mute, noted_accepted  # type: ignore[method-assign]
+    SecuredConnection._close_answered = noted_close_answered  # type: ignore[method-assign]
     try:
         yield
     finally:
         Connection.mute, Server.accepted = mute, accepted  # type: ignore[method-assign]
+        SecuredConnection._close_answered = close_answered  # type: ignore[method-assign]
