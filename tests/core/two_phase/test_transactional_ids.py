@@ -48,15 +48,15 @@ def test_an_id_says_whose_it_is() -> None:
         assert leased_name("oncelog-spark", foreign) is None
 
 
-@pytest.mark.parametrize("first", range(0, 1500, 500))
+@pytest.mark.parametrize("first", range(0, 600, 300))
 def test_no_interleaving_duplicates_or_loses(first: int) -> None:
-    runs = [ModelRun(seed, naming=Naming.LEASED) for seed in range(first, first + 500)]
+    runs = [ModelRun(seed, naming=Naming.LEASED) for seed in range(first, first + 300)]
     assert [run.seed for run in runs if run.verdict(batch_count=4) != (0, 0)] == []
     again = sum(run.attempt_count > len(run.log.identity) for run in runs)
-    assert again > 100, "ids are used again"
+    assert again > 50, "ids are used again"
 
 
 @pytest.mark.parametrize("naming", [Naming.AT_ONCE, Naming.SHARED, Naming.SWEPT_LATE])
 def test_the_model_finds_a_rule_that_is_left_out(naming: Naming) -> None:
-    wrong = [seed for seed in range(800) if ModelRun(seed, naming=naming).verdict(batch_count=4) != (0, 0)]
-    assert len(wrong) >= 5, naming.value
+    wrong = [seed for seed in range(400) if ModelRun(seed, naming=naming).verdict(batch_count=4) != (0, 0)]
+    assert len(wrong) >= 3, naming.value
