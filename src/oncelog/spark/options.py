@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from oncelog.client.config import ALIASES, ClientConfig
 from oncelog.errors import ConfigurationError
 
 EARLIEST, LATEST = -2, -1
@@ -47,9 +48,10 @@ SPARKS_OWN = {"path", "queryname", "outputmode", "checkpointlocation", "mode"}
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """A reader's options; offsets are -2 for earliest, -1 for latest."""
+    """A reader's options; offsets are -2 for earliest, -1 for latest. `client` is for every client, `consumer` for consumers."""
 
     client: dict[str, str]
+    consumer: dict[str, str]
     topics: tuple[str, ...]
     assigned: dict[str, tuple[int, ...]]
     starting: int | Offsets
@@ -94,8 +96,11 @@ def source_options(options: Mapping[str, str], *, is_stream: bool) -> SourceOpti
     isolation_level = given.get("isolationlevel", "read_committed")
     if isolation_level not in ("read_committed", "read_uncommitted"):
         raise ConfigurationError(f"isolationLevel is read_committed or read_uncommitted, not {isolation_level!r}")
+    client = _client(options, given)
+    every = {key: value for key, value in client.items() if _is_of_every_client(key)}
     return SourceOptions(
-        client=_client(options, given),
+        client=every,
+        consumer={key: value for key, value in client.items() if key not in every},
         topics=tuple(t.strip() for t in subscribe.split(",") if t.strip()) if subscribe else (),
         assigned=_assigned(assign) if assign else {},
         starting=starting,
@@ -158,6 +163,11 @@ def _client(options: Mapping[str, str], given: Mapping[str, str]) -> dict[str, s
         if forbidden in client:
             raise ConfigurationError(f"kafka.{forbidden} is set by the format itself")
     return client
+
+
+def _is_of_every_client(key: str) -> bool:
+    name = key.replace(".", "_")
+    return ALIASES.get(name, name) in ClientConfig.__dataclass_fields__
 
 
 def _offsets(name: str, text: str) -> int | Offsets:

@@ -1,0 +1,270 @@
+"""The reader without a JVM: a topic that is made anew, lost ends, what is added and removed while a stream lives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from oncelog import TopicPartition, errors, sync
+from oncelog.errors import ConfigurationError
+from oncelog.spark import source
+from oncelog.spark.options import source_options
+from oncelog.spark.planning import DataLoss
+from oncelog.spark.source import BatchReader, RangePartition, StreamReader
+from oncelog.testing import TestBroker
+
+COLUMNS = ["value", "topic", "partition", "offset"]
+INITIAL = {"v": 1, "start": "initial"}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[TestBroker]:
+    with TestBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def admin(broker: TestBroker) -> Iterator[sync.Admin]:
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        yield admin
+
+
+@pytest.fixture(scope="module")
+def producer(broker: TestBroker) -> Iterator[sync.Producer]:
+    with sync.Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=0) as producer:
+        yield producer
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_connection_is_left(broker: TestBroker) -> Iterator[None]:
+    yield
+    reader(broker).stop()
+
+
+def options(broker: TestBroker, *, is_stream: bool = True, **more: str) -> source.SourceOptions:
+    given = {"bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", **more}
+    if "assign" in more:
+        del given["subscribe"]
+    return source_options(given, is_stream=is_stream)
+
+
+def reader(broker: TestBroker, **more: str) -> StreamReader:
+    return StreamReader(options(broker, **{"startingOffsets": "earliest", **more}), COLUMNS)
+
+
+def fill(producer: sync.Producer, topic: str, *values: int, partition: int = 0) -> None:
+    for value in values:
+        producer.send(topic, b"%d" % value, partition=partition)
+    producer.flush()
+
+
+def values_of(stream: StreamReader | BatchReader, parts: list[Any]) -> list[int]:
+    return [int(v.as_py()) for part in parts for batch in stream.read(part) for v in batch.column("value")]
+
+
+class Query:
+    """What Spark does with a reader: positions as JSON, one micro-batch after another; `restart` is a new process."""
+
+    def __init__(self, broker: TestBroker, **more: str) -> None:
+        self.broker, self.more = broker, more
+        self.stands: dict[str, Any] = INITIAL
+        self.planned: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self.stream = reader(broker, **more)
+
+    def restart(self, **more: str) -> None:
+        self.more |= more
+        self.stream = reader(self.broker, **self.more)
+
+    def plan(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        end = json.loads(json.dumps(self.stream.latestOffset(self.stands, ReadAllAvailable())))
+        return self.stands, end
+
+    def batch(self) -> list[int]:
+        start, end = self.plan()
+        if start == end:
+            return []
+        found = values_of(self.stream, self.stream.partitions(start, end))
+        self.stands = end
+        self.planned.append((start, end))
+        return found
+
+    def again(self) -> list[int]:
+        """The last batch, as after a crash before Spark noted that it was done."""
+        return values_of(self.stream, self.stream.partitions(*self.planned[-1]))
+
+
+def remake(admin: sync.Admin, topic: str, count: int = 1) -> None:
+    admin.delete_topics([topic])
+    admin.create_topics({topic: count})
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_topic_made_anew_is_told_and_with_fail_on_data_loss_false_read_from_its_start(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer, restarts: bool
+) -> None:
+    """As long as the old one: its offsets alone would say that there is nothing new."""
+    topic = f"anew-{restarts}"
+    admin.create_topics({topic: 1})
+    fill(producer, topic, *range(50))
+    query = Query(broker, subscribe=topic)
+    assert query.batch() == list(range(50))
+    remake(admin, topic)
+    fill(producer, topic, *range(100, 150))
+    if restarts:
+        query.restart()
+    with pytest.raises(DataLoss, match="deleted and made again"):
+        query.batch()
+    query.restart(failOnDataLoss="false")
+    assert query.batch() == list(range(100, 150))
+    assert query.again() == list(range(100, 150))
+    assert query.batch() == []
+    fill(producer, topic, 7)
+    assert query.batch() == [7]
+
+
+def test_a_checkpoint_without_ids_goes_on_and_has_them_from_then_on(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"old": 1})
+    fill(producer, "old", 0, 1)
+    query = Query(broker, subscribe="old")
+    query.stands = {"v": 1, "t": {"old": {"0": 1}}}
+    assert query.batch() == [1]
+    assert query.stands["ids"] == {"old": source.topic_id_text(admin.describe_topics(["old"])["old"].topic_id)}
+    query.stands = {"v": 1, "t": {"old": {"0": 2}}}
+    assert query.batch() == []
+    remake(admin, "old")
+    fill(producer, "old", 5, 6, 7)
+    with pytest.raises(DataLoss, match="deleted and made again"):  # this very run saw the other one
+        query.batch()
+
+
+def test_a_batch_whose_records_are_gone_when_it_is_planned_again(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"short": 1})
+    fill(producer, "short", *range(10))
+    query = Query(broker, subscribe="short")
+    assert len(query.batch()) == 10
+    remake(admin, "short")
+    fill(producer, "short", 77)
+    query.restart()
+    with pytest.raises(DataLoss, match="since this batch was planned"):
+        query.again()
+    query.restart(failOnDataLoss="false")
+    assert query.again() == []
+    assert query.batch() == [77]
+
+
+def test_an_older_checkpoint_that_lies_behind_the_logs_end_does_not_wait_for_ever(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"behind": 1})
+    fill(producer, "behind", 1, 2)
+    start, end = {"v": 1, "t": {"behind": {"0": 1}}}, {"v": 1, "t": {"behind": {"0": 50}}}
+    with pytest.raises(DataLoss, match="planned up to 50, the log ends at 2"):
+        reader(broker, subscribe="behind").partitions(start, end)
+    lenient = reader(broker, subscribe="behind", failOnDataLoss="false")
+    assert values_of(lenient, lenient.partitions(start, end)) == [2]
+    gone = {"v": 1, "t": {"nowhere": {"0": 1}}}, {"v": 1, "t": {"nowhere": {"0": 5}}}
+    with pytest.raises(DataLoss, match="nowhere-0: this batch was planned up to 5"):
+        reader(broker, subscribe="behind").partitions(*gone)
+
+
+def test_a_topic_that_is_removed_and_added_again_goes_on_where_it_was(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"here": 1, "away": 1})
+    fill(producer, "here", 1)
+    fill(producer, "away", 10, 11)
+    query = Query(broker, subscribe="here,away")
+    assert sorted(query.batch()) == [1, 10, 11]
+    query.restart(subscribe="here")
+    fill(producer, "here", 2)
+    fill(producer, "away", 12)
+    assert query.batch() == [2]
+    query.restart(subscribe="here,away")
+    assert query.batch() == [12]
+
+
+def test_a_batch_of_a_topic_that_was_removed_since_is_the_same_again(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"stays": 1, "goes": 1})
+    fill(producer, "stays", 1)
+    fill(producer, "goes", 2)
+    query = Query(broker, subscribe="stays,goes")
+    assert sorted(query.batch()) == [1, 2]
+    query.restart(subscribe="stays")
+    assert sorted(query.again()) == [1, 2]
+
+
+def test_added_partitions_are_read_at_the_next_look(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"grows": 1})
+    fill(producer, "grows", 1)
+    query = Query(broker, subscribe="grows")
+    assert query.batch() == [1]
+    admin.create_partitions({"grows": 2})
+    with sync.Producer(bootstrap_servers=broker.bootstrap_servers) as newer:  # which knows of the partition
+        fill(newer, "grows", 2, partition=1)
+    assert query.batch() == [2]
+
+
+@pytest.mark.parametrize("more", [{"subscribe": "none"}, {"assign": '{"none": [0]}'}])
+def test_a_topic_that_is_not_there_is_told_at_once(broker: TestBroker, more: dict[str, str]) -> None:
+    with pytest.raises(errors.UnknownTopicOrPartition, match="not there: none"):
+        reader(broker, **more).latestOffset(INITIAL, ReadAllAvailable())
+
+
+def test_a_partition_that_is_not_there_is_told_at_once(broker: TestBroker, admin: sync.Admin) -> None:
+    admin.create_topics({"narrow": 1})
+    with pytest.raises(errors.UnknownTopicOrPartition, match="not there: narrow-3"):
+        reader(broker, assign='{"narrow": [0, 3]}').latestOffset(INITIAL, ReadAllAvailable())
+
+
+def test_offsets_behind_the_end_are_refused_and_cut_where_losses_are_allowed(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"ends": 1})
+    fill(producer, "ends", 1, 2)
+    beyond = json.dumps({"ends": {"0": 50}})
+
+    def batch(**more: str) -> BatchReader:
+        return BatchReader(options(broker, is_stream=False, subscribe="ends", **more), COLUMNS)
+
+    with pytest.raises(ConfigurationError, match=r"endingOffsets names offset 50 of ends-0, whose records end at 2"):
+        batch(endingOffsets=beyond).partitions()
+    cut = batch(endingOffsets=beyond, failOnDataLoss="false")
+    assert values_of(cut, cut.partitions()) == [1, 2]
+    with pytest.raises(ConfigurationError, match="startingOffsets names offset 50"):
+        batch(startingOffsets=beyond).partitions()
+    with pytest.raises(ConfigurationError, match="startingOffsets names offset 50"):
+        reader(broker, subscribe="ends", startingOffsets=beyond).latestOffset(INITIAL, ReadAllAvailable())
+
+
+def test_records_that_are_deleted_while_a_task_waits_are_a_loss(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"deleted": 1})
+    fill(producer, "deleted", *range(10))
+    strict, lenient = reader(broker, subscribe="deleted"), reader(broker, subscribe="deleted", failOnDataLoss="false")
+    parts = strict.partitions(INITIAL, strict.latestOffset(INITIAL, ReadAllAvailable()))
+    admin.delete_records({TopicPartition("deleted", 0): 6})
+    with pytest.raises(DataLoss, match="which starts at 6"):
+        values_of(strict, parts)
+    assert values_of(lenient, parts) == [6, 7, 8, 9]
+    remake(admin, "deleted")
+    with pytest.raises(DataLoss, match="deleted and made again"):
+        values_of(strict, [_as_new_process(part) for part in parts])
+
+
+def _as_new_process(part: Any) -> RangePartition:
+    """A worker that has not read this topic before."""
+    source._topic_ids.clear()
+    return RangePartition(part.range, part.topic_id)
