@@ -268,3 +268,46 @@ def _as_new_process(part: Any) -> RangePartition:
     """A worker that has not read this topic before."""
     source._topic_ids.clear()
     return RangePartition(part.range, part.topic_id)
+
+
+def test_ranges_that_follow_one_another_are_read_without_a_seek(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A seek to where it is throws away what is on its way, and waits behind it."""
+    sought: list[int] = []
+    seek = sync.Consumer.seek
+
+    def noted(consumer: sync.Consumer, where: TopicPartition, offset: int) -> None:
+        sought.append(offset)
+        seek(consumer, where, offset)
+
+    monkeypatch.setattr(sync.Consumer, "seek", noted)
+    admin.create_topics({"follows": 1})
+    query = Query(broker, subscribe="follows")
+    for i in range(5):
+        fill(producer, "follows", i)
+        assert query.batch() == [i]
+    assert sought == [0]
+    assert query.again() == [4]
+    assert sought == [0, 4]
+
+
+def test_between_two_ranges_nothing_is_fetched_and_a_fetch_waits_shortly(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[dict[str, Any]] = []
+    from_config = sync.Consumer.from_config
+
+    def noted(config: dict[str, Any]) -> sync.Consumer:
+        made.append(config)
+        return from_config(config)
+
+    monkeypatch.setattr(sync.Consumer, "from_config", noted)
+    admin.create_topics({"rests": 1})
+    fill(producer, "rests", 1, 2)
+    for wait_ms in ({}, {"kafka.fetch.max.wait.ms": "7"}):
+        query = Query(broker, subscribe="rests", **{"kafka.client.id": f"rests-{len(made)}", **wait_ms})
+        assert query.batch() == [1, 2]
+    assert [config["fetch.max.wait.ms"] for config in made] == [20, "7"]
+    for consumer in source._consumers.values():
+        assert consumer.paused() == consumer.assignment()

@@ -20,6 +20,7 @@ from oncelog.errors import ConfigurationError
 from oncelog.spark import planning
 from oncelog.spark.log_view import LogView, admin_of, close_admins
 from oncelog.spark.options import Offsets, SourceOptions, client_arguments
+from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, rest
 from oncelog.spark.stream_offset import StreamOffset, to_json, topic_id_text
 from oncelog.types import TopicPartition
 
@@ -75,23 +76,25 @@ class LogReader:
         """The visible records of a range, in offset order. Raises DataLoss where they are gone."""
         consumer = _consumer(self.options, wanted.topic, topic_id)
         where = TopicPartition(wanted.topic, wanted.partition)
-        consumer.assign([where])
-        consumer.seek(where, wanted.start)
+        go_to(consumer, where, wanted.start)
         position, end = wanted.start, wanted.end
-        while position < end:
-            try:
-                batch = consumer.poll_arrow(max_records=ROWS_PER_BATCH_MAX, timeout_ms=1000)
-            except errors.OffsetOutOfRange as error:
-                position, end = self._after_a_loss(consumer, where, position, wanted, error)
-                continue
-            position = consumer.position(where)
-            if batch.num_rows == 0:
-                continue
-            offsets = batch.column("offset")
-            if offsets[batch.num_rows - 1].as_py() >= end:
-                batch = batch.filter(pc.less(offsets, end))
-            if batch.num_rows:
-                yield batch.select(self.columns)
+        try:
+            while position < end:
+                try:
+                    batch = consumer.poll_arrow(max_records=ROWS_PER_BATCH_MAX, timeout_ms=1000)
+                except errors.OffsetOutOfRange as error:
+                    position, end = self._after_a_loss(consumer, where, position, wanted, error)
+                    continue
+                position = consumer.position(where)
+                if batch.num_rows == 0:
+                    continue
+                offsets = batch.column("offset")
+                if offsets[batch.num_rows - 1].as_py() >= end:
+                    batch = batch.filter(pc.less(offsets, end))
+                if batch.num_rows:
+                    yield batch.select(self.columns)
+        finally:
+            rest(consumer)
 
     def _after_a_loss(
         self,
@@ -139,8 +142,9 @@ def _consumer(options: SourceOptions, topic: str, topic_id: str) -> sync.Consume
         known[topic] = topic_id
     consumer = _consumers.get(key)
     if consumer is None:
+        given = {"fetch.max.wait.ms": FETCH_MAX_WAIT_MS} | options.consumer
         more = {"isolation.level": options.isolation_level, "auto.offset.reset": "none", "enable.auto.commit": False}
-        consumer = sync.Consumer.from_config(client_arguments(options.client, **options.consumer, **more))
+        consumer = sync.Consumer.from_config(client_arguments(options.client, **given, **more))
         consumer.start()
         _consumers[key] = consumer
     return consumer
