@@ -47,13 +47,14 @@ def _no_connection_is_left(broker: TestBroker) -> Iterator[None]:
 
 def options(broker: TestBroker, *, is_stream: bool = True, **more: str) -> source.SourceOptions:
     given = {"bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", **more}
-    if "assign" in more:
+    if more.keys() & {"assign", "subscribePattern"}:
         del given["subscribe"]
     return source_options(given, is_stream=is_stream)
 
 
 def reader(broker: TestBroker, **more: str) -> StreamReader:
-    return StreamReader(options(broker, **{"startingOffsets": "earliest", **more}), COLUMNS)
+    start = {} if any("imestamp" in name for name in more) else {"startingOffsets": "earliest"}
+    return StreamReader(options(broker, **{**start, **more}), COLUMNS)
 
 
 def fill(producer: sync.Producer, topic: str, *values: int, partition: int = 0) -> None:
@@ -311,3 +312,145 @@ def test_between_two_ranges_nothing_is_fetched_and_a_fetch_waits_shortly(
     assert [config["fetch.max.wait.ms"] for config in made] == [20, "7"]
     for consumer in source._consumers.values():
         assert consumer.paused() == consumer.assignment()
+
+
+def test_a_pattern_finds_topics_that_come_while_the_stream_runs_and_tells_of_those_that_go(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"like-a": 1, "unlike": 1})
+    fill(producer, "like-a", 1)
+    fill(producer, "unlike", 99)
+    query = Query(broker, subscribePattern="like-.*")
+    assert query.batch() == [1]
+    admin.create_topics({"like-b": 1})
+    fill(producer, "like-b", 2, 3)
+    assert query.batch() == [2, 3]
+    admin.delete_topics(["like-a"])
+    with pytest.raises(DataLoss, match="'like-a' was deleted"):
+        query.batch()
+    query.restart(failOnDataLoss="false")
+    fill(producer, "like-b", 4)
+    assert query.batch() == [4]
+    assert query.stands["t"].keys() == query.stands["ids"].keys() == {"like-b"}
+
+
+def timed(producer: sync.Producer, topic: str, *times_ms: int, partition: int = 0) -> None:
+    for ms in times_ms:
+        producer.send(topic, b"%d" % ms, partition=partition, timestamp_ms=ms)
+    producer.flush()
+
+
+def test_a_read_begins_and_ends_by_time(broker: TestBroker, admin: sync.Admin, producer: sync.Producer) -> None:
+    admin.create_topics({"timed": 2})
+    timed(producer, "timed", 1000, 2000, 3000)
+    timed(producer, "timed", 1500, partition=1)
+
+    def batch(**more: str) -> list[int]:
+        read = BatchReader(options(broker, is_stream=False, subscribe="timed", **more), COLUMNS)
+        return sorted(values_of(read, read.partitions()))
+
+    assert batch(startingTimestamp="1500") == [1500, 2000, 3000]
+    assert batch(endingTimestamp="2000") == [1000, 1500]
+    each = json.dumps({"timed": {"0": 3000, "1": 0}})
+    assert batch(startingOffsetsByTimestamp=each) == [1500, 3000]
+    assert batch(endingOffsetsByTimestamp=each) == [1000, 2000]
+    with pytest.raises(ConfigurationError, match="timed-1 has no record at or after 2500 ms"):
+        batch(startingTimestamp="2500")
+    assert batch(startingTimestamp="2500", startingOffsetsByTimestampStrategy="latest") == [3000]
+    with pytest.raises(ConfigurationError, match="names other partitions"):
+        batch(startingOffsetsByTimestamp='{"timed": {"0": 1}}')
+    assert sorted(Query(broker, subscribe="timed", startingTimestamp="1500").batch()) == [1500, 2000, 3000]
+
+
+def test_a_trigger_waits_for_enough_or_long_enough(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"enough": 1})
+    fill(producer, "enough", 1)
+    query = Query(broker, subscribe="enough", minOffsetsPerTrigger="3", maxTriggerDelay="10s")
+    now_s = [100.0]
+    query.stream.now_s = lambda: now_s[0]
+    assert query.batch() == [1], "the first of a run waits for nothing"
+    fill(producer, "enough", 2, 3)
+    assert query.batch() == []
+    fill(producer, "enough", 4)
+    assert query.batch() == [2, 3, 4]
+    fill(producer, "enough", 5)
+    now_s[0] += 9
+    assert query.batch() == []
+    now_s[0] += 2
+    assert query.batch() == [5]
+    fill(producer, "enough", 6)
+    query.stream.prepareForTriggerAvailableNow()
+    assert query.batch() == [6]
+
+
+@pytest.mark.parametrize("more", [{"kafka.group.id": "lagging"}, {"groupIdPrefix": "lag"}])
+def test_the_position_is_stored_in_a_group_that_is_named(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer, more: dict[str, str]
+) -> None:
+    topic = f"grouped-{len(more)}-{next(iter(more)).lower().replace('.', '-')}"
+    admin.create_topics({topic: 1})
+    fill(producer, topic, 1, 2)
+    query = Query(broker, subscribe=topic, **more)
+    query.batch()
+    query.stream.commit(query.stands)
+    group = query.stream.group_id()
+    assert group is not None
+    assert group.startswith(next(iter(more.values())))
+    assert admin.list_consumer_group_offsets(group)[TopicPartition(topic, 0)].offset == 2
+    reader(broker, subscribe=topic).commit(query.stands)  # without a group: nothing to store
+
+
+def test_a_range_that_nothing_comes_of_ends_with_the_reason(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"held": 1})
+    fill(producer, "held", 1)
+    with sync.Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="held") as holder:
+        holder.begin_transaction()
+        holder.send("held", b"2", partition=0)
+        holder.flush()
+        query = Query(broker, subscribe="held", **{"kafkaConsumer.pollTimeoutMs": "50"})
+        start, end = {"v": 1, "t": {"held": {"0": 0}}}, {"v": 1, "t": {"held": {"0": 2}}}
+        with pytest.raises(errors.RequestTimedOut, match="last stable offset is 1, its end 2"):
+            values_of(query.stream, query.stream.partitions(start, end))
+        holder.abort_transaction()
+
+
+def test_partitions_are_cut_to_records_and_count(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"cut": 1})
+    fill(producer, "cut", *range(10))
+
+    def sizes(**more: str) -> list[int]:
+        read = BatchReader(options(broker, is_stream=False, subscribe="cut", **more), COLUMNS)
+        return [part.range.size for part in read.partitions() if isinstance(part, RangePartition)]
+
+    assert sizes() == [10]
+    assert sizes(maxRecordsPerPartition="4") == [3, 3, 4]
+    assert sizes(minPartitions="2") == [5, 5]
+    assert sizes(maxRecordsPerPartition="4", minPartitions="5") == [1, 2, 1, 2, 2, 2]
+
+
+def test_questions_of_offsets_are_asked_again(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.create_topics({"again": 1})
+    fill(producer, "again", 1)
+    fails = [3]
+    describe = sync.Admin.describe_topics
+
+    def failing(client: sync.Admin, names: list[str]) -> Any:
+        if fails[0]:
+            fails[0] -= 1
+            raise errors.RequestTimedOut("planned")
+        return describe(client, names)
+
+    monkeypatch.setattr(sync.Admin, "describe_topics", failing)
+    patient = {"fetchOffset.numRetries": "2", "fetchOffset.retryIntervalMs": "1"}
+    with pytest.raises(errors.RequestTimedOut, match="planned"):
+        Query(broker, subscribe="again", **patient).batch()
+    fails[0] = 2
+    assert Query(broker, subscribe="again", **patient).batch() == [1]

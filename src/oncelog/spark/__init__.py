@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from oncelog.spark.data_source import DefaultSource as DefaultSource
     from oncelog.spark.database_sink import dual_write as dual_write
     from oncelog.spark.recovery import recover as recover
+    from oncelog.spark.threads import activate as activate
 
-__all__ = ["DefaultSource", "dual_write", "recover"]
+__all__ = ["DefaultSource", "activate", "dual_write", "recover"]
 
 
 def __getattr__(name: str) -> Any:
@@ -25,4 +26,8 @@ def __getattr__(name: str) -> Any:
         from oncelog.spark.recovery import recover
 
         return recover
+    if name == "activate":
+        from oncelog.spark.threads import activate
+
+        return activate
     raise AttributeError(f"module 'oncelog.spark' has no attribute {name!r}")

@@ -55,14 +55,15 @@ def choose_backend(options: SinkOptions) -> Backend:
 
 def task_producer(client: Mapping[str, str], backend: Backend, transactional_id: str) -> sync.Producer:
     """A producer for one attempt; `prepare_transaction` (prepared) or `detach_transaction` (resumed) ends its part."""
-    more: dict[str, object] = {"transactional.id": transactional_id, "linger.ms": 0}
+    more: dict[str, object] = {"transactional.id": transactional_id}
     if backend.kind == PREPARED:
         more |= {TWO_PHASE_COMMIT_KEY: True}
     else:
         more |= {"transaction.timeout.ms": backend.timeout_ms}
     # Kept: a delayed copy of this very request may arrive when the transaction is prepared; without keepPreparedTxn it
     # would abort it (found by evidence/model). With it the copy only moves the acting identity, and `complete` takes over.
-    return sync.Producer.from_config(client_arguments(client, **more), keep_prepared_txn=backend.kind == PREPARED)
+    config = client_arguments({"linger.ms": "0", **client}, **more)
+    return sync.Producer.from_config(config, keep_prepared_txn=backend.kind == PREPARED)
 
 
 def winners_in_danger(admin: sync.Admin, backend: Backend, winners: Iterable[Attempt], margin_ms: int) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from oncelog.errors import ConfigurationError
-from oncelog.spark.options import EARLIEST, LATEST, Offsets
+from oncelog.spark.options import EARLIEST, LATEST, Offsets, Times
 
 GO_ON = "(failOnDataLoss=false goes on with what is there)"
 
@@ -52,16 +52,43 @@ def resolve(wanted: int | Offsets, bounds: Bounds, name: str) -> Offsets:
     if wanted == LATEST:
         return copy_of(bounds.latest)
     assert isinstance(wanted, dict)
-    have = {(t, p) for t, partitions in bounds.latest.items() for p in partitions}
-    named = {(t, p) for t, partitions in wanted.items() for p in partitions}
-    if have != named:
-        missing, extra = sorted(have - named), sorted(named - have)
-        raise ConfigurationError(f"{name} names other partitions than are read: missing {missing}, too many {extra}")
+    _check_partitions(wanted, bounds, name)
     special = {EARLIEST: bounds.earliest, LATEST: bounds.latest}
     return {
         topic: {p: special[offset][topic][p] if offset in special else offset for p, offset in partitions.items()}
         for topic, partitions in wanted.items()
     }
+
+
+def _check_partitions(wanted: Offsets, bounds: Bounds, name: str) -> None:
+    have = {(t, p) for t, partitions in bounds.latest.items() for p in partitions}
+    named = {(t, p) for t, partitions in wanted.items() for p in partitions}
+    if have != named:
+        missing, extra = sorted(have - named), sorted(named - have)
+        raise ConfigurationError(f"{name} names other partitions than are read: missing {missing}, too many {extra}")
+
+
+def times_of(times: Times, bounds: Bounds, name: str) -> Offsets:
+    """The time (ms) of each partition. Raises ConfigurationError where the option names other partitions."""
+    if isinstance(times.ms, int):
+        return {topic: dict.fromkeys(partitions, times.ms) for topic, partitions in bounds.latest.items()}
+    _check_partitions(times.ms, bounds, name)
+    return copy_of(times.ms)
+
+
+def found_at(times_ms: Offsets, found: Offsets, bounds: Bounds, name: str, *, or_latest: bool) -> Offsets:
+    """Offsets by time; where no record is that late the end, or ConfigurationError."""
+    offsets: Offsets = {}
+    for topic, partitions in times_ms.items():
+        for partition, ms in partitions.items():
+            offset = found.get(topic, {}).get(partition)
+            if offset is None and not or_latest:
+                raise ConfigurationError(
+                    f"{name}: {topic}-{partition} has no record at or after {ms} ms "
+                    "(startingOffsetsByTimestampStrategy=latest begins at its end)"
+                )
+            offsets.setdefault(topic, {})[partition] = bounds.latest[topic][partition] if offset is None else offset
+    return offsets
 
 
 def copy_of(offsets: Mapping[str, Mapping[int, int]]) -> Offsets:
@@ -166,14 +193,21 @@ def ranges(start: Offsets, end: Offsets, log_start: Offsets, *, fail_on_data_los
     return found
 
 
-def split(whole: list[OffsetRange], count_min: int | None) -> list[OffsetRange]:
-    """At least `count_min` ranges, by cutting large ones evenly (each fetch brings its own aborted transactions)."""
-    if count_min is None or len(whole) >= count_min or not whole:
-        return whole
-    total = sum(r.size for r in whole)
-    pieces: list[OffsetRange] = []
-    for r in whole:
-        count = max(1, min(r.size, round(count_min * r.size / total)))
-        cuts = [r.start + r.size * i // count for i in range(count + 1)]
-        pieces += [OffsetRange(r.topic, r.partition, a, b) for a, b in pairwise(cuts)]
-    return pieces
+def backlog(start: Offsets, end: Offsets) -> int:
+    """How many offsets lie between."""
+    return sum(max(o - start.get(t, {}).get(p, o), 0) for t, ps in end.items() for p, o in ps.items())
+
+
+def split(whole: list[OffsetRange], count_min: int | None, size_max: int | None = None) -> list[OffsetRange]:
+    """Ranges of at most `size_max`, and at least `count_min` of them, by cutting large ones evenly (each fetch brings its own
+    aborted transactions)."""
+    pieces = whole if size_max is None else [part for r in whole for part in _cut(r, math.ceil(r.size / size_max))]
+    if count_min is None or len(pieces) >= count_min:
+        return pieces
+    total = sum(r.size for r in pieces)
+    return [part for r in pieces for part in _cut(r, max(1, min(r.size, round(count_min * r.size / total))))]
+
+
+def _cut(r: OffsetRange, count: int) -> list[OffsetRange]:
+    cuts = [r.start + r.size * i // count for i in range(count + 1)]
+    return [OffsetRange(r.topic, r.partition, a, b) for a, b in pairwise(cuts)]

@@ -6,7 +6,10 @@ task ends when its next offset reaches the end of its range, also with nothing t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +22,14 @@ from oncelog import errors, sync
 from oncelog.errors import ConfigurationError
 from oncelog.spark import planning
 from oncelog.spark.log_view import LogView, admin_of, close_admins
-from oncelog.spark.options import Offsets, SourceOptions, client_arguments
+from oncelog.spark.options import Offsets, SourceOptions, Times, client_arguments
 from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, rest
 from oncelog.spark.stream_offset import StreamOffset, to_json, topic_id_text
 from oncelog.types import TopicPartition
 
 ROWS_PER_BATCH_MAX = 100_000
-DDL = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-HEADERS_DDL = ", headers array<struct<key: string, value: binary>>"
+ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
+logger = logging.getLogger("oncelog.spark")
 
 
 @dataclass
@@ -54,10 +57,18 @@ class LogReader:
 
     def start_offsets(self, bounds: planning.Bounds) -> Offsets:
         """Where the read begins. Raises ConfigurationError for an offset behind the log's end."""
-        start = planning.resolve(self.options.starting, bounds, "startingOffsets")
+        start = self._resolved(self.options.starting, bounds, "starting")
         if planning.beyond(start, bounds.latest):  # not behind what an open transaction holds back
             self._refuse_beyond(start, self.log.high_watermarks(bounds), "startingOffsets")
         return start
+
+    def _resolved(self, wanted: int | Offsets | Times, bounds: planning.Bounds, end: str) -> Offsets:
+        if not isinstance(wanted, Times):
+            return planning.resolve(wanted, bounds, f"{end}Offsets")
+        name = f"{end}Timestamp" if isinstance(wanted.ms, int) else f"{end}OffsetsByTimestamp"
+        times_ms = planning.times_of(wanted, bounds, name)
+        found = self.log.offsets_at(times_ms)
+        return planning.found_at(times_ms, found, bounds, name, or_latest=wanted.or_latest)
 
     @staticmethod
     def _refuse_beyond(wanted: Offsets, log_end: Offsets, name: str) -> None:
@@ -69,7 +80,7 @@ class LogReader:
     ) -> list[InputPartition]:
         """One input partition per range; a list that is never empty for a batch read is the caller's business."""
         whole = planning.ranges(start, end, earliest, fail_on_data_loss=self.options.fail_on_data_loss)
-        cut = planning.split(whole, self.options.partitions_min)
+        cut = planning.split(whole, self.options.partitions_min, self.options.records_per_partition_max)
         return [RangePartition(r, topic_ids.get(r.topic, "")) for r in cut]
 
     def read_range(self, wanted: planning.OffsetRange, topic_id: str = "") -> Iterator[pa.RecordBatch]:
@@ -78,15 +89,18 @@ class LogReader:
         where = TopicPartition(wanted.topic, wanted.partition)
         go_to(consumer, where, wanted.start)
         position, end = wanted.start, wanted.end
+        rows_max = int(self.options.consumer.get("max.poll.records", ROWS_PER_BATCH_MAX))
         try:
             while position < end:
                 try:
-                    batch = consumer.poll_arrow(max_records=ROWS_PER_BATCH_MAX, timeout_ms=1000)
+                    batch = consumer.poll_arrow(max_records=rows_max, timeout_ms=self.options.poll_timeout_ms)
                 except errors.OffsetOutOfRange as error:
                     position, end = self._after_a_loss(consumer, where, position, wanted, error)
                     continue
-                position = consumer.position(where)
+                before, position = position, consumer.position(where)
                 if batch.num_rows == 0:
+                    if position == before:
+                        raise self._nothing_came(consumer, where, position, wanted)
                     continue
                 offsets = batch.column("offset")
                 if offsets[batch.num_rows - 1].as_py() >= end:
@@ -95,6 +109,16 @@ class LogReader:
                     yield batch.select(self.columns)
         finally:
             rest(consumer)
+
+    def _nothing_came(
+        self, consumer: sync.Consumer, where: TopicPartition, position: int, wanted: planning.OffsetRange
+    ) -> errors.RequestTimedOut:
+        ends = {level: consumer.end_offsets([where], isolation_level=level)[where] for level in ISOLATION_LEVELS}
+        return errors.RequestTimedOut(
+            f"nothing came of {where} at offset {position} within {self.options.poll_timeout_ms} ms "
+            f"(kafkaConsumer.pollTimeoutMs), and the range ends at {wanted.end}: its last stable offset is "
+            f"{ends['read_committed']}, its end {ends['read_uncommitted']}"
+        )
 
     def _after_a_loss(
         self,
@@ -157,7 +181,7 @@ class BatchReader(LogReader, DataSourceReader):
         """The ranges between startingOffsets and endingOffsets. Spark reads `InputPartition(None)` for an empty list."""
         bounds = self.log.bounds()
         start = self.start_offsets(bounds)
-        end = planning.resolve(self.options.ending, bounds, "endingOffsets")
+        end = self._resolved(self.options.ending, bounds, "ending")
         if self.options.fail_on_data_loss:
             self._refuse_beyond(end, bounds.latest, "endingOffsets")
         end = planning.not_beyond(end, bounds.latest)
@@ -180,6 +204,8 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
         self._bounds: planning.Bounds | None = None
         self._planned: StreamOffset | None = None
         self._topic_ids: dict[str, str] = {}
+        self._last_trigger_s: float | None = None
+        self.now_s: Callable[[], float] = time.monotonic
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """A mark only: Spark asks for it again after a restart, when "latest" would be another offset."""
@@ -205,23 +231,52 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
                 self._initial = self.start_offsets(bounds)
             offsets = planning.limited_end(self._initial, latest, records_max)
             end = StreamOffset(offsets, dict(bounds.topic_ids), self._initial)
+            waits = self._waits_for_more(self._initial, latest)
         else:
+            known = planning.without(stands.offsets, self._gone(stands.offsets, bounds))
             before = self._topic_ids | stands.topic_ids  # a checkpoint of an older version has no ids: those seen first
+            before = {topic: each for topic, each in before.items() if topic in known}
             self._topic_ids = dict(bounds.topic_ids) | before
-            anew = planning.made_anew(before, bounds.topic_ids)
-            if anew and self.options.fail_on_data_loss:
-                raise planning.DataLoss(
-                    f"topic {anew[0]!r} was deleted and made again (its id was {before[anew[0]]}, now "
-                    f"{bounds.topic_ids[anew[0]]}): what was not read of it is gone {planning.GO_ON}"
-                )
-            begin = planning.with_new_partitions(planning.without(stands.offsets, anew), bounds)
+            anew = self._made_anew(before, bounds)
+            begin = planning.with_new_partitions(planning.without(known, anew), bounds)
             offsets = planning.with_others(planning.limited_end(begin, latest, records_max), begin)
             if offsets == stands.offsets and not anew:
                 return start
             end = StreamOffset(offsets, before | dict(bounds.topic_ids), begin if anew else None)
-            self._topic_ids = dict(end.topic_ids)
+            waits = self._waits_for_more(begin, latest)
+        if waits:
+            return start
+        self._topic_ids = dict(end.topic_ids)
         self._planned = end
         return end.to_json()
+
+    def _gone(self, offsets: Offsets, bounds: planning.Bounds) -> list[str]:
+        """Topics of the pattern that are not there any more. Raises DataLoss."""
+        gone = [t for t in offsets if t not in bounds.latest and self.log.is_subscribed_by_pattern(t)]
+        if gone and self.options.fail_on_data_loss:
+            raise planning.DataLoss(f"topic {gone[0]!r} was deleted: what was not read of it is gone {planning.GO_ON}")
+        return gone
+
+    def _made_anew(self, before: Mapping[str, str], bounds: planning.Bounds) -> list[str]:
+        """Topics that are others by now. Raises DataLoss."""
+        anew = planning.made_anew(before, bounds.topic_ids)
+        if anew and self.options.fail_on_data_loss:
+            raise planning.DataLoss(
+                f"topic {anew[0]!r} was deleted and made again (its id was {before[anew[0]]}, now "
+                f"{bounds.topic_ids[anew[0]]}): what was not read of it is gone {planning.GO_ON}"
+            )
+        return anew
+
+    def _waits_for_more(self, begin: Offsets, latest: Offsets) -> bool:
+        """Whether minOffsetsPerTrigger is not there yet, and maxTriggerDelay is not over; the first batch of a run goes."""
+        wanted, now_s = self.options.offsets_per_trigger_min, self.now_s()
+        last_s, self._last_trigger_s = self._last_trigger_s, now_s
+        if wanted is None or last_s is None or self._target is not None:
+            return False
+        waits = planning.backlog(begin, latest) < wanted and (now_s - last_s) * 1000 < self.options.trigger_delay_ms_max
+        if waits:
+            self._last_trigger_s = last_s
+        return waits
 
     @staticmethod
     def _up_to_target(latest: Offsets, target: Offsets) -> Offsets:
@@ -276,7 +331,23 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
         return self.read_range(partition.range, partition.topic_id)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: positions live in Spark's checkpoint, as with Spark's own Kafka source."""
+        """Store the position in a group where the options name one, for tools that show lag; what counts is the checkpoint."""
+        group, offsets = self.group_id(), StreamOffset.from_json(end).offsets
+        if group is None or offsets is None:
+            return
+        stored = {TopicPartition(t, p): offset for t, ps in offsets.items() for p, offset in ps.items()}
+        try:
+            admin_of(self.options).alter_consumer_group_offsets(group, stored)
+        except errors.KafkaError as error:  # a group that nobody may write to stops no query
+            logger.warning("the position could not be stored in group %r: %s", group, error)
+
+    def group_id(self) -> str | None:
+        """The group that the position is stored in: kafka.group.id, or groupIdPrefix and a word for what is read."""
+        options = self.options
+        if options.group_id_prefix is None:
+            return options.group_id
+        what = repr((options.topics, options.topic_pattern, sorted(options.assigned.items())))
+        return f"{options.group_id_prefix}-{hashlib.sha256(what.encode()).hexdigest()[:8]}"
 
     def stop(self) -> None:
         """Close this process's connections."""
