@@ -8,9 +8,10 @@ if TYPE_CHECKING:
     from oncelog.spark.data_source import DefaultSource as DefaultSource
     from oncelog.spark.database_sink import dual_write as dual_write
     from oncelog.spark.recovery import recover as recover
-    from oncelog.spark.threads import activate as activate
+    from oncelog.spark.registration import activate as activate
+    from oncelog.spark.registration import register as register
 
-__all__ = ["DefaultSource", "activate", "dual_write", "recover"]
+__all__ = ["DefaultSource", "activate", "dual_write", "recover", "register"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,8 +27,8 @@ def __getattr__(name: str) -> Any:
         from oncelog.spark.recovery import recover
 
         return recover
-    if name == "activate":
-        from oncelog.spark.threads import activate
+    if name in ("activate", "register"):
+        from oncelog.spark import registration
 
-        return activate
+        return getattr(registration, name)
     raise AttributeError(f"module 'oncelog.spark' has no attribute {name!r}")
