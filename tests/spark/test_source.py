@@ -454,3 +454,21 @@ def test_questions_of_offsets_are_asked_again(
         Query(broker, subscribe="again", **patient).batch()
     fails[0] = 2
     assert Query(broker, subscribe="again", **patient).batch() == [1]
+
+
+def test_a_checkpoint_of_sparks_own_kafka_source_is_gone_on_with(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    admin.create_topics({"taken-over": 2})
+    fill(producer, "taken-over", 0, 1, 2)
+    fill(producer, "taken-over", 10, partition=1)
+    query = Query(broker, subscribe="taken-over", startingOffsets="latest")
+    first, second = {"taken-over": {"0": 1, "1": 0}}, {"taken-over": {"0": 2, "1": 1}}
+    assert sorted(values_of(query.stream, query.stream.partitions(first, second))) == [1, 10], "planned by theirs"
+    query.stands = second
+    assert query.batch() == [2]
+    assert query.stands["v"] == 1
+    with pytest.raises(ConfigurationError, match="sources/0/0 as startingOffsets"):
+        query.stream.partitions(INITIAL, first)
+    given = reader(broker, subscribe="taken-over", startingOffsets='{"taken-over": {"0": 0, "1": 0}}')
+    assert values_of(given, given.partitions(INITIAL, first)) == [0]

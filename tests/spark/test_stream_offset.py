@@ -33,6 +33,11 @@ def test_a_checkpoint_of_an_older_version_has_no_ids() -> None:
     )
 
 
+def test_a_checkpoint_of_sparks_own_source_is_read() -> None:
+    found = StreamOffset.from_json({"a": {"0": 3, "1": 4}, "v": {"0": 1}})
+    assert (found.offsets, found.topic_ids, found.is_kafkas) == ({"a": {0: 3, 1: 4}, "v": {0: 1}}, {}, True)
+
+
 @pytest.mark.parametrize(
     "content", [{"v": 2, "t": {}}, {"v": 1}, {"v": 1, "t": {"t": 3}}, {"v": 1, "t": {"t": {"x": 1}}}]
 )

@@ -22,7 +22,7 @@ from oncelog import errors, sync
 from oncelog.errors import ConfigurationError
 from oncelog.spark import planning
 from oncelog.spark.log_view import LogView, admin_of, close_admins
-from oncelog.spark.options import Offsets, SourceOptions, Times, client_arguments
+from oncelog.spark.options import LATEST, Offsets, SourceOptions, Times, client_arguments
 from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, rest
 from oncelog.spark.stream_offset import StreamOffset, to_json, topic_id_text
 from oncelog.types import TopicPartition
@@ -294,6 +294,8 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
         """The ranges of a micro-batch, the same ones again after a restart. Raises DataLoss."""
         first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
         begin = first.offsets if last.initial is None else last.initial
+        if begin is None and last.offsets is not None and last.is_kafkas:
+            begin = self._start_of_kafkas_first_batch()
         if begin is None or last.offsets is None:
             raise ConfigurationError(f"the checkpoint does not say where its first batch began: {end!r:.200}")
         if last == self._planned and self._bounds is not None:  # as it was planned a moment ago
@@ -301,6 +303,15 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
         else:
             bounds, wanted = self._planned_again(begin, last)
         return self.partitions_of(begin, wanted, bounds.earliest, bounds.topic_ids)
+
+    def _start_of_kafkas_first_batch(self) -> Offsets:
+        """Spark's own source stores where its first batch began in a file that a source in Python is not told of."""
+        if self.options.starting == LATEST:
+            raise ConfigurationError(
+                "this checkpoint's first batch was planned by Spark's own Kafka source and never finished: give the offsets in "
+                "its file sources/0/0 as startingOffsets"
+            )
+        return self.start_offsets(self.log.bounds())
 
     def _planned_again(self, begin: Offsets, end: StreamOffset) -> tuple[planning.Bounds, Offsets]:
         """What is left of a batch that was planned in an earlier life: all of it, or failOnDataLoss is false."""

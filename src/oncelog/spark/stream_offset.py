@@ -4,6 +4,8 @@
 read; checkpoints of older versions have none. `init` is where the micro-batch began that ends here, where that is not where the
 one before it ended: the first one, for Spark asks for the initial offset more than once and never stores it, and one that begins
 a topic anew.
+
+A checkpoint of Spark's own Kafka source has {topic: {"0": offset}}: it is gone on with, and stored as ours from then on.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ INITIAL = {"v": VERSION, "start": "initial"}
 
 @dataclass(frozen=True)
 class StreamOffset:
-    """A position; `offsets` is None for the mark of the initial one."""
+    """A position; `offsets` is None for the mark of the initial one. `is_kafkas`: it was stored by Spark's own Kafka source."""
 
     offsets: Offsets | None
     topic_ids: dict[str, str] = field(default_factory=dict)
     initial: Offsets | None = None
+    is_kafkas: bool = field(default=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """As Spark stores it."""
@@ -44,6 +47,8 @@ class StreamOffset:
     def from_json(cls, content: Mapping[str, Any]) -> StreamOffset:
         """From what Spark stored. Raises ConfigurationError."""
         try:
+            if content and all(isinstance(partitions, dict) for partitions in content.values()):
+                return cls(from_json(content), is_kafkas=True)
             version = content.get("v")
             if version == VERSION and "start" in content:
                 return cls(None)
