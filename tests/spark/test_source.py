@@ -11,10 +11,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from oncelog import TopicPartition, errors, sync
 from oncelog.errors import ConfigurationError
-from oncelog.spark import source
+from oncelog.spark import log_view, source
 from oncelog.spark.options import source_options
 from oncelog.spark.planning import DataLoss
 from oncelog.spark.source import BatchReader, RangePartition, StreamReader
+from oncelog.spark.stream_offset import topic_id_text
 from oncelog.testing import TestBroker
 
 COLUMNS = ["value", "topic", "partition", "offset"]
@@ -135,7 +136,7 @@ def test_a_checkpoint_without_ids_goes_on_and_has_them_from_then_on(
     query = Query(broker, subscribe="old")
     query.stands = {"v": 1, "t": {"old": {"0": 1}}}
     assert query.batch() == [1]
-    assert query.stands["ids"] == {"old": source.topic_id_text(admin.describe_topics(["old"])["old"].topic_id)}
+    assert query.stands["ids"] == {"old": topic_id_text(admin.describe_topics(["old"])["old"].topic_id)}
     query.stands = {"v": 1, "t": {"old": {"0": 2}}}
     assert query.batch() == []
     remake(admin, "old")
@@ -472,3 +473,33 @@ def test_a_checkpoint_of_sparks_own_kafka_source_is_gone_on_with(
         query.stream.partitions(INITIAL, first)
     given = reader(broker, subscribe="taken-over", startingOffsets='{"taken-over": {"0": 0, "1": 0}}')
     assert values_of(given, given.partitions(INITIAL, first)) == [0]
+
+
+@pytest.mark.parametrize(("ids", "expected"), [(True, [7]), (False, [1, 2, 7])])
+def test_a_stream_that_stands_behind_the_logs_end_is_told(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer, ids: bool, expected: list[int]
+) -> None:
+    """With the topic's id it is the same log, shortened; without it may be another one, of which nothing was read."""
+    topic = f"shortened-{ids}"
+    admin.create_topics({topic: 1})
+    fill(producer, topic, 1, 2)
+    query = Query(broker, subscribe=topic)
+    stands: dict[str, Any] = {"v": 1, "t": {topic: {"0": 50}}}
+    if ids:
+        stands["ids"] = {topic: topic_id_text(admin.describe_topics([topic])[topic].topic_id)}
+    query.stands = stands
+    with pytest.raises(DataLoss, match="the stream stands at 50, the log ends at 2"):
+        query.batch()
+    query.restart(failOnDataLoss="false")
+    found = query.batch()
+    fill(producer, topic, 7)
+    assert found + query.batch() == expected
+
+
+def test_a_process_keeps_a_few_clients(broker: TestBroker, admin: sync.Admin, producer: sync.Producer) -> None:
+    admin.create_topics({"many": 1})
+    fill(producer, "many", 1)
+    for i in range(log_view.CLIENTS_MAX + 2):
+        assert Query(broker, subscribe="many", **{"kafka.client.id": f"many-{i}"}).batch() == [1]
+    assert len(log_view._admins) == len(source._consumers) == log_view.CLIENTS_MAX
+    assert source._topic_ids.keys() == source._consumers.keys()

@@ -21,6 +21,8 @@ from oncelog.types import TopicPartition
 
 logger = logging.getLogger("oncelog.spark")
 T = TypeVar("T")
+CLIENTS_MAX = 8
+"""Of a process of Spark's, which serves many queries: one for each set of options, the oldest go."""
 _admins: dict[tuple[Any, ...], sync.Admin] = {}
 
 
@@ -29,6 +31,8 @@ def admin_of(options: SourceOptions) -> sync.Admin:
     key = tuple(sorted(options.client.items()))
     admin = _admins.get(key)
     if admin is None:
+        if len(_admins) >= CLIENTS_MAX:
+            _admins.pop(next(iter(_admins))).stop()
         admin = sync.Admin.from_config(client_arguments(options.client))
         admin.start()
         _admins[key] = admin

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from oncelog import errors, sync
 from oncelog.errors import ConfigurationError
 from oncelog.spark import planning
-from oncelog.spark.log_view import LogView, admin_of, close_admins
+from oncelog.spark.log_view import CLIENTS_MAX, LogView, admin_of, close_admins
 from oncelog.spark.options import LATEST, Offsets, SourceOptions, Times, client_arguments
 from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, rest
 from oncelog.spark.stream_offset import StreamOffset, to_json, topic_id_text
@@ -166,6 +166,10 @@ def _consumer(options: SourceOptions, topic: str, topic_id: str) -> sync.Consume
         known[topic] = topic_id
     consumer = _consumers.get(key)
     if consumer is None:
+        if len(_consumers) >= CLIENTS_MAX:
+            oldest = next(iter(_consumers))
+            _consumers.pop(oldest).stop()
+            _topic_ids.pop(oldest, None)
         given = {"fetch.max.wait.ms": FETCH_MAX_WAIT_MS} | options.consumer
         more = {"isolation.level": options.isolation_level, "auto.offset.reset": "none", "enable.auto.commit": False}
         consumer = sync.Consumer.from_config(client_arguments(options.client, **given, **more))
@@ -239,10 +243,12 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
             self._topic_ids = dict(bounds.topic_ids) | before
             anew = self._made_anew(before, bounds)
             begin = planning.with_new_partitions(planning.without(known, anew), bounds)
+            shorter = self._shorter(begin, bounds, stands.topic_ids)
+            begin = planning.with_others(shorter, begin)
             offsets = planning.with_others(planning.limited_end(begin, latest, records_max), begin)
             if offsets == stands.offsets and not anew:
                 return start
-            end = StreamOffset(offsets, before | dict(bounds.topic_ids), begin if anew else None)
+            end = StreamOffset(offsets, before | dict(bounds.topic_ids), begin if anew or shorter else None)
             waits = self._waits_for_more(begin, latest)
         if waits:
             return start
@@ -266,6 +272,25 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
                 f"{bounds.topic_ids[anew[0]]}): what was not read of it is gone {planning.GO_ON}"
             )
         return anew
+
+    def _shorter(self, begin: Offsets, bounds: planning.Bounds, topic_ids: Mapping[str, str]) -> Offsets:
+        """Of logs that end before the stream's position, where to go on. Raises DataLoss.
+
+        At the end of one that lost its end; at the start of one that may be another topic, for a checkpoint without ids.
+        """
+        read = {t: {p: begin[t][p] for p in ps} for t, ps in bounds.latest.items()}
+        if not planning.beyond(read, bounds.latest):
+            return {}
+        goes_on: Offsets = {}
+        for topic, partition, offset, log_end in planning.beyond(read, self.log.high_watermarks(bounds)):
+            if self.options.fail_on_data_loss:
+                raise planning.DataLoss(
+                    f"{topic}-{partition}: the stream stands at {offset}, the log ends at {log_end}: it lost its end, or is "
+                    f"another one {planning.GO_ON}"
+                )
+            is_the_same = bool(topic_ids.get(topic))
+            goes_on.setdefault(topic, {})[partition] = log_end if is_the_same else bounds.earliest[topic][partition]
+        return goes_on
 
     def _waits_for_more(self, begin: Offsets, latest: Offsets) -> bool:
         """Whether minOffsetsPerTrigger is not there yet, and maxTriggerDelay is not over; the first batch of a run goes."""
