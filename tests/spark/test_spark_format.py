@@ -248,7 +248,7 @@ def test_options_of_producers_headers_and_columns_change_what_is_written_and_rea
     by_schema = reader.option("subscribePattern", "opt.*l").schema("value binary, offset bigint").load()
     assert by_schema.collect()[0].asDict() == {"value": bytearray(b"v"), "offset": 0}
     with pytest.raises(Exception, match="the schema has a column value string"):
-        reader.option("subscribe", "optional").schema("value string").load().collect()
+        reader.schema("value string").load().collect()
 
 
 def test_each_trigger_of_spark_reads_a_topic_to_its_end(
