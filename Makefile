@@ -144,6 +144,7 @@ spark-kills: $(STAMP)
 # Attacks on a secured broker, all of them; what Apache Kafka did with the same bytes is recorded (docs/attacks.md).
 attacks: $(STAMP)
 	@$(BIN)/python -m pytest -q evidence/attacks
+
 # Random maps of the Spark format's options. SEED draws others.
 spark-options: $(STAMP)
 	@ONCELOG_OPTION_MAPS=$(or $(COUNT),500) SEED=$(SEED) $(BIN)/python -m pytest -q tests/spark/test_random_options.py
