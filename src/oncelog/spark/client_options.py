@@ -40,6 +40,7 @@ SET_BY_THE_SOURCE = {
     "max_poll_interval_ms": _NO_GROUP,
     "auto_commit_interval_ms": _NO_GROUP,
     "allow_auto_create_topics": "a topic that is not there is told: create it",
+    "tracing": "an option of Spark's is a text, and this is an object",
     "stats_cb": _NO_REPORTS,
     "statistics_interval_ms": _NO_REPORTS,
 }
@@ -53,6 +54,7 @@ SET_BY_THE_SINK = {
     "key_serializer": _BYTES,
     "value_serializer": _BYTES,
     "interceptor_classes": _NO_CODE,
+    "tracing": "an option of Spark's is a text, and this is an object",
     "stats_cb": _NO_REPORTS,
     "statistics_interval_ms": _NO_REPORTS,
     "partitioner_class": "name one of ours with kafka.partitioner, or use the column partition",
