@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction
+.PHONY: reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-options
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -157,6 +157,14 @@ attacks: $(STAMP)
 reconcile: $(STAMP)
 	@$(BIN)/python -m evidence.reconcile --seeds $(if $(filter file,$(origin SEEDS)),2,$(SEEDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")
 	@$(if $(ONLY),,$(BIN)/python -m evidence.reconcile.spark_job)
+
+# Random maps of the Spark format's options. SEED draws others.
+spark-options: $(STAMP)
+	@ONCELOG_OPTION_MAPS=$(or $(COUNT),500) SEED=$(SEED) $(BIN)/python -m pytest -q tests/spark/test_random_options.py
+
+# Each documented way to bring oncelog to a cluster: a standalone master and a worker as processes of their own (six minutes).
+spark-cluster: $(STAMP)
+	@$(BIN)/python -m evidence.spark_cluster
 
 # Who may do what, decided by us and by Apache Kafka's own authorizer.
 authorizer: $(STAMP)

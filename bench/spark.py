@@ -181,7 +181,11 @@ def _figures(servers: list[Server], session: Session) -> Iterator[Row]:
     for server in servers:
         make_topic(server, "write", 2)
         make_topic(server, "stream", 2)
+        make_topic(server, "copy", 2)
     yield from _rows(session, pairs, "write", "batch write", "rows/s", ">= 0.7x", "write", rows=ROWS_WRITTEN)
+    yield from _rows(
+        session, pairs, "copy", "micro-batch of 20 rows, topic to topic", "ms", "<= 600 ms", "copy", batches=BATCHES
+    )
     pairs.append((EMPTY, servers[0]))
     yield from _rows(session, pairs, "stream", "micro-batch of 20 rows", "ms", "<= 420 ms", "stream", batches=BATCHES)
 

@@ -68,13 +68,22 @@ def write(spark: Any, job: dict[str, Any]) -> float:
 def stream(spark: Any, job: dict[str, Any]) -> float:
     """The median time of a trigger of 20 rows, in ms; what Spark itself reports."""
     where = {} if job["format"] == "nothing" else {**options(job), "topic": job["topic"]}
+    twenty = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 20).option("numPartitions", 2).load()
+    return trigger_ms(twenty.selectExpr("cast(lpad(cast(value as string), 100, 'x') as binary) as value"), job, where)
+
+
+def copy(spark: Any, job: dict[str, Any]) -> float:
+    """The same from topic to topic: source and sink of one format."""
+    source = spark.readStream.format(job["format"]).options(**options(job)).option("subscribe", "read")
+    twenty = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 20).load()
+    return trigger_ms(twenty.select("key", "value"), job, {**options(job), "topic": job["topic"]})
+
+
+def trigger_ms(rows: Any, job: dict[str, Any], where: dict[str, str]) -> float:
+    """The median of triggers of 20 rows, without the first ones."""
     with tempfile.TemporaryDirectory() as checkpoint:
-        twenty = (
-            spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 20).option("numPartitions", 2).load()
-        )
         query = (
-            twenty.selectExpr("cast(lpad(cast(value as string), 100, 'x') as binary) as value")
-            .writeStream.format(job["format"])
+            rows.writeStream.format(job["format"])
             .options(**where)
             .option("checkpointLocation", checkpoint)
             .trigger(processingTime="0 seconds")
@@ -113,7 +122,13 @@ def nothing() -> Any:
     return Nothing
 
 
-JOBS = {"read_into_noop": read_into_noop, "read_into_python": read_into_python, "write": write, "stream": stream}
+JOBS = {
+    "read_into_noop": read_into_noop,
+    "read_into_python": read_into_python,
+    "write": write,
+    "stream": stream,
+    "copy": copy,
+}
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog.errors import ConfigurationError
-from oncelog.spark.options import EARLIEST, LATEST, sink_options, source_options
+from oncelog.spark.options import EARLIEST, LATEST, Times, sink_options, source_options
 
 SERVER = {"bootstrap.servers": "127.0.0.1:9092"}
 
@@ -35,9 +35,64 @@ def test_defaults_of_a_sink() -> None:
     assert options.transactional_id_prefix == "oncelog-spark"
 
 
+def test_times_and_delays() -> None:
+    by_time = {**SERVER, "subscribePattern": "a.*", "startingTimestamp": "5"}
+    options = source_options({**by_time, "minOffsetsPerTrigger": "3", "maxTriggerDelay": "2m"}, is_stream=True)
+    assert (options.starting, options.topic_pattern) == (Times(5, or_latest=False), "a.*")
+    assert (options.offsets_per_trigger_min, options.trigger_delay_ms_max) == (3, 120_000)
+    options = source_options(
+        {**by_time, "startingOffsetsByTimestampStrategy": "latest", "endingOffsetsByTimestamp": '{"a": {"0": 7}}'},
+        is_stream=False,
+    )
+    assert (options.starting, options.ending) == (Times(5, or_latest=True), Times({"a": {0: 7}}, or_latest=True))
+
+
+def test_columns() -> None:
+    assert source_options({**SERVER, "subscribe": "a", "columns": "value, offset"}, is_stream=True).columns == (
+        "value",
+        "offset",
+    )
+    assert len(source_options({**SERVER, "subscribe": "a"}, is_stream=True).columns) == 7
+    assert (
+        source_options({**SERVER, "subscribe": "a", "includeHeaders": "true"}, is_stream=True).columns[-1] == "headers"
+    )
+
+
+def test_kafkas_isolation_level_is_ours() -> None:
+    options = source_options({**SERVER, "subscribe": "a", "kafka.isolation.level": "read_uncommitted"}, is_stream=True)
+    assert (options.isolation_level, options.consumer) == ("read_uncommitted", {})
+
+
 @pytest.mark.parametrize(
     ("options", "is_stream", "says"),
     [
+        ({**SERVER, "subscribe": " , "}, True, "names no topic"),
+        ({**SERVER, "subscribePattern": "("}, True, "no regular expression"),
+        ({**SERVER, "subscribe": "a", "path": "x"}, True, "a log has no path"),
+        ({**SERVER, "subscribe": "a", "topic": "x"}, True, "is for a batch write"),
+        ({**SERVER, "subscribe": "a", "columns": "value,size"}, True, "no column 'size'"),
+        ({**SERVER, "subscribe": "a", "columns": "value", "includeHeaders": "true"}, True, "give columns alone"),
+        ({**SERVER, "subscribe": "a", "startingOffsets": '{"a": {"0": -1}}'}, False, "may not be 'latest'"),
+        ({**SERVER, "subscribe": "a", "startingOffsets": '{"a": {"0": -3}}'}, False, "below -2"),
+        ({**SERVER, "subscribe": "a", "startingOffsets": '{"a": {"0": 1.5}}'}, False, "JSON such as"),
+        (
+            {**SERVER, "subscribe": "a", "startingOffsets": "earliest", "startingTimestamp": "1"},
+            True,
+            "where the read starts",
+        ),
+        ({**SERVER, "subscribe": "a", "endingOffsets": "latest", "endingTimestamp": "1"}, False, "where the read ends"),
+        (
+            {**SERVER, "subscribe": "a", "startingOffsetsByTimestampStrategy": "latest"},
+            True,
+            "belongs to startingTimestamp",
+        ),
+        ({**SERVER, "subscribe": "a", "startingOffsetsByTimestamp": "latest"}, True, "JSON such as"),
+        ({**SERVER, "subscribe": "a", "maxTriggerDelay": "1m"}, True, "minOffsetsPerTrigger"),
+        ({**SERVER, "subscribe": "a", "minOffsetsPerTrigger": "1", "maxTriggerDelay": "soon"}, True, "such as 500ms"),
+        ({**SERVER, "subscribe": "a", "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, True, "is more than"),
+        ({**SERVER, "subscribe": "a", "maxOffsetsPerTrigger": "9"}, False, "is for a stream, and this is a batch read"),
+        ({**SERVER, "subscribe": "a", "groupIdPrefix": "p", "kafka.group.id": "g"}, True, "give one of them"),
+        ({**SERVER, "subscribe": "a", "kafka.exclude.internal.topics": "false"}, True, "belongs to subscribePattern"),
         ({"subscribe": "a"}, True, "'bootstrap.servers' is missing"),
         ({**SERVER}, True, "one of the options 'subscribe'"),
         ({**SERVER, "subscribe": "a", "assign": "{}"}, True, "one of the options"),
@@ -45,12 +100,12 @@ def test_defaults_of_a_sink() -> None:
         ({**SERVER, "subscribe": "a", "startingOffsets": "first"}, True, "earliest, latest or JSON"),
         ({**SERVER, "subscribe": "a", "startingOffsets": "latest"}, False, "may not be 'latest'"),
         ({**SERVER, "subscribe": "a", "endingOffsets": "earliest"}, False, "may not be 'earliest'"),
-        ({**SERVER, "subscribe": "a", "endingOffsets": "latest"}, True, "a stream has no end"),
+        ({**SERVER, "subscribe": "a", "endingOffsets": "latest"}, True, "is for a batch read, and this is a stream"),
         ({**SERVER, "subscribe": "a", "maxOffsetsPerTrigger": "0"}, True, "above 0"),
         ({**SERVER, "subscribe": "a", "failOnDataLoss": "yes"}, True, "true or false"),
         ({**SERVER, "assign": "[1]"}, True, "assign is JSON"),
         ({**SERVER, "assign": "[" * 100_000}, True, "assign is JSON"),
-        ({**SERVER, "subscribe": "a", "kafka.group.id": "g"}, True, "set by the format itself"),
+        ({**SERVER, "subscribe": "a", "kafka.group.id": "g"}, False, "a batch read has no position"),
         ({**SERVER, "subscribe": "a", "isolationLevel": "dirty"}, True, "read_committed or read_uncommitted"),
     ],
 )
@@ -66,8 +121,26 @@ def test_a_wrong_source_option(options: dict[str, str], is_stream: bool, says: s
         ({**SERVER, "backend": "magic"}, "auto, prepared or resumed"),
         ({**SERVER, "txnAppId": "a"}, "belong together"),
         ({**SERVER, "topics": "a"}, "did you mean 'topic'"),
+        ({**SERVER, "topic": "a", "path": "x"}, "a log has no path"),
+        ({**SERVER, "topic": "a", "columns": "x"}, "is for a batch read"),
+        ({**SERVER, "topic": "a", "decisionTopic": "x", "decisionUrl": "sqlite://"}, "give one of them"),
+        ({**SERVER, "topic": "a", "backend": "prepared", "completionMarginMs": "5"}, "which has no clock"),
     ],
 )
 def test_a_wrong_sink_option(options: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         sink_options(options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("a streaming write", "txnAppId"),
+        ("a batch write", "checkpointLocation"),
+        ("a dual write", "decisionTopic"),
+        ("a dual write", "checkpointLocation"),
+    ],
+)
+def test_what_another_kind_of_write_has_is_refused(kind: str, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"'{name}' is for a .*, and this is {kind}"):
+        sink_options({**SERVER, "topic": "a", name: "x"}, kind)

@@ -12,12 +12,10 @@ from oncelog.spark.planning import (
     Bounds,
     DataLoss,
     OffsetRange,
-    from_json,
     limited_end,
     ranges,
     resolve,
     split,
-    to_json,
     with_new_partitions,
 )
 
@@ -90,8 +88,3 @@ def test_a_limited_end_moves_forward_within_the_log(backlogs: dict[int, tuple[in
     moved = sum(end["t"][p] - start["t"][p] for p in backlogs)
     assert moved <= limit + len(backlogs)
     assert (moved > 0) == any(size for _, size in backlogs.values())
-
-
-def test_offsets_survive_sparks_json() -> None:
-    offsets = {"b": {0: 1}, "a": {10: 2, 2: 3}}
-    assert from_json(to_json(offsets)) == offsets

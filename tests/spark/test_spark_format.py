@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import pathlib
 import sqlite3
@@ -233,6 +234,66 @@ def test_a_wrong_option_or_column_fails_before_anything_is_written(spark: SparkS
         spark.read.format("oncelog").option("bootstrap.servers", broker.bootstrap_servers).load().collect()
     with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         assert "wrong" not in admin.list_topics()
+
+
+def test_a_write_from_another_thread_finds_the_format(spark: SparkSession, broker: TestBroker) -> None:
+    from oncelog.spark import activate
+
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics({"threads": 1})
+
+    def write() -> None:
+        activate(spark)
+        writer = spark.sql("select '1' as value").write.format("oncelog").mode("append")
+        writer.option("bootstrap.servers", broker.bootstrap_servers).option("topic", "threads").save()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(write).result()
+    assert values(broker, "threads") == [b"1"]
+
+
+def test_options_of_producers_headers_and_columns_change_what_is_written_and_read(
+    spark: SparkSession, broker: TestBroker
+) -> None:
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics({"optional": 2})
+    rows = spark.sql(
+        "select 'k' as key, 'v' as value, 1 as partition, array(named_struct('key', 'h', 'value', binary('x'))) as headers"
+    )
+    writer = rows.write.format("oncelog").mode("append").option("bootstrap.servers", broker.bootstrap_servers)
+    given = {"topic": "optional", "includeHeaders": "true", "kafka.compression.type": "gzip", "kafka.acks": "all"}
+    writer.options(**given).save()
+    by_time = {"startingOffsetsByTimestampStrategy": "latest"}  # partition 0 has no record
+    read = source(spark, broker, "optional", columns="headers,partition,value", startingTimestamp="0", **by_time)
+    assert read.columns == ["headers", "partition", "value"]
+    row = read.collect()[0]
+    assert (row.headers[0].key, bytes(row.headers[0].value), row.partition, bytes(row.value)) == ("h", b"x", 1, b"v")
+    reader = spark.read.format("oncelog").option("bootstrap.servers", broker.bootstrap_servers)
+    by_schema = reader.option("subscribePattern", "opt.*l").schema("value binary, offset bigint").load()
+    assert by_schema.collect()[0].asDict() == {"value": bytearray(b"v"), "offset": 0}
+    with pytest.raises(Exception, match="the schema has a column value string"):
+        reader.schema("value string").load().collect()
+
+
+def test_each_trigger_of_spark_reads_a_topic_to_its_end(
+    spark: SparkSession, broker: TestBroker, tmp_path: pathlib.Path
+) -> None:
+    fill(broker, "triggered", 20)
+    seen: list[bytes] = []
+    for number, trigger in enumerate(({"once": True}, {"availableNow": True}, {"processingTime": "0 seconds"})):
+        frame = stream(spark, broker, "triggered", minOffsetsPerTrigger="1000").select("value")
+        query = (
+            frame.writeStream.foreachBatch(lambda rows, _: seen.extend(bytes(row.value) for row in rows.collect()))
+            .option("checkpointLocation", str(tmp_path / f"{number}"))
+            .trigger(**trigger)  # type: ignore[arg-type]
+            .start()
+        )
+        if "processingTime" in trigger:
+            query.processAllAvailable()
+            query.stop()
+        query.awaitTermination()
+        assert sorted(seen, key=int) == [b"%d" % i for i in range(20)]
+        seen.clear()
 
 
 def test_a_dual_write_puts_rows_and_records_together_once(

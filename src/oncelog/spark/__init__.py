@@ -8,9 +8,11 @@ if TYPE_CHECKING:
     from oncelog.spark.data_source import DefaultSource as DefaultSource
     from oncelog.spark.database_sink import dual_write as dual_write
     from oncelog.spark.recovery import recover as recover
+    from oncelog.spark.registration import activate as activate
+    from oncelog.spark.registration import register as register
     from oncelog.spark.segment_tables import segments as segments
 
-__all__ = ["DefaultSource", "dual_write", "recover", "segments"]
+__all__ = ["DefaultSource", "activate", "dual_write", "recover", "register", "segments"]
 
 
 def __getattr__(name: str) -> Any:
@@ -30,4 +32,8 @@ def __getattr__(name: str) -> Any:
         from oncelog.spark.segment_tables import segments
 
         return segments
+    if name in ("activate", "register"):
+        from oncelog.spark import registration
+
+        return getattr(registration, name)
     raise AttributeError(f"module 'oncelog.spark' has no attribute {name!r}")

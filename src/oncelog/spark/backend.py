@@ -63,10 +63,11 @@ def choose_backend(options: SinkOptions) -> Backend:
 
 def task_producer(client: Mapping[str, str], backend: Backend, transactional_id: str) -> sync.Producer:
     """A producer for one attempt; `detach_transaction` ends its part, `promote` (prepared) follows."""
-    more = {"transactional.id": transactional_id, "linger.ms": 0, "transaction.timeout.ms": backend.timeout_ms}
+    more = {"transactional.id": transactional_id, "transaction.timeout.ms": backend.timeout_ms}
     # Kept: a delayed copy of this very request may arrive when the transaction is prepared; without keepPreparedTxn it
     # would abort it (found by evidence/model). With it the copy only moves the acting identity, and `complete` takes over.
-    return sync.Producer.from_config(client_arguments(client, **more), keep_prepared_txn=backend.kind == PREPARED)
+    config = client_arguments({"linger.ms": "0", **client}, **more)
+    return sync.Producer.from_config(config, keep_prepared_txn=backend.kind == PREPARED)
 
 
 def promote(client: Mapping[str, str], transactional_id: str, state: PreparedTxnState) -> str:

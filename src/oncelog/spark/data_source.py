@@ -7,9 +7,10 @@ import uuid
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from oncelog.errors import ConfigurationError
 from oncelog.spark.backend import Backend, choose_backend
-from oncelog.spark.options import SinkOptions, sink_options, source_options
-from oncelog.spark.source import DDL, HEADERS_DDL, BatchReader, StreamReader
+from oncelog.spark.options import COLUMNS, SinkOptions, columns_of, sink_options, source_options
+from oncelog.spark.source import BatchReader, StreamReader
 from oncelog.spark.writer import BatchWriter, StreamWriter, check_columns
 
 _backends: dict[tuple[object, ...], Backend] = {}
@@ -25,35 +26,46 @@ class DefaultSource(DataSource):
         return "oncelog"
 
     def schema(self) -> str:
-        """Columns of Spark's own Kafka source."""
-        headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
-        return DDL + (HEADERS_DDL if headers else "")
+        """Columns of Spark's own Kafka source, or those that the option `columns` names."""
+        return ", ".join(f"{name} {COLUMNS[name]}" for name in columns_of(self.options))
 
     def reader(self, schema: StructType) -> BatchReader:
         """A batch read."""
-        return BatchReader(source_options(self.options, is_stream=False), schema.names)
+        return BatchReader(source_options(self.options, is_stream=False), _columns_of(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         """A streaming read."""
-        return StreamReader(source_options(self.options, is_stream=True), schema.names)
+        return StreamReader(source_options(self.options, is_stream=True), _columns_of(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """A batch write. Raises ConfigurationError before anything is written."""
         if overwrite:
             raise ValueError("a log cannot be overwritten: use mode('append')")
-        options = sink_options(self.options)
+        options = sink_options(self.options, "a batch write")
         check_columns(schema, options)
         return BatchWriter(options, _backend(options), uuid.uuid4().hex)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802, ARG002
         """A streaming write; Spark plans one for every micro-batch."""
-        options = sink_options(self.options)
+        options = sink_options(self.options, "a streaming write")
         check_columns(schema, options)
         # Only the first batch after a start can have been decided before: later ones need not look.
         key = f"{options.checkpoint_location}"
         looks_first = key not in _planned
         _planned.add(key)
         return StreamWriter(options, _backend(options), looks_first=looks_first)
+
+
+def _columns_of(schema: StructType) -> list[str]:
+    """Of a read, whose schema may be the user's own. Raises ConfigurationError."""
+    for column in schema.fields:
+        wanted = COLUMNS.get(column.name)
+        if wanted != column.dataType.simpleString():
+            there = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+            raise ConfigurationError(
+                f"the schema has a column {column.name} {column.dataType.simpleString()}; a read can give: {there}"
+            )
+    return list(schema.names)
 
 
 def _backend(options: SinkOptions) -> Backend:

@@ -194,4 +194,4 @@ def dual_write(
     """
     if not query_id or not all(c.isalnum() or c in "-_" for c in query_id):
         raise ConfigurationError(f"query_id has letters, digits, '-' and '_': {query_id!r}")
-    return _DualWrite(sink_options(options), query_id, database_url, to_records, to_database)
+    return _DualWrite(sink_options(options, "a dual write"), query_id, database_url, to_records, to_database)

@@ -14,6 +14,7 @@ from oncelog import errors, sync
 from oncelog.core.producer.partitioner import partition_for_key
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.spark.options import SinkOptions, client_arguments
+from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, rest
 from oncelog.types import TopicPartition
 
 DECISION_PARTITION_COUNT = 4
@@ -57,9 +58,12 @@ class TopicDecisionStore:
         _create_topic(client, topic)
         self._producer = sync.Producer.from_config(client_arguments(client, **{"linger.ms": 0}))
         self._producer.start()
-        self._consumer = sync.Consumer.from_config(
-            client_arguments(client, **{"isolation.level": "read_uncommitted", "auto.offset.reset": "earliest"})
-        )
+        reads = {
+            "isolation.level": "read_uncommitted",
+            "auto.offset.reset": "earliest",
+            "fetch.max.wait.ms": FETCH_MAX_WAIT_MS,
+        }
+        self._consumer = sync.Consumer.from_config(client_arguments(client, **reads))
         self._consumer.start()
         self._partition_count = len(self._consumer.partitions_for_topic(topic))
 
@@ -78,12 +82,14 @@ class TopicDecisionStore:
         end = self._consumer.end_offsets([where])[where]
         position = self._next_offsets.get(partition, 0)
         if position < end:
-            self._consumer.assign([where])
-            self._consumer.seek(where, position)
-            while self._consumer.position(where) < end:
-                for record in self._consumer.poll(timeout_ms=1000):
-                    self._log.apply(record.key or b"", record.value)
-            self._next_offsets[partition] = self._consumer.position(where)
+            go_to(self._consumer, where, position)
+            try:
+                while self._consumer.position(where) < end:
+                    for record in self._consumer.poll(timeout_ms=1000):
+                        self._log.apply(record.key or b"", record.value)
+                self._next_offsets[partition] = self._consumer.position(where)
+            finally:
+                rest(self._consumer)
 
     def known(self, query_id: str, batch_id: str) -> sink.KnownRecords:
         """What stands of a batch, after reading to the end of the log."""

@@ -1,23 +1,25 @@
 """Which offsets a read covers: pure arithmetic over offset maps, so that every rule is tested without Spark.
 
 An offset map is {topic: {partition: offset}}; a range is [start, end). Rules: every range ends at or before the last
-stable offset, a partition that appears later starts at its log start, and a stream's first end offset carries the
-start it was reckoned from, because Spark asks for the initial offset more than once and never stores it.
+stable offset, a partition that appears later starts at its log start, and an offset belongs to a topic by its id: a topic
+that was made again under the same name is another one. What Spark stores: stream_offset.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from oncelog.errors import ConfigurationError
-from oncelog.spark.options import EARLIEST, LATEST, Offsets
+from oncelog.spark.options import EARLIEST, LATEST, Offsets, Times
+
+GO_ON = "(failOnDataLoss=false goes on with what is there)"
 
 
 class DataLoss(RuntimeError):
-    """Records between where a reader stood and the log's start are gone (option failOnDataLoss)."""
+    """Records between where a reader stood and what the log has now are gone (option failOnDataLoss)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,11 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where the log's partitions begin and end (the last stable offset for a read_committed reader)."""
+    """Where the log's partitions begin and end (the last stable offset for a read_committed reader), and the topics' ids."""
 
     earliest: Offsets
     latest: Offsets
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 def resolve(wanted: int | Offsets, bounds: Bounds, name: str) -> Offsets:
@@ -49,16 +52,43 @@ def resolve(wanted: int | Offsets, bounds: Bounds, name: str) -> Offsets:
     if wanted == LATEST:
         return copy_of(bounds.latest)
     assert isinstance(wanted, dict)
-    have = {(t, p) for t, partitions in bounds.latest.items() for p in partitions}
-    named = {(t, p) for t, partitions in wanted.items() for p in partitions}
-    if have != named:
-        missing, extra = sorted(have - named), sorted(named - have)
-        raise ConfigurationError(f"{name} names other partitions than are read: missing {missing}, too many {extra}")
+    _check_partitions(wanted, bounds, name)
     special = {EARLIEST: bounds.earliest, LATEST: bounds.latest}
     return {
         topic: {p: special[offset][topic][p] if offset in special else offset for p, offset in partitions.items()}
         for topic, partitions in wanted.items()
     }
+
+
+def _check_partitions(wanted: Offsets, bounds: Bounds, name: str) -> None:
+    have = {(t, p) for t, partitions in bounds.latest.items() for p in partitions}
+    named = {(t, p) for t, partitions in wanted.items() for p in partitions}
+    if have != named:
+        missing, extra = sorted(have - named), sorted(named - have)
+        raise ConfigurationError(f"{name} names other partitions than are read: missing {missing}, too many {extra}")
+
+
+def times_of(times: Times, bounds: Bounds, name: str) -> Offsets:
+    """The time (ms) of each partition. Raises ConfigurationError where the option names other partitions."""
+    if isinstance(times.ms, int):
+        return {topic: dict.fromkeys(partitions, times.ms) for topic, partitions in bounds.latest.items()}
+    _check_partitions(times.ms, bounds, name)
+    return copy_of(times.ms)
+
+
+def found_at(times_ms: Offsets, found: Offsets, bounds: Bounds, name: str, *, or_latest: bool) -> Offsets:
+    """Offsets by time; where no record is that late the end, or ConfigurationError."""
+    offsets: Offsets = {}
+    for topic, partitions in times_ms.items():
+        for partition, ms in partitions.items():
+            offset = found.get(topic, {}).get(partition)
+            if offset is None and not or_latest:
+                raise ConfigurationError(
+                    f"{name}: {topic}-{partition} has no record at or after {ms} ms "
+                    "(startingOffsetsByTimestampStrategy=latest begins at its end)"
+                )
+            offsets.setdefault(topic, {})[partition] = bounds.latest[topic][partition] if offset is None else offset
+    return offsets
 
 
 def copy_of(offsets: Mapping[str, Mapping[int, int]]) -> Offsets:
@@ -95,6 +125,50 @@ def limited_end(start: Offsets, latest: Offsets, records_max: int | None) -> Off
     return limited
 
 
+def made_anew(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Topics that have another id now: deleted, and made again under the same name."""
+    return sorted(t for t, topic_id in before.items() if topic_id and now.get(t) and now[t] != topic_id)
+
+
+def without(offsets: Offsets, topics: Collection[str]) -> Offsets:
+    """`offsets` of the other topics."""
+    return {topic: partitions for topic, partitions in offsets.items() if topic not in topics}
+
+
+def with_others(end: Offsets, start: Offsets) -> Offsets:
+    """`end`, and of what is not read now where it was: who reads it again goes on there."""
+    merged = copy_of(start)
+    for topic, partitions in end.items():
+        merged.setdefault(topic, {}).update(partitions)
+    return merged
+
+
+def beyond(end: Offsets, latest: Offsets) -> list[tuple[str, int, int, int]]:
+    """Ends that lie behind the log's: (topic, partition, wanted end, the log's end), 0 where it has no such partition."""
+    found = []
+    for topic, partitions in sorted(end.items()):
+        for partition, offset in sorted(partitions.items()):
+            log_end = latest.get(topic, {}).get(partition, 0)
+            if offset > log_end:
+                found.append((topic, partition, offset, log_end))
+    return found
+
+
+def not_beyond(end: Offsets, latest: Offsets) -> Offsets:
+    """`end`, nowhere behind the log's."""
+    return {t: {p: min(offset, latest.get(t, {}).get(p, 0)) for p, offset in ps.items()} for t, ps in end.items()}
+
+
+def moved(start: Offsets, end: Offsets) -> Offsets:
+    """Of `end` the partitions that are elsewhere than at `start`."""
+    found: Offsets = {}
+    for topic, partitions in end.items():
+        for partition, offset in partitions.items():
+            if start.get(topic, {}).get(partition) != offset:
+                found.setdefault(topic, {})[partition] = offset
+    return found
+
+
 def ranges(start: Offsets, end: Offsets, log_start: Offsets, *, fail_on_data_loss: bool) -> list[OffsetRange]:
     """The ranges to read, one for a partition with something in it.
 
@@ -106,11 +180,12 @@ def ranges(start: Offsets, end: Offsets, log_start: Offsets, *, fail_on_data_los
         for partition, end_offset in sorted(partitions.items()):
             first = log_start.get(topic, {}).get(partition, 0)
             begin = start.get(topic, {}).get(partition, first)
-            lost = begin < first or end_offset < begin
-            if lost and fail_on_data_loss:
+            if begin == end_offset:
+                continue
+            if (begin < first or end_offset < begin) and fail_on_data_loss:
                 raise DataLoss(
                     f"{topic}-{partition}: records from {begin} are wanted up to {end_offset}, the log starts at {first}: "
-                    "they were deleted, or the topic was made anew (failOnDataLoss=false goes on)"
+                    f"they were deleted, or the topic was made anew {GO_ON}"
                 )
             begin = max(begin, first)
             if end_offset > begin:
@@ -118,25 +193,21 @@ def ranges(start: Offsets, end: Offsets, log_start: Offsets, *, fail_on_data_los
     return found
 
 
-def split(whole: list[OffsetRange], count_min: int | None) -> list[OffsetRange]:
-    """At least `count_min` ranges, by cutting large ones evenly (each fetch brings its own aborted transactions)."""
-    if count_min is None or len(whole) >= count_min or not whole:
-        return whole
-    total = sum(r.size for r in whole)
-    pieces: list[OffsetRange] = []
-    for r in whole:
-        count = max(1, min(r.size, round(count_min * r.size / total)))
-        cuts = [r.start + r.size * i // count for i in range(count + 1)]
-        pieces += [OffsetRange(r.topic, r.partition, a, b) for a, b in pairwise(cuts)]
-    return pieces
+def backlog(start: Offsets, end: Offsets) -> int:
+    """How many offsets lie between."""
+    return sum(max(o - start.get(t, {}).get(p, o), 0) for t, ps in end.items() for p, o in ps.items())
 
 
-# --- what Spark stores: {"v": 1, "t": {topic: {"0": offset}}, "init": {...}} with string keys
+def split(whole: list[OffsetRange], count_min: int | None, size_max: int | None = None) -> list[OffsetRange]:
+    """Ranges of at most `size_max`, and at least `count_min` of them, by cutting large ones evenly (each fetch brings its own
+    aborted transactions)."""
+    pieces = whole if size_max is None else [part for r in whole for part in _cut(r, math.ceil(r.size / size_max))]
+    if count_min is None or len(pieces) >= count_min:
+        return pieces
+    total = sum(r.size for r in pieces)
+    return [part for r in pieces for part in _cut(r, max(1, min(r.size, round(count_min * r.size / total))))]
 
 
-def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    return {topic: {str(p): offset for p, offset in sorted(ps.items())} for topic, ps in sorted(offsets.items())}
-
-
-def from_json(content: Mapping[str, Mapping[str, int]]) -> Offsets:
-    return {topic: {int(p): int(offset) for p, offset in ps.items()} for topic, ps in content.items()}
+def _cut(r: OffsetRange, count: int) -> list[OffsetRange]:
+    cuts = [r.start + r.size * i // count for i in range(count + 1)]
+    return [OffsetRange(r.topic, r.partition, a, b) for a, b in pairwise(cuts)]

@@ -6,7 +6,10 @@ task ends when its next offset reaches the end of its range, also with nothing t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,25 +18,30 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from oncelog import sync
+from oncelog import errors, sync
+from oncelog.errors import ConfigurationError
 from oncelog.spark import planning
-from oncelog.spark.options import Offsets, SourceOptions, client_arguments
+from oncelog.spark.log_view import CLIENTS_MAX, LogView, admin_of, close_admins
+from oncelog.spark.options import LATEST, Offsets, SourceOptions, Times, client_arguments
+from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, rest
+from oncelog.spark.stream_offset import StreamOffset, to_json, topic_id_text
 from oncelog.types import TopicPartition
 
 ROWS_PER_BATCH_MAX = 100_000
-DDL = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-HEADERS_DDL = ", headers array<struct<key: string, value: binary>>"
+ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
+logger = logging.getLogger("oncelog.spark")
 
 
 @dataclass
 class RangePartition(InputPartition):
-    """One task's range."""
+    """One task's range, and the id of its topic ("" where the broker gives none)."""
 
     range: planning.OffsetRange
+    topic_id: str
 
-    def __init__(self, offset_range: planning.OffsetRange) -> None:
+    def __init__(self, offset_range: planning.OffsetRange, topic_id: str) -> None:
         super().__init__(None)
-        self.range = offset_range
+        self.range, self.topic_id = offset_range, topic_id
 
 
 class LogReader:
@@ -42,56 +50,129 @@ class LogReader:
     def __init__(self, options: SourceOptions, columns: list[str]) -> None:
         self.options, self.columns = options, columns
 
-    def bounds(self) -> planning.Bounds:
-        """The log's start and its last stable offset, per partition read. Raises UnknownTopicOrPartition."""
-        consumer = _consumer(self.options)
-        wanted: list[TopicPartition] = [
-            TopicPartition(topic, p) for topic, partitions in self.options.assigned.items() for p in partitions
-        ]
-        for topic in self.options.topics:
-            wanted += [TopicPartition(topic, p) for p in sorted(consumer.partitions_for_topic(topic))]
-        earliest, latest = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
-        return planning.Bounds(_as_offsets(earliest), _as_offsets(latest))
+    @property
+    def log(self) -> LogView:
+        """The topics as they are now."""
+        return LogView(self.options)
 
-    def partitions_of(self, start: Offsets, end: Offsets, earliest: Offsets) -> list[InputPartition]:
+    def start_offsets(self, bounds: planning.Bounds) -> Offsets:
+        """Where the read begins. Raises ConfigurationError for an offset behind the log's end."""
+        start = self._resolved(self.options.starting, bounds, "starting")
+        if planning.beyond(start, bounds.latest):  # not behind what an open transaction holds back
+            self._refuse_beyond(start, self.log.high_watermarks(bounds), "startingOffsets")
+        return start
+
+    def _resolved(self, wanted: int | Offsets | Times, bounds: planning.Bounds, end: str) -> Offsets:
+        if not isinstance(wanted, Times):
+            return planning.resolve(wanted, bounds, f"{end}Offsets")
+        name = f"{end}Timestamp" if isinstance(wanted.ms, int) else f"{end}OffsetsByTimestamp"
+        times_ms = planning.times_of(wanted, bounds, name)
+        found = self.log.offsets_at(times_ms)
+        return planning.found_at(times_ms, found, bounds, name, or_latest=wanted.or_latest)
+
+    @staticmethod
+    def _refuse_beyond(wanted: Offsets, log_end: Offsets, name: str) -> None:
+        for topic, partition, offset, end in planning.beyond(wanted, log_end):
+            raise ConfigurationError(f"{name} names offset {offset} of {topic}-{partition}, whose records end at {end}")
+
+    def partitions_of(
+        self, start: Offsets, end: Offsets, earliest: Offsets, topic_ids: Mapping[str, str]
+    ) -> list[InputPartition]:
         """One input partition per range; a list that is never empty for a batch read is the caller's business."""
         whole = planning.ranges(start, end, earliest, fail_on_data_loss=self.options.fail_on_data_loss)
-        return [RangePartition(r) for r in planning.split(whole, self.options.partitions_min)]
+        cut = planning.split(whole, self.options.partitions_min, self.options.records_per_partition_max)
+        return [RangePartition(r, topic_ids.get(r.topic, "")) for r in cut]
 
-    def read_range(self, wanted: planning.OffsetRange) -> Iterator[pa.RecordBatch]:
-        """The visible records of a range, in offset order."""
-        consumer = _consumer(self.options)
+    def read_range(self, wanted: planning.OffsetRange, topic_id: str = "") -> Iterator[pa.RecordBatch]:
+        """The visible records of a range, in offset order. Raises DataLoss where they are gone."""
+        consumer = _consumer(self.options, wanted.topic, topic_id)
         where = TopicPartition(wanted.topic, wanted.partition)
-        consumer.assign([where])
-        consumer.seek(where, wanted.start)
-        while consumer.position(where) < wanted.end:
-            batch = consumer.poll_arrow(max_records=ROWS_PER_BATCH_MAX, timeout_ms=1000)
-            if batch.num_rows == 0:
-                continue
-            offsets = batch.column("offset")
-            if offsets[batch.num_rows - 1].as_py() >= wanted.end:
-                batch = batch.filter(pc.less(offsets, wanted.end))
-            if batch.num_rows:
-                yield batch.select(self.columns)
+        go_to(consumer, where, wanted.start)
+        position, end = wanted.start, wanted.end
+        rows_max = int(self.options.consumer.get("max.poll.records", ROWS_PER_BATCH_MAX))
+        try:
+            while position < end:
+                try:
+                    batch = consumer.poll_arrow(max_records=rows_max, timeout_ms=self.options.poll_timeout_ms)
+                except errors.OffsetOutOfRange as error:
+                    position, end = self._after_a_loss(consumer, where, position, wanted, error)
+                    continue
+                before, position = position, consumer.position(where)
+                if batch.num_rows == 0:
+                    if position == before:
+                        raise self._nothing_came(consumer, where, position, wanted)
+                    continue
+                offsets = batch.column("offset")
+                if offsets[batch.num_rows - 1].as_py() >= end:
+                    batch = batch.filter(pc.less(offsets, end))
+                if batch.num_rows:
+                    yield batch.select(self.columns)
+        finally:
+            rest(consumer)
 
+    def _nothing_came(
+        self, consumer: sync.Consumer, where: TopicPartition, position: int, wanted: planning.OffsetRange
+    ) -> errors.RequestTimedOut:
+        ends = {level: consumer.end_offsets([where], isolation_level=level)[where] for level in ISOLATION_LEVELS}
+        return errors.RequestTimedOut(
+            f"nothing came of {where} at offset {position} within {self.options.poll_timeout_ms} ms "
+            f"(kafkaConsumer.pollTimeoutMs), and the range ends at {wanted.end}: its last stable offset is "
+            f"{ends['read_committed']}, its end {ends['read_uncommitted']}"
+        )
 
-def _as_offsets(found: dict[TopicPartition, int]) -> Offsets:
-    offsets: Offsets = {}
-    for where, offset in found.items():
-        offsets.setdefault(where.topic, {})[where.partition] = offset
-    return offsets
+    def _after_a_loss(
+        self,
+        consumer: sync.Consumer,
+        where: TopicPartition,
+        position: int,
+        wanted: planning.OffsetRange,
+        error: errors.OffsetOutOfRange,
+    ) -> tuple[int, int]:
+        """What is left of the range, from where to where: the log lost records since the read was planned."""
+        first = consumer.beginning_offsets([where])[where]
+        log_end = consumer.end_offsets([where], isolation_level="read_uncommitted")[where]
+        if first <= position and wanted.end <= log_end:  # an answer to a question that was asked before
+            consumer.seek(where, position)
+            return position, wanted.end
+        if self.options.fail_on_data_loss:
+            raise planning.DataLoss(
+                f"{where}: offset {position} of the range {wanted.start} to {wanted.end} is not in the log any more, which "
+                f"starts at {first} and ends at {log_end} {planning.GO_ON}"
+            ) from error
+        end = min(wanted.end, log_end)
+        position = position if first <= position <= end else min(first, end)
+        consumer.seek(where, position)
+        return position, end
 
 
 _consumers: dict[tuple[Any, ...], sync.Consumer] = {}
+_topic_ids: dict[tuple[Any, ...], dict[str, str]] = {}
 
 
-def _consumer(options: SourceOptions) -> sync.Consumer:
-    """This process's consumer for these options: workers are used again, and a connection outlives a micro-batch."""
-    key = (tuple(sorted(options.client.items())), options.isolation_level)
+def _consumer(options: SourceOptions, topic: str, topic_id: str) -> sync.Consumer:
+    """This process's consumer for these options: workers are used again, and a connection outlives a micro-batch.
+
+    A consumer that knows the topic by another id is replaced: what it remembers is of a topic that was deleted.
+    """
+    key = (*sorted((options.client | options.consumer).items()), options.isolation_level)
+    known = _topic_ids.setdefault(key, {})
+    if topic_id and known.get(topic) != topic_id:
+        found = topic_id_text(admin_of(options).describe_topics([topic])[topic].topic_id)
+        if found != topic_id:
+            raise planning.DataLoss(f"topic {topic!r} was deleted and made again (its id was {topic_id}, now {found})")
+        if topic in known:
+            _consumers.pop(key).stop()
+            known.clear()
+        known[topic] = topic_id
     consumer = _consumers.get(key)
     if consumer is None:
+        if len(_consumers) >= CLIENTS_MAX:
+            oldest = next(iter(_consumers))
+            _consumers.pop(oldest).stop()
+            _topic_ids.pop(oldest, None)
+        given = {"fetch.max.wait.ms": FETCH_MAX_WAIT_MS} | options.consumer
         more = {"isolation.level": options.isolation_level, "auto.offset.reset": "none", "enable.auto.commit": False}
-        consumer = sync.Consumer.from_config(client_arguments(options.client, **more))
+        consumer = sync.Consumer.from_config(client_arguments(options.client, **given, **more))
         consumer.start()
         _consumers[key] = consumer
     return consumer
@@ -102,28 +183,37 @@ class BatchReader(LogReader, DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The ranges between startingOffsets and endingOffsets. Spark reads `InputPartition(None)` for an empty list."""
-        bounds = self.bounds()
-        start = planning.resolve(self.options.starting, bounds, "startingOffsets")
-        end = planning.resolve(self.options.ending, bounds, "endingOffsets")
-        return list(self.partitions_of(start, end, bounds.earliest))
+        bounds = self.log.bounds()
+        start = self.start_offsets(bounds)
+        end = self._resolved(self.options.ending, bounds, "ending")
+        if self.options.fail_on_data_loss:
+            self._refuse_beyond(end, bounds.latest, "endingOffsets")
+        end = planning.not_beyond(end, bounds.latest)
+        return self.partitions_of(start, end, bounds.earliest, bounds.topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """One task."""
-        return self.read_range(partition.range) if isinstance(partition, RangePartition) else iter(())
+        if not isinstance(partition, RangePartition):
+            return iter(())
+        return self.read_range(partition.range, partition.topic_id)
 
 
 class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """`spark.readStream.format("oncelog")`: offsets are {"v": 1, "t": {topic: {"0": offset}}, "init": start of batch 0}."""
+    """`spark.readStream.format("oncelog")`; its offsets: stream_offset.py."""
 
     def __init__(self, options: SourceOptions, columns: list[str]) -> None:
         super().__init__(options, columns)
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._bounds: planning.Bounds | None = None
+        self._planned: StreamOffset | None = None
+        self._topic_ids: dict[str, str] = {}
+        self._last_trigger_s: float | None = None
+        self.now_s: Callable[[], float] = time.monotonic
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """A mark only: Spark asks for it again after a restart, when "latest" would be another offset."""
-        return {"v": 1, "start": "initial"}
+        return StreamOffset(None).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """maxOffsetsPerTrigger, or everything there is."""
@@ -132,23 +222,86 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of the run."""
-        self._target = self.bounds().latest
+        self._target = self.log.bounds().latest
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next micro-batch ends; equal to `start` when there is nothing new."""
-        bounds = self._bounds = self.bounds()
+        """Where the next micro-batch ends; equal to `start` when there is nothing new. Raises DataLoss."""
+        bounds = self._bounds = self.log.bounds()
         latest = bounds.latest if self._target is None else self._up_to_target(bounds.latest, self._target)
         records_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        if "start" in start:
+        stands = StreamOffset.from_json(start)
+        if stands.offsets is None:
             if self._initial is None:
-                self._initial = planning.resolve(self.options.starting, bounds, "startingOffsets")
-            end = planning.limited_end(self._initial, latest, records_max)
-            return {"v": 1, "t": planning.to_json(end), "init": planning.to_json(self._initial)}
-        begin = planning.with_new_partitions(planning.from_json(start["t"]), bounds)
-        end = planning.limited_end(begin, latest, records_max)
-        if end == planning.from_json(start["t"]):
+                self._initial = self.start_offsets(bounds)
+            offsets = planning.limited_end(self._initial, latest, records_max)
+            end = StreamOffset(offsets, dict(bounds.topic_ids), self._initial)
+            waits = self._waits_for_more(self._initial, latest)
+        else:
+            known = planning.without(stands.offsets, self._gone(stands.offsets, bounds))
+            before = self._topic_ids | stands.topic_ids  # a checkpoint of an older version has no ids: those seen first
+            before = {topic: each for topic, each in before.items() if topic in known}
+            self._topic_ids = dict(bounds.topic_ids) | before
+            anew = self._made_anew(before, bounds)
+            begin = planning.with_new_partitions(planning.without(known, anew), bounds)
+            shorter = self._shorter(begin, bounds, stands.topic_ids)
+            begin = planning.with_others(shorter, begin)
+            offsets = planning.with_others(planning.limited_end(begin, latest, records_max), begin)
+            if offsets == stands.offsets and not anew:
+                return start
+            end = StreamOffset(offsets, before | dict(bounds.topic_ids), begin if anew or shorter else None)
+            waits = self._waits_for_more(begin, latest)
+        if waits:
             return start
-        return {"v": 1, "t": planning.to_json(end)}
+        self._topic_ids = dict(end.topic_ids)
+        self._planned = end
+        return end.to_json()
+
+    def _gone(self, offsets: Offsets, bounds: planning.Bounds) -> list[str]:
+        """Topics of the pattern that are not there any more. Raises DataLoss."""
+        gone = [t for t in offsets if t not in bounds.latest and self.log.is_subscribed_by_pattern(t)]
+        if gone and self.options.fail_on_data_loss:
+            raise planning.DataLoss(f"topic {gone[0]!r} was deleted: what was not read of it is gone {planning.GO_ON}")
+        return gone
+
+    def _made_anew(self, before: Mapping[str, str], bounds: planning.Bounds) -> list[str]:
+        """Topics that are others by now. Raises DataLoss."""
+        anew = planning.made_anew(before, bounds.topic_ids)
+        if anew and self.options.fail_on_data_loss:
+            raise planning.DataLoss(
+                f"topic {anew[0]!r} was deleted and made again (its id was {before[anew[0]]}, now "
+                f"{bounds.topic_ids[anew[0]]}): what was not read of it is gone {planning.GO_ON}"
+            )
+        return anew
+
+    def _shorter(self, begin: Offsets, bounds: planning.Bounds, topic_ids: Mapping[str, str]) -> Offsets:
+        """Of logs that end before the stream's position, where to go on. Raises DataLoss.
+
+        At the end of one that lost its end; at the start of one that may be another topic, for a checkpoint without ids.
+        """
+        read = {t: {p: begin[t][p] for p in ps} for t, ps in bounds.latest.items()}
+        if not planning.beyond(read, bounds.latest):
+            return {}
+        goes_on: Offsets = {}
+        for topic, partition, offset, log_end in planning.beyond(read, self.log.high_watermarks(bounds)):
+            if self.options.fail_on_data_loss:
+                raise planning.DataLoss(
+                    f"{topic}-{partition}: the stream stands at {offset}, the log ends at {log_end}: it lost its end, or is "
+                    f"another one {planning.GO_ON}"
+                )
+            is_the_same = bool(topic_ids.get(topic))
+            goes_on.setdefault(topic, {})[partition] = log_end if is_the_same else bounds.earliest[topic][partition]
+        return goes_on
+
+    def _waits_for_more(self, begin: Offsets, latest: Offsets) -> bool:
+        """Whether minOffsetsPerTrigger is not there yet, and maxTriggerDelay is not over; the first batch of a run goes."""
+        wanted, now_s = self.options.offsets_per_trigger_min, self.now_s()
+        last_s, self._last_trigger_s = self._last_trigger_s, now_s
+        if wanted is None or last_s is None or self._target is not None:
+            return False
+        waits = planning.backlog(begin, latest) < wanted and (now_s - last_s) * 1000 < self.options.trigger_delay_ms_max
+        if waits:
+            self._last_trigger_s = last_s
+        return waits
 
     @staticmethod
     def _up_to_target(latest: Offsets, target: Offsets) -> Offsets:
@@ -160,23 +313,82 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The last stable offsets, for the progress report."""
-        return None if self._bounds is None else {"lso": planning.to_json(self._bounds.latest)}
+        return None if self._bounds is None else {"lso": to_json(self._bounds.latest)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The ranges of a micro-batch, the same ones again after a restart."""
-        begin = planning.from_json(end["init"] if "start" in start else start["t"])
-        return self.partitions_of(begin, planning.from_json(end["t"]), self.bounds().earliest)
+        """The ranges of a micro-batch, the same ones again after a restart. Raises DataLoss."""
+        first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        begin = first.offsets if last.initial is None else last.initial
+        if begin is None and last.offsets is not None and last.is_kafkas:
+            begin = self._start_of_kafkas_first_batch()
+        if begin is None or last.offsets is None:
+            raise ConfigurationError(f"the checkpoint does not say where its first batch began: {end!r:.200}")
+        if last == self._planned and self._bounds is not None:  # as it was planned a moment ago
+            bounds, wanted = self._bounds, last.offsets
+        else:
+            bounds, wanted = self._planned_again(begin, last)
+        return self.partitions_of(begin, wanted, bounds.earliest, bounds.topic_ids)
+
+    def _start_of_kafkas_first_batch(self) -> Offsets:
+        """Spark's own source stores where its first batch began in a file that a source in Python is not told of."""
+        if self.options.starting == LATEST:
+            raise ConfigurationError(
+                "this checkpoint's first batch was planned by Spark's own Kafka source and never finished: give the offsets in "
+                "its file sources/0/0 as startingOffsets"
+            )
+        return self.start_offsets(self.log.bounds())
+
+    def _planned_again(self, begin: Offsets, end: StreamOffset) -> tuple[planning.Bounds, Offsets]:
+        """What is left of a batch that was planned in an earlier life: all of it, or failOnDataLoss is false."""
+        assert end.offsets is not None
+        moved = planning.moved(begin, end.offsets)
+        bounds = self.log.bounds_of(moved)
+        gone = planning.made_anew(end.topic_ids, bounds.topic_ids)
+        if gone and self.options.fail_on_data_loss:
+            raise planning.DataLoss(
+                f"topic {gone[0]!r} was deleted and made again since this batch was planned (its id was "
+                f"{end.topic_ids[gone[0]]}, now {bounds.topic_ids[gone[0]]}): its records are gone {planning.GO_ON}"
+            )
+        moved = planning.without(moved, gone)
+        if planning.beyond(moved, bounds.latest):
+            log_end = self.log.high_watermarks(bounds)
+            for topic, partition, offset, found in planning.beyond(moved, log_end):
+                if self.options.fail_on_data_loss:
+                    raise planning.DataLoss(
+                        f"{topic}-{partition}: this batch was planned up to {offset}, the log ends at {found} now: it was "
+                        f"deleted, or lost its end {planning.GO_ON}"
+                    )
+            moved = planning.not_beyond(moved, log_end)
+        return bounds, moved
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """One task."""
         assert isinstance(partition, RangePartition)
-        return self.read_range(partition.range)
+        return self.read_range(partition.range, partition.topic_id)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: positions live in Spark's checkpoint, as with Spark's own Kafka source."""
+        """Store the position in a group where the options name one, for tools that show lag; what counts is the checkpoint."""
+        group, offsets = self.group_id(), StreamOffset.from_json(end).offsets
+        if group is None or offsets is None:
+            return
+        stored = {TopicPartition(t, p): offset for t, ps in offsets.items() for p, offset in ps.items()}
+        try:
+            admin_of(self.options).alter_consumer_group_offsets(group, stored)
+        except errors.KafkaError as error:  # a group that nobody may write to stops no query
+            logger.warning("the position could not be stored in group %r: %s", group, error)
+
+    def group_id(self) -> str | None:
+        """The group that the position is stored in: kafka.group.id, or groupIdPrefix and a word for what is read."""
+        options = self.options
+        if options.group_id_prefix is None:
+            return options.group_id
+        what = repr((options.topics, options.topic_pattern, sorted(options.assigned.items())))
+        return f"{options.group_id_prefix}-{hashlib.sha256(what.encode()).hexdigest()[:8]}"
 
     def stop(self) -> None:
         """Close this process's connections."""
         for consumer in _consumers.values():
             consumer.stop()
         _consumers.clear()
+        _topic_ids.clear()
+        close_admins()

@@ -65,6 +65,11 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
             )
     if "value" not in found:
         raise ConfigurationError("the column 'value' is missing")
+    if options.include_headers is not None and options.include_headers != ("headers" in found):
+        raise ConfigurationError(
+            f"includeHeaders={str(options.include_headers).lower()}, and the column 'headers' is "
+            f"{'not ' if options.include_headers else ''}there: the column alone says whether headers are written"
+        )
     if options.topic is None and "topic" not in found:
         raise ConfigurationError("say where to write: the option 'topic' or a column 'topic'")
 
@@ -88,7 +93,7 @@ def write_attempt(
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return sink.Attempt("", "", 0)
-    producer = task_producer(options.client, backend, transactional_id)
+    producer = task_producer(options.client | options.producer, backend, transactional_id)
     producer.start()
     try:
         if not producer.prepared_state.is_none:

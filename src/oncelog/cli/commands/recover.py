@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from oncelog.cli.clients import arguments
 from oncelog.cli.command import Settings, command
 from oncelog.cli.output import EXIT_FAILURE, columns
 from oncelog.cli.progress import progress
+from oncelog.client.config import HAS_NO_MEANING, AdminConfig
 
 
 @command(name="recover", changes=True)
@@ -61,7 +63,8 @@ def recover(
     given = {"transactionalIdPrefix": prefix}
     given |= {"decisionTopic": decision_topic} if decision_topic else {}
     given |= {"decisionUrl": decision_url} if decision_url else {}
-    client = {f"kafka.{key}": str(value) for key, value in settings.client_config().items()}
+    named = arguments(AdminConfig, settings)  # without what is another kind of client's in the same file
+    client = {f"kafka.{key.replace('_', '.')}": str(named[key]) for key in named.keys() - HAS_NO_MEANING}
     options = sink_options({**client, **given})
     whose = f"query {query_id}" if query_id else f"all queries of prefix {prefix!r}"
     what = "commit decided transactions and end orphans of " + whose
