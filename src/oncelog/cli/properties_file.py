@@ -27,7 +27,7 @@ def read_properties(path: str) -> dict[str, str]:
         for each in each_property(text):
             if not each.has_separator and "." not in each.key:  # not shown: it may be a line of a key or of a password
                 raise ConfigurationError(
-                    f"{path}: line {each.line_number}: expected key=value"
+                    f"line {each.line_number}: expected key=value"
                     " (a value of several lines has a backslash at the end of each)"
                 )
         found = properties_from_text(text)
