@@ -46,3 +46,13 @@ def test_passwords_do_not_stand_on_command_lines_or_in_files_that_others_read(tm
     assert "very-secret-word" not in str(refused.value)
     file.chmod(0o640)
     assert read_properties(str(file))["sasl.password"] == "very-secret-word"
+
+
+def test_a_key_pasted_without_backslashes_is_not_shown(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "ssl.keystore.key=-----BEGIN PRIVATE KEY-----\nMIIEvgIBADANBgkqhkiG9w0\n-----END PRIVATE KEY-----\n"
+    )
+    with pytest.raises(ConfigurationError, match="line 2") as refused:
+        read_properties(str(file))
+    assert "MIIE" not in str(refused.value)

@@ -132,3 +132,12 @@ def test_trusted_certificates_that_are_none(text):
 def _identity_of(authority):
     signed = authority.sign("broker")
     return TlsIdentity(signed.chain, signed.key)
+
+
+def test_a_byte_order_mark_in_front(tmp_path):
+    """Some editors write one."""
+    certificate = AUTHORITY.sign("broker", ["localhost"])
+    path = tmp_path / "broker.pem"
+    path.touch(0o600)
+    path.write_text("\ufeff" + certificate.key + certificate.chain, encoding="utf-8")
+    server_context(TlsSettings(identity_from(str(path), "PEM", "", "")))

@@ -117,7 +117,7 @@ def _read(path: str, *, is_secret: bool) -> bytes:
 
 def _text(data: bytes, path: str) -> str:
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise TlsInvalid(f"{path}: not a text in UTF-8") from None
 

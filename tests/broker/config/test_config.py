@@ -75,6 +75,15 @@ def test_properties():
     assert properties_from(text) == {"a.b": "1", "c": "x=y", "long": "one,two", "empty": ""}
     with pytest.raises(ConfigInvalid, match="line 2"):
         properties_from("a=1\nnonsense\n")
+    assert properties_from("\ufeffrules=^CN=(.*)\\\\.x$\npath=\\u002fa\n") == {"rules": "^CN=(.*)\\.x$", "path": "/a"}
+
+
+def test_a_key_pasted_without_backslashes_is_not_shown():
+    with pytest.raises(ConfigInvalid, match="line 2") as refused:
+        properties_from(
+            "ssl.keystore.key=-----BEGIN PRIVATE KEY-----\nMIIEvgIBADANBgkqhkiG9w0\n-----END PRIVATE KEY-----\n"
+        )
+    assert "MIIE" not in str(refused.value)
 
 
 def test_addresses():

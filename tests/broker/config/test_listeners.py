@@ -105,6 +105,18 @@ def test_the_file_of_a_broker_has_nothing_to_leave_out():
     assert warnings_of(listeners_of(config, []), config) == []
 
 
+def test_a_key_of_a_listener_that_is_not_there_is_named():
+    """`required` stood there, and everybody came in."""
+    config = config_of(
+        "listeners=CLIENTS://:1\nlistener.security.protocol.map=CLIENTS:PLAINTEXT\n"
+        "listener.name.client.ssl.client.auth=required\nlistener.name.clients.ssl.client.auth=none"
+    )
+    said = warnings_of(listeners_of(config, []), config)
+    assert [each for each in said if "no effect" in each] == [
+        "listener.name.client.ssl.client.auth is for a listener that is not there: it has no effect"
+    ]
+
+
 def test_the_file_of_a_controller_is_refused():
     """It was served at an address that nobody had named."""
     with pytest.raises(ConfigInvalid, match=r"CONTROLLER://:9093 are for controllers .* name one for clients"):

@@ -12,7 +12,7 @@ CHANGES = [
     ("quotas", "set", "--user", "asked", "producer_byte_rate=1"),
     ("quotas", "delete", "--user", "asked", "producer_byte_rate"),
     ("credentials", "set", "asked"),
-    ("credentials", "remove", "asked"),
+    ("credentials", "remove", "asked", "--mechanism", "SCRAM-SHA-256"),
     ("recover", "--prefix", "asked"),
 ]
 

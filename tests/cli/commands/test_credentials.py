@@ -20,6 +20,15 @@ def test_set_list_remove(cli: Cli, mechanism: str) -> None:
     cli("credentials", "set", "carol", "-y", stdin="", status=2)
 
 
+def test_without_a_mechanism_no_old_password_lives_on(cli: Cli) -> None:
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+        cli("credentials", "set", "dora", "--mechanism", mechanism, "--iterations", 4096, "-y", stdin="secret\n")
+    cli("credentials", "set", "dora", "--iterations", 5000, "-y", stdin="other\n")
+    assert [each["iterations"] for each in cli.json("credentials", "list", "dora")] == [5000, 5000]
+    cli("credentials", "remove", "dora", "-y")
+    assert cli.json("credentials", "list", "dora", status=1)["error"] == "RESOURCE_NOT_FOUND"
+
+
 def test_a_dump_of_the_metadata_hides_them() -> None:
     kept = ScramCredentialRecord(
         user="a", mechanism=1, salt=b"salt", stored_key=b"stored", server_key=b"server", iterations=4096

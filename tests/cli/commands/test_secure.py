@@ -282,6 +282,7 @@ REFUSED = [
     (("--user", "../x"), "1 to 64 letters"),
     (("--user", "ANONYMOUS"), "not ANONYMOUS"),
     (("--host", "a b"), "expected a name"),
+    (("--host", "kafka:9092"), "expected a name"),
     (("--host", "*.example.com"), "expected a name"),
     (("--listen", "9093"), "expected HOST:PORT"),
     (("--listen", "127.0.0.1:0"), "a port from 1"),

@@ -123,6 +123,11 @@ CASES: dict[str, tuple[dict[str, str | None], str, str]] = {
     "metrics": ({"metrics_listen": f"{EVERYWHERE}:9404"}, WARNING, "whoever reaches it reads"),
     "ciphers": ({"ssl_cipher_suites": "AES256-SHA"}, WARNING, "AES256-SHA: without forward secrecy"),
     "unknown key": ({"listners": "x"}, FAILURE, "unknown config key 'listners'"),
+    "a listener's name": (
+        {"listener.name.client.ssl.client.auth": "required"},
+        WARNING,
+        "a listener that is not there",
+    ),
     "unsigned tokens": (
         {
             "listeners": "CLIENTS://127.0.0.1:9093",

@@ -16,6 +16,7 @@ from oncelog.broker.config.secret import Secret
 from oncelog.broker.config.unhonoured_keys import is_known_to_kafka
 from oncelog.core.access.authorizer import FORMER_AUTHORIZER, STANDARD_AUTHORIZER, super_users_of
 from oncelog.core.access.listeners import DEFAULT_MAP
+from oncelog.core.java_properties import each_property
 from oncelog.core.metadata.topic_configs import GZIP_LEVELS
 
 _LONG_MAX = 2**63 - 1
@@ -478,17 +479,10 @@ def addresses_with_counts(text: str) -> dict[str, int]:
 def properties_from(text: str) -> dict[str, str]:
     """The keys and values of a Java properties file (`server.properties`). Raises ConfigInvalid."""
     values: dict[str, str] = {}
-    pending = ""
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = pending + raw.strip()
-        pending = ""
-        if not line or line[0] in "#!":
-            continue
-        if line.endswith("\\") and not line.endswith("\\\\"):
-            pending = line[:-1]
-            continue
-        at = next((index for index, letter in enumerate(line) if letter in "=:"), -1)
-        if at <= 0:
-            raise ConfigInvalid(f"line {number}: expected key=value, not {line[:60]!r}")
-        values[line[:at].strip()] = line[at + 1 :].strip()
+    for each in each_property(text):
+        if not each.key or not each.has_separator:  # not shown: it may be a line of a key or of a password
+            raise ConfigInvalid(
+                f"line {each.line_number}: expected key=value (a value of several lines has a backslash at the end of each)"
+            )
+        values[each.key] = each.value.strip()
     return values

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oncelog.broker.config.addresses import advertised_addresses, controller_addresses, listen_addresses
 from oncelog.broker.config.bearer_config import OAUTHBEARER, UNSECURED_KEY, BearerConfig, bearer_config
-from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, of_listener
+from oncelog.broker.config.config import LISTENER_PREFIX, BrokerConfig, ConfigInvalid, of_listener
 from oncelog.broker.config.secret import Secret
 from oncelog.broker.config.tls_config import TlsConfig, tls_config
 from oncelog.core.access.listeners import (
@@ -104,7 +104,16 @@ def warnings_of(listeners: Sequence[ListenerConfig], config: BrokerConfig) -> li
             found.append(f"listener {each.name} on {each.host or '*'}:{each.port} sends all in clear but the passwords")
     if not config.authorizer_class_name and any(not each.is_plain for each in listeners):
         found.append("there is no authorizer (authorizer.class.name): whoever comes in may do everything")
+    names = [each.name for each in listeners] + [each.name for each in controller_addresses(config)]
+    for key in keys_of_no_listener(config, names):
+        found.append(f"{key} is for a listener that is not there: it has no effect")
     return found
+
+
+def keys_of_no_listener(config: BrokerConfig, names: Iterable[str]) -> list[str]:
+    """The `listener.name.*` keys that no listener of these names takes: mostly a name that is mistyped."""
+    own = tuple(f"{LISTENER_PREFIX}{name.lower()}." for name in names)
+    return [key for key in config.listener_overrides if not key.startswith(own)]
 
 
 def openness_of(listener: ListenerConfig) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -11,14 +12,15 @@ from oncelog.cli.command import Group, Settings
 from oncelog.cli.interruption import asked
 from oncelog.cli.output import columns, is_terminal, printable
 from oncelog.client.admin.clients import MECHANISMS
+from oncelog.errors import ResourceNotFound
 
 MECHANISM = click.option(
     "--mechanism",
     type=click.Choice(list(MECHANISMS)),
-    default="SCRAM-SHA-256",
-    show_default=True,
-    help="Of which kind.",
+    default=None,
+    help="Of which kind; without it every kind that the user has.",
 )
+NEW_USER = ("SCRAM-SHA-256",)
 
 
 @click.group(cls=Group)
@@ -42,16 +44,39 @@ async def list_credentials(settings: Settings, users: tuple[str, ...]) -> None:
 @MECHANISM
 @click.option("--iterations", type=click.IntRange(4096, 16384), default=8192, show_default=True, help="Work per login.")
 @click.pass_obj
-async def set_credential(settings: Settings, user: str, mechanism: str, iterations: int) -> None:
-    """Set a user's password, asked for on a terminal, else the first line of stdin. Only its salted form is sent."""
+async def set_credential(settings: Settings, user: str, mechanism: str | None, iterations: int) -> None:
+    """Set a user's password, asked for on a terminal, else the first line of stdin. Only its salted form is sent.
+
+    Without --mechanism it replaces every password that the user has; a user who has none gets one of SCRAM-SHA-256.
+    """
+    try:
+        mechanisms = await _mechanisms(settings, user, mechanism)
+    except ResourceNotFound:
+        mechanisms = NEW_USER
     if not settings.dry_run:
-        settings.confirm(f"set the {mechanism} password of {user}; one that is there stops working", user)
+        settings.confirm(
+            f"set the {' and '.join(mechanisms)} password of {user}; one that is there stops working", user
+        )
     password = _password(user)
     if not settings.dry_run:
         async with open_admin(settings) as admin:
-            await admin.alter_user_scram_credential(user, mechanism, password, iterations=iterations)
-    row = {"user": user, "mechanism": mechanism, "result": "would be set" if settings.dry_run else "set"}
-    settings.out.rows(columns("user", "mechanism", "result"), [row])
+            for each in mechanisms:
+                await admin.alter_user_scram_credential(user, each, password, iterations=iterations)
+    _show(settings, user, mechanisms, "set")
+
+
+async def _mechanisms(settings: Settings, user: str, named: str | None) -> Sequence[str]:
+    """The one that was named, else all that the user has: a password that is replaced or removed must not live on."""
+    if named is not None:
+        return (named,)
+    async with open_admin(settings) as admin:
+        return [each.mechanism for each in await admin.describe_user_scram_credentials([user])]
+
+
+def _show(settings: Settings, user: str, mechanisms: Sequence[str], done: str) -> None:
+    result = f"would be {done}" if settings.dry_run else done
+    rows = [{"user": user, "mechanism": each, "result": result} for each in mechanisms]
+    settings.out.rows(columns("user", "mechanism", "result"), rows)
 
 
 def _password(user: str) -> str:
@@ -75,11 +100,13 @@ def _typed_password(user: str) -> str:
 @click.argument("user", metavar="USER")
 @MECHANISM
 @click.pass_obj
-async def remove_credential(settings: Settings, user: str, mechanism: str) -> None:
-    """Remove a user's credential."""
+async def remove_credential(settings: Settings, user: str, mechanism: str | None) -> None:
+    """Remove a user's credential: all of them, or with --mechanism one."""
+    mechanisms = await _mechanisms(settings, user, mechanism)
     if not settings.dry_run:
-        settings.confirm(f"remove the {mechanism} credential of {user}: it cannot log in with it any more", user)
+        named = " and ".join(mechanisms)
+        settings.confirm(f"remove the {named} credential of {user}: it cannot log in with it any more", user)
         async with open_admin(settings) as admin:
-            await admin.alter_user_scram_credential(user, mechanism, None)
-    row = {"user": user, "mechanism": mechanism, "result": "would be removed" if settings.dry_run else "removed"}
-    settings.out.rows(columns("user", "mechanism", "result"), [row])
+            for each in mechanisms:
+                await admin.alter_user_scram_credential(user, each, None)
+    _show(settings, user, mechanisms, "removed")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
 
@@ -171,9 +173,17 @@ def _host(text: str) -> str:
     """A name as a certificate can have it."""
     host = text.removeprefix("[").removesuffix("]")
     letters = host.replace(".", "").replace("-", "").replace("_", "").replace(":", "")
-    if not host.isascii() or not letters.isalnum() or len(host) > 253:
+    if not host.isascii() or not letters.isalnum() or len(host) > 253 or (":" in host and not _is_ipv6(host)):
         raise click.UsageError(f"--host {text[:80]!r}: expected a name such as kafka.example.com, or an address")
     return host
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        IPv6Address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _listen(text: str | None, hosts: Sequence[str]) -> NamedAddress:
@@ -193,7 +203,7 @@ def _show(settings: Settings, home: Home, server: Server, users: Sequence[str], 
     from oncelog.cli.secure.clients import snippets
     from oncelog.cli.secure.making import read_password
 
-    out, start = settings.out, f"oncelog serve --config {home.server_properties}"
+    out, start = settings.out, f"oncelog serve --config {shlex.quote(str(home.server_properties))}"
     rows: list[dict[str, Any]] = [
         {"client": "the broker", "user": None, "files": [str(home.server_properties)], "snippet": start}
     ]
@@ -213,4 +223,4 @@ def _show(settings: Settings, home: Home, server: Server, users: Sequence[str], 
     admin = home.client(server.administrator) / "client.properties"
     if users:
         rule = "--topic T --principal User:NAME --operation read --operation write"
-        out.note(f"users may do what rules allow: oncelog --command-config {admin} acls add {rule}")
+        out.note(f"users may do what rules allow: oncelog --command-config {shlex.quote(str(admin))} acls add {rule}")

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from oncelog.broker.config.addresses import EVERYWHERE, address_from, advertised_addresses
+from oncelog.broker.config.addresses import EVERYWHERE, address_from, advertised_addresses, controller_addresses
 from oncelog.broker.config.config import (
     BrokerConfig,
     ConfigInvalid,
@@ -25,6 +25,7 @@ from oncelog.broker.config.listeners import (
     USER_PREFIX,
     ListenerConfig,
     each_listener,
+    keys_of_no_listener,
     openness_of,
     takes_unsigned_tokens,
 )
@@ -69,6 +70,13 @@ def examine_config(path: str, now_ms: int) -> tuple[list[Finding], str | None]:
         found += examine_trusted_file(file)
     for address, listener in listeners:
         found += _listener(config, address, listener)
+    names = [address.name for address, _ in listeners] + [each.name for each in controller_addresses(config)]
+    for key in keys_of_no_listener(config, names):
+        found.append(
+            Finding(
+                "config", WARNING, f"{key} is for a listener that is not there", "the listener's name, in lower case"
+            )
+        )
     made = [listener for _, listener in listeners if isinstance(listener, ListenerConfig)]
     found += _certificates(config, made, now_ms)
     found += _rights(config, made)

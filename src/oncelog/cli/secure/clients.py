@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from oncelog.cli.secure.home import CERTIFICATE_LISTENER, MECHANISM, PASSWORD_LISTENER, Server
 from oncelog.core.jaas import SCRAM_MODULE
@@ -23,11 +24,11 @@ def snippets(server: Server, user: str, directory: Path) -> list[Snippet]:
     properties, password, authority = (str(directory / name) for name in ("client.properties", "password", "ca.pem"))
     servers = server.bootstrap_servers(PASSWORD_LISTENER)
     found = [
-        Snippet("oncelog's tools", (properties,), f"oncelog --command-config {properties} topics list"),
+        Snippet("oncelog's tools", (properties,), f"oncelog --command-config {quote(properties)} topics list"),
         Snippet(
             "Apache Kafka's tools",
             (properties,),
-            f"kafka-topics.sh --bootstrap-server {servers} --command-config {properties} --list",
+            f"kafka-topics.sh --bootstrap-server {servers} --command-config {quote(properties)} --list",
         ),
         Snippet("oncelog in Python", (password, authority), _python(servers, user, password, authority)),
         Snippet("confluent-kafka", (password, authority), _confluent(servers, user, password, authority)),
@@ -40,7 +41,7 @@ def snippets(server: Server, user: str, directory: Path) -> list[Snippet]:
             Snippet(
                 "with a certificate",
                 (own, str(directory / "certificate.pem")),
-                f"oncelog --command-config {own} topics list  # at {server.bootstrap_servers(CERTIFICATE_LISTENER)}",
+                f"oncelog --command-config {quote(own)} topics list  # at {server.bootstrap_servers(CERTIFICATE_LISTENER)}",
             )
         )
     return found
