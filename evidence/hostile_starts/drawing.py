@@ -211,7 +211,7 @@ STDINS = (
 )
 LONG = ("9" * 30, "9" * 39 + "d", "99999999999d", "1e9", "1h1h")
 OUTPUTS = ("table", "wide", "json", "jsonl", "tsv", "xml")
-ENDLESS = {("serve",)}
+ENDLESS = {("serve",), ("console",)}
 NEVER = {"watch", "interval_ms", "help"}
 
 

@@ -5,6 +5,7 @@ Another client joins by one more `Subject`. That no public method is left out is
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import sqlite3
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 from evidence.world.pausing_database import PausingDatabase
 from oncelog import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from oncelog.client.admin.admin import Acl, AclFilter, ConfigResource, NewTopic
+from oncelog.errors import WakeupError
 from oncelog.recipes import DualWriter
 from oncelog.types import PreparedTxnState
 
@@ -66,6 +68,8 @@ class ConsumerSubject:
             "seek": ((here, 0), {}),
             "seek_to_beginning": ((here,), {}),
             "seek_to_end": ((here,), {}),
+            "seek_to_timestamp": ((0, here), {}),
+            "wakeup": ((), {}),
             "pause": ((here,), {}),
             "paused": ((), {}),
             "resume": ((here,), {}),
@@ -110,6 +114,8 @@ class ConsumerSubject:
         """Its one record can be read again."""
         client = self.client
         client.subscribe([self.topic])
+        with contextlib.suppress(WakeupError):  # of a `wakeup` that nobody has heard yet
+            await client.poll(0)
         for _ in range(200):
             if self.here in client.assignment():
                 client.resume(self.here)
@@ -165,6 +171,8 @@ class AdminSubject:
             "renew_delegation_token": ((b"mac",), {"period_ms": 1000}),
             "expire_delegation_token": ((b"mac",), {"period_ms": 1000}),
             "describe_delegation_tokens": ((["a"],), {}),
+            "lanes": ((name,), {"partitions": [0], "window_ms": 1000}),
+            "why_owners_may_be_hidden": ((), {}),
             "elect_leaders": (([here],), {"election_type": "preferred"}),
             "end_transaction": ((name, PreparedTxnState("1:1"), False), {"timeout_ms": 1000}),
             "fence_producers": (([name],), {"timeout_ms": 1000}),

@@ -245,7 +245,7 @@ class BrokerConfig:
     oncelog_oauthbearer_unsecured: bool = _bool(False)
     oncelog_authentication_timeout_ms: int = _int(10_000)
     oncelog_max_unauthenticated_connections: int = _int(500)
-    oncelog_max_unauthenticated_connections_per_ip: int = _int(50)
+    oncelog_max_unauthenticated_connections_per_ip: int = _int(250)
     oncelog_max_unauthenticated_bytes: int = _int(33_554_432)
     metrics_listen: str = _text("")
 

@@ -62,12 +62,12 @@ LIMITS = (
     Limit(
         "oncelog.max.unauthenticated.connections",
         "connections that have not authenticated yet",
-        "the one that came first is closed",
+        "one that is refused already is closed, else the one that came first",
     ),
     Limit(
         "oncelog.max.unauthenticated.connections.per.ip",
         "the same of one address",
-        "the one that came first is closed",
+        "one that is refused already is closed, else the one that came first",
     ),
     Limit(
         "oncelog.max.unauthenticated.bytes",

@@ -86,6 +86,11 @@ class SecuredConnection(Connection):
                 timer.cancel()
         super().connection_lost(exc)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it is refused, and only waits for that answer."""
+        return self.is_draining
+
     # time
 
     def _set_deadline(self, begun_s: float) -> None:

@@ -33,7 +33,9 @@ class AdminLanes(AdminHanging):
         """
         arguments.integer("window_ms", window_ms, low=1_000, high=WINDOW_MAX_MS)
         view = (await self.describe_topics([arguments.text("topic", topic)]))[topic]
-        given = sorted(view.partitions) if partitions is None else list(partitions)
+        given = sorted(view.partitions)
+        if partitions is not None:
+            given = list(arguments.items("partitions", partitions, of="partitions"))
         wanted = [TopicPartition(topic, arguments.integer("a partition", each)) for each in given]
         reading = LaneReading(self)
         await reading.open(wanted, window_ms)
