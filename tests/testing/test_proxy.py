@@ -156,3 +156,20 @@ def test_the_fixture(oncelog_faults: FaultyProxy) -> None:
         with pytest.raises(RecordTooLarge):
             client.send("faults", b"1").result()
         assert client.send("faults", b"2").result().offset == 0
+
+
+def test_a_connection_that_comes_as_the_proxy_stops_is_closed():
+    """Its task was cancelled before the first step, and its transport stayed open."""
+
+    async def main() -> None:
+        closed: list[bool] = []
+
+        class Writer:
+            def close(self) -> None:
+                closed.append(True)
+
+        async with FaultyProxy("127.0.0.1:1") as proxy:
+            proxy._accepted(asyncio.StreamReader(), Writer(), ("127.0.0.1", 1))  # type: ignore[arg-type]
+        assert closed
+
+    asyncio.run(main())

@@ -70,6 +70,8 @@ class FaultyProxy(Faults):
         for listener in self._listeners.values():
             listener.close()
         await self._tasks.close()
+        for _turn in range(2):  # in which the loop closes what was ended
+            await asyncio.sleep(0)
 
     def __enter__(self) -> Self:
         self._thread = LoopThread("proxy", lambda: self)
@@ -90,7 +92,8 @@ class FaultyProxy(Faults):
         return "127.0.0.1", port
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, broker: Address) -> None:
-        self._tasks.start(self._serve(reader, writer, broker), name="oncelog-proxy-connection")
+        task = self._tasks.start(self._serve(reader, writer, broker), name="oncelog-proxy-connection")
+        task.add_done_callback(lambda _: writer.close())  # also of one that the stop ends before its first step
 
     # -- one connection
 
