@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evidence.differential.conversation import Conversation
 from evidence.differential.scenario import family, scenario
-from evidence.differential.stories import FOREIGN, begin, timed_out
+from evidence.differential.stories import FOREIGN, NOBODY, begin, timed_out
 
 
 @family("core", range(4))
@@ -46,8 +46,8 @@ def add_partitions_between_brokers(x: Conversation, v: int) -> None:
     p1, p2, p3 = x.init("t1"), x.init("t2"), x.init("t3")
     good, bad = [(t, [0])], [(t, [0]), (x.name("nosuch"), [0])]
     x.add4([("t1", *p1, False, good), ("t2", *p2, False, bad), ("t3", p3[0], p3[1] + 1, False, good)], v=v)
-    x.add4([("t1", *p1, True, [(t, [0, 1])]), ("t2", *p2, True, good), ("nosuch", 7, 0, True, good)], v=v)
-    x.add4([("t1", p1[0], -1, False, good), ("t2", -1, 0, False, good), ("", 7, 0, False, good)], v=v)
+    x.add4([("t1", *p1, True, [(t, [0, 1])]), ("t2", *p2, True, good), ("nosuch", NOBODY, 0, True, good)], v=v)
+    x.add4([("t1", p1[0], -1, False, good), ("t2", -1, 0, False, good), ("", NOBODY, 0, False, good)], v=v)
     x.add4([("t1", *p1, False, [(t, [2])]), ("t3", *p3, True, [(t, [9])])], v=v, label=" one to add, one to verify")
     for each in ("t1", "t2", "t3"):
         x.describe(each)

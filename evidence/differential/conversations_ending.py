@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evidence.differential.conversation import READ_COMMITTED, Conversation
 from evidence.differential.scenario import family, scenario
-from evidence.differential.stories import FOREIGN, begin, is_new, stalled, timed_out
+from evidence.differential.stories import FOREIGN, NOBODY, begin, is_new, stalled, timed_out
 
 VERSIONS = range(6)
 RESULTS = (True, False)
@@ -19,8 +19,8 @@ def end_both(x: Conversation, producer: tuple[int, int], v: int, label: str) -> 
 def end_txn_identity(x: Conversation, v: int) -> None:
     """Who asks is looked at before the state is, and changes nothing."""
     t = x.topic("a")
-    x.end("nosuch", 7, 0, True, v=v)
-    x.end("", 7, 0, True, v=v, label=" empty tid")
+    x.end("nosuch", NOBODY, 0, True, v=v)
+    x.end("", NOBODY, 0, True, v=v, label=" empty tid")
     x.init("t")
     pid, e = begin(x, t, v, producer=x.init("t"))
     for commit in RESULTS:

@@ -9,6 +9,7 @@ from evidence.differential.conversation import Conversation
 NEW_PRODUCE, OLD_PRODUCE = 12, 11
 STALLING_EPOCH = 1_000_000
 FOREIGN = 1_000_000  # added to a producer id: nobody's
+NOBODY = 1 << 50  # a producer id that no broker of these tests gives out; a small one is somebody's some day
 
 
 def is_new(end_txn_version: int) -> bool:
