@@ -31,7 +31,8 @@ def _read(what: str, deserializer: Callable[[Any], Any], content: bytes | None, 
     if content is None:
         return None
     try:
-        return deserializer(content)
+        of_record = getattr(deserializer, "from_record", None)  # one that looks at headers, as `oncelog.schema` does
+        return deserializer(content) if of_record is None else of_record(record)
     except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError, IndexError, EOFError) as error:
         where = TopicPartition(record.topic, record.partition)
         raise RecordDeserialization(

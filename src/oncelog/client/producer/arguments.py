@@ -23,6 +23,12 @@ def checked_timestamp(timestamp_ms: Any) -> int:
     return arguments.integer("timestamp_ms", timestamp_ms, low=-1, high=arguments.INT64_MAX, hint=hint)
 
 
+def of_topic(serializer: Callable[[Any], Any] | None, topic: Any) -> Callable[[Any], Any] | None:
+    """The serializer for one topic's records, where it tells topics apart (`for_topic`, as `oncelog.schema` does)."""
+    bind = getattr(serializer, "for_topic", None)
+    return serializer if bind is None else bind(topic)
+
+
 def as_bytes(what: str, content: Any, serializer: Callable[[Any], Any] | None = None) -> bytes | None:
     """A key's or value's bytes, through its serializer where there is one."""
     if serializer is not None:

@@ -19,6 +19,7 @@ from oncelog.client.producer.arguments import (
     as_bytes,
     checked_timestamp,
     header_pairs,
+    of_topic,
     too_large,
 )
 from oncelog.client.producer.sender import Sender
@@ -141,8 +142,8 @@ class Sending:
             for interceptor in self._interceptors:
                 record_to_send = interceptor.on_send(record_to_send)
             topic, value, key, headers, partition, timestamp_ms = record_to_send
-        key = as_bytes("key", key, self._config.key_serializer)
-        value = as_bytes("value", value, self._config.value_serializer)
+        key = as_bytes("key", key, of_topic(self._config.key_serializer, topic))
+        value = as_bytes("value", value, of_topic(self._config.value_serializer, topic))
         pairs = header_pairs(headers) if headers is not None else ()
         timestamp_ms = self._now_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
         size_bytes = record_size_bytes(key, value, pairs)

@@ -1,0 +1,214 @@
+"""Serializers and deserializers, by themselves, with clients, and against Confluent's own."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+import pytest
+from confluent_kafka.schema_registry import Schema as TheirSchema
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from evidence.world.protobuf_messages import inner_message
+from google.protobuf import descriptor_pb2
+
+from oncelog import Broker, Consumer, Producer
+from oncelog.client.records import ConsumerRecord
+from oncelog.errors import ConfigurationError, IllegalState, InvalidArgument, RecordDeserialization, SchemaRegistryError
+from oncelog.schema import (
+    AsyncSchemaRegistry,
+    AvroCodec,
+    Deserializer,
+    JsonCodec,
+    ProtobufCodec,
+    SchemaRegistry,
+    Serializer,
+    record_name_strategy,
+    topic_record_name_strategy,
+)
+from tests.schema.registry_for_tests import RegistryForTests
+
+URL = "http://registry.test"
+AVRO = '{"type":"record","name":"Order","namespace":"shop","fields":[{"name":"n","type":"long"},{"name":"what","type":"string"}]}'
+JSON = '{"title": "Order", "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
+
+
+@dataclass
+class Order:
+    n: int
+    what: str
+
+
+class Model(pydantic.BaseModel):
+    n: int
+    what: str
+
+
+def registry(answers: RegistryForTests) -> SchemaRegistry:
+    return SchemaRegistry(URL, transport=answers.transport, retries=0)
+
+
+@pytest.mark.parametrize("kind", [Order, Model])
+def test_dataclasses_and_models_come_back(kind: Any) -> None:
+    answers = RegistryForTests()
+    serializer = Serializer(registry(answers), AvroCodec(AVRO))
+    content = serializer.serialize("orders", kind(n=7, what="x"))
+    assert content == b"\0\0\0\0\1\x0e\2x"
+    deserializer: Deserializer[Any] = Deserializer(registry(answers), AvroCodec(AVRO), into=kind)
+    assert deserializer(content) == kind(n=7, what="x")
+    assert (serializer.serialize("orders", None), deserializer(None)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subject"), [(record_name_strategy, "shop.Order"), (topic_record_name_strategy, "orders-shop.Order")]
+)
+def test_a_subject_is_named_by_its_strategy(strategy: Any, subject: str) -> None:
+    answers = RegistryForTests()
+    Serializer(registry(answers), AvroCodec(AVRO), subject_name_strategy=strategy).serialize(
+        "orders", {"n": 1, "what": ""}
+    )
+    assert list(answers.subjects) == [subject]
+
+
+def test_without_registering_the_schema_must_be_there() -> None:
+    answers = RegistryForTests()
+    serializer = Serializer[dict](registry(answers), AvroCodec(AVRO), auto_register_schemas=False, is_key=True)
+    with pytest.raises(SchemaRegistryError, match="'orders-key': Schema not found"):
+        serializer.serialize("orders", {"n": 1, "what": ""})
+    answers.put("orders-key", AVRO)
+    assert serializer.serialize("orders", {"n": 1, "what": ""}) == b"\0\0\0\0\1\2\0"
+
+
+def test_the_latest_version_is_written() -> None:
+    answers = RegistryForTests()
+    answers.put("orders-value", '"string"')
+    answers.put("orders-value", AVRO)
+    with pytest.raises(ConfigurationError, match="auto_register_schemas=False"):
+        Serializer(registry(answers), AvroCodec(), use_latest_version=True)
+    serializer = Serializer[dict](registry(answers), AvroCodec(), use_latest_version=True, auto_register_schemas=False)
+    assert serializer.serialize("orders", {"n": 1, "what": ""}) == b"\0\0\0\0\2\2\0"
+
+
+def test_a_value_that_does_not_fit_is_refused_by_name() -> None:
+    with pytest.raises(InvalidArgument, match="the value for topic 'orders' does not fit the schema"):
+        Serializer[dict](registry(RegistryForTests()), AvroCodec(AVRO)).serialize("orders", {"n": "x"})
+
+
+def test_another_kind_or_message_is_refused() -> None:
+    answers = RegistryForTests()
+    first = Serializer[Any](registry(answers), ProtobufCodec(descriptor_pb2.FileDescriptorSet))
+    content = first.serialize("t", descriptor_pb2.FileDescriptorSet())
+    with pytest.raises(ValueError, match="was written as PROTOBUF, not AVRO"):
+        Deserializer[Any](registry(answers), AvroCodec())(content)
+    with pytest.raises(ValueError, match=r"is message \(0,\) of its file, not \(1,\)"):
+        Deserializer[Any](registry(answers), ProtobufCodec(descriptor_pb2.FileDescriptorProto))(content)
+
+
+def test_a_header_says_the_schema_too() -> None:
+    answers = RegistryForTests()
+    answers.put("s", AVRO)
+    guid = b"\1" + bytes(15) + b"\1"
+    found = Deserializer[Any](registry(answers), AvroCodec()).deserialize(b"\x0e\2x", [("__value_schema_id", guid)])
+    assert found == {"n": 7, "what": "x"}
+
+
+def test_an_async_registry_is_asked_before() -> None:
+    answers = RegistryForTests()
+
+    async def main() -> None:
+        async with AsyncSchemaRegistry(URL, transport=answers.transport) as asked:
+            serializer = Serializer[Order](asked, AvroCodec(AVRO))
+            with pytest.raises(IllegalState, match=r"await serializer\.prepare"):
+                serializer.serialize("orders", Order(1, ""))
+            await serializer.prepare("orders")
+            assert serializer.for_topic("orders")(Order(1, "")) == b"\0\0\0\0\1\2\0"
+            with pytest.raises(IllegalState, match="for_topic"):
+                serializer(Order(1, ""))
+            with pytest.raises(ValueError, match=r"await deserializer\.read"):
+                Deserializer[Any](asked, AvroCodec())(b"\0\0\0\0\1\2\0")
+
+    asyncio.run(main())
+
+
+def test_records_go_through_a_broker_and_a_bad_one_fails_alone() -> None:
+    answers = RegistryForTests()
+
+    async def main() -> None:
+        async with Broker() as broker, AsyncSchemaRegistry(URL, transport=answers.transport) as asked:
+            serializer = Serializer[Order](asked, AvroCodec(AVRO))
+            await serializer.prepare("orders")
+            servers = broker.bootstrap_servers
+            async with Producer(bootstrap_servers=servers, value_serializer=serializer) as producer:
+                await producer.send_and_wait("orders", Order(1, "first"), partition=0)
+            async with Producer(bootstrap_servers=servers) as producer:
+                await producer.send_and_wait("orders", b"no schema", partition=0)
+            async with Producer(bootstrap_servers=servers, value_serializer=serializer) as producer:
+                await producer.send_and_wait("orders", Order(3, "third"), partition=0)
+            deserializer = Deserializer(asked, AvroCodec(AVRO), into=Order)
+            await by_read(servers, deserializer)
+            await by_consumer(servers, deserializer)
+
+    async def by_read(servers: str, deserializer: Deserializer[Order]) -> None:
+        records: list[ConsumerRecord] = []
+        async with Consumer("orders", bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+            while len(records) < 3:
+                records += await consumer.poll(timeout_ms=10_000)
+        assert await deserializer.read(records[0]) == Order(1, "first")
+        with pytest.raises(RecordDeserialization, match="orders-0 at offset 1: the value cannot be read") as caught:
+            await deserializer.read(records[1])
+        assert (caught.value.topic_partition, caught.value.offset) == (("orders", 0), 1)
+        assert await deserializer.read(records[2]) == Order(3, "third")
+
+    async def by_consumer(servers: str, deserializer: Deserializer[Order]) -> None:
+        options: dict[str, Any] = {"auto_offset_reset": "earliest", "value_deserializer": deserializer}
+        async with Consumer("orders", bootstrap_servers=servers, **options) as consumer:
+            first = await anext(consumer)
+            assert first.value == Order(1, "first")
+            with pytest.raises(RecordDeserialization) as caught:
+                await anext(consumer)
+            assert caught.value.offset == 1
+            consumer.seek(first.topic_partition, 2)
+            assert (await anext(consumer)).value == Order(3, "third")
+
+    asyncio.run(main())
+
+
+def test_confluents_serializers_and_ours_read_one_another() -> None:
+    theirs = SchemaRegistryClient.new_client({"url": "mock://"})
+    context = SerializationContext("orders", MessageField.VALUE)
+    message = inner_message()(n=7)
+    protobuf = ProtobufCodec(type(message))
+    cases: list[tuple[Any, Any, Any, Any]] = [
+        (AvroCodec(AVRO), AvroSerializer(theirs, AVRO), AvroDeserializer(theirs), {"n": 7, "what": "x"}),
+        (
+            JsonCodec(JSON),
+            JSONSerializer(JSON, theirs),
+            JSONDeserializer(None, schema_registry_client=theirs),
+            {"n": 7},
+        ),
+        (
+            protobuf,
+            ProtobufSerializer(type(message), theirs, {"use.deprecated.format": False}),
+            ProtobufDeserializer(type(message), {"use.deprecated.format": False}, theirs),
+            message,
+        ),
+    ]
+    for codec, serialize, deserialize, value in cases:
+        content = serialize(value, context)
+        schema_id = int.from_bytes(content[1:5], "big")
+        answers = RegistryForTests()
+        text = theirs.get_schema(schema_id)
+        assert isinstance(text, TheirSchema)
+        while len(answers.by_id) < schema_id - 1:
+            answers.put("other", f'"{len(answers.by_id)}"')
+        assert answers.put("orders-value", text.schema_str, codec.KIND) == schema_id
+        assert Deserializer[Any](registry(answers), codec)(content) == value
+        serializer = Serializer[Any](registry(answers), codec, auto_register_schemas=False, use_latest_version=True)
+        ours = serializer.serialize("orders", value)
+        assert ours == content
+        assert deserialize(ours, context) == value
