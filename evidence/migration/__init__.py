@@ -1,0 +1,1 @@
+"""Topics are moved to another broker while they are written and read, and who moves them is killed."""

@@ -1,0 +1,1 @@
+"""`oncelog migrate`: topics and their groups to another broker, exactly once."""

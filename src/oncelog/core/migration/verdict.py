@@ -1,0 +1,68 @@
+"""What both sides hold, beside one another: the verdict is exact where nothing differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EXACT, DIFFERENT = "exact", "different"
+MOVED, WAITING = "moved", "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionVerdict:
+    """One partition: visible records of both sides up to where the copy is, and a digest of them in order.
+
+    `source_end_offset` is the source's end when it was looked at: behind `source_offset` lies what is not copied.
+    """
+
+    topic: str
+    partition: int
+    source_records: int
+    destination_records: int
+    source_digest: str
+    destination_digest: str
+    source_offset: int
+    source_end_offset: int
+    destination_offset: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether both hold the same records in the same order."""
+        same = self.source_digest == self.destination_digest
+        return same and self.source_records == self.destination_records
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the source holds nothing that is not copied."""
+        return self.source_end_offset <= self.source_offset
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVerdict:
+    """One position of a group, on both sides. `is_same_record`: both stand before the same record, or both at the end."""
+
+    group: str
+    topic: str
+    partition: int
+    source_offset: int
+    destination_offset: int
+    state: str
+    is_same_record: bool | None = None
+    why: str = ""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it can go on at the destination where it was."""
+        return self.state == MOVED and self.is_same_record is not False
+
+
+def skipped_count(source_count: int, destination_count: int, first_offset: int, begin_offset: int) -> int:
+    """Records at the destination's beginning that the source has deleted since the copy began; 0 where it deleted none."""
+    return max(destination_count - source_count, 0) if begin_offset > first_offset else 0
+
+
+def blocking(open_transactions: dict[str, tuple[bool, bool]]) -> tuple[list[str], list[str]]:
+    """Of transactional ids with (writes to the topics, has no timeout): those that end by themselves, and those that only a
+    decision ends (two-phase commit)."""
+    wanted = {name: is_endless for name, (is_ours, is_endless) in open_transactions.items() if is_ours}
+    return sorted(n for n, endless in wanted.items() if not endless), sorted(n for n, e in wanted.items() if e)

@@ -1,0 +1,194 @@
+"""`oncelog migrate` between two brokers: records, groups, mistakes, ends in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from oncelog import TopicPartition, sync
+from oncelog.cli.main import root
+from oncelog.client.admin.admin import Acl
+from oncelog.testing import TestBroker
+
+pytest.importorskip("pyarrow")
+RULES = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[tuple[str, str]]:
+    with TestBroker() as source, TestBroker() as destination:
+        yield source.bootstrap_servers, destination.bootstrap_servers
+
+
+def migrate(source: str, destination: str, *words: str) -> tuple[int, Any, str]:
+    """Exit status, the document, what was said."""
+    done = CliRunner().invoke(
+        root, ["-b", source, "migrate", "--to", destination, "-y", "-o", "json", "--timeout", "10s", *words]
+    )
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    text = done.stdout.strip()
+    return done.exit_code, json.loads(text) if text else None, done.stderr
+
+
+def write(bootstrap: str, topic: str, count: int, *, first: int = 0, commit: bool = True) -> None:
+    with sync.Producer(bootstrap_servers=bootstrap, transactional_id=f"writer-{topic}") as producer:
+        producer.begin_transaction()
+        for at in range(first, first + count):
+            headers = [("h", b"1"), ("h", None)] if at % 3 else None
+            key = None if at % 7 == 0 else b"k%d" % at
+            producer.send(topic, b"v%d" % at, key, headers, partition=at % 2, timestamp_ms=1000 + at)
+        producer.flush()
+        producer.commit_transaction() if commit else producer.abort_transaction()
+
+
+def read(bootstrap: str, topic: str) -> dict[int, list[tuple[Any, ...]]]:
+    found: dict[int, list[tuple[Any, ...]]] = {0: [], 1: []}
+    with sync.Consumer(
+        topic, bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+    ) as consumer:
+        empty = 0
+        while empty < 3:  # a poll that only passes aborted records is empty, too
+            records = consumer.poll(timeout_ms=200)
+            empty = 0 if records else empty + 1
+            for each in records:
+                found[each.partition].append((each.key, each.value, tuple(each.headers or ()), each.timestamp_ms))
+    return found
+
+
+def topic_of(bootstrap: str, name: str, partitions: int = 2, **configs: str) -> None:
+    with sync.Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics({name: {"partitions": partitions, "configs": configs}})
+
+
+def test_records_groups_and_configs_arrive_once(brokers: tuple[str, str]) -> None:
+    source, destination = brokers
+    topic_of(source, "all", **{"retention.ms": "-1", "compression.type": "zstd"})
+    write(source, "all", 40)
+    write(source, "all", 10, first=1000, commit=False)
+    write(source, "all", 20, first=40)
+    with sync.Admin(bootstrap_servers=source) as admin:
+        admin.alter_consumer_group_offsets("readers", {TopicPartition("all", 0): 7, TopicPartition("all", 1): 31})
+    status, plan, _ = migrate(source, destination, "all", "--dry-run")
+    assert (status, plan["topics"][0]["partitions"], plan["groups"]["readers"]) == (0, 2, {"all-0": 7, "all-1": 31})
+    status, found, said = migrate(source, destination, "all")
+    assert (status, found["verdict"], found["switched"], found["writable"]) == (
+        0,
+        "exact",
+        False,
+        ["source", "destination"],
+    )
+    assert "nothing was switched" in said
+    write(source, "all", 5, first=60)
+    status, found, said = migrate(source, destination, "all", "--switch")
+    assert (status, found["verdict"], found["switched"]) == (0, "exact", True), said
+    assert [each["destination_records"] for each in found["partitions"]] == [33, 32]
+    assert all(each["is_same_record"] and each["state"] == "moved" for each in found["groups"])
+    assert read(source, "all") == read(destination, "all")
+    with sync.Admin(bootstrap_servers=destination) as admin:
+        there = admin.list_consumer_group_offsets("readers")
+        configs = admin.describe_configs([("topic", "all")])["topic", "all"]
+    with sync.Consumer(bootstrap_servers=destination, isolation_level="read_committed") as consumer:
+        partition = TopicPartition("all", 1)
+        consumer.assign([partition])
+        consumer.seek(partition, there[partition].offset)
+        assert consumer.poll(timeout_ms=5000)[0].value == b"v%d" % (2 * 24 + 1), (
+            "31: twenty, a marker, five void, a marker"
+        )
+    assert configs["compression.type"].value == "zstd"
+    assert configs["message.timestamp.after.max.ms"].is_default
+    write(destination, "all", 3, first=500)  # the new home is written: the verdict is about the copy
+    write(source, "all", 1, first=900)
+    status, found, said = migrate(source, destination, "all", "--switch")
+    assert (status, found["verdict"]) == (1, "different")
+    assert "was written at the source after the switch" in said
+
+
+def test_what_cannot_be_done_is_refused(brokers: tuple[str, str]) -> None:
+    source, destination = brokers
+    topic_of(source, "two")
+    topic_of(destination, "two", 3)
+    topic_of(source, "full")
+    topic_of(destination, "full")
+    write(destination, "full", 3)
+    for words, to, says in [
+        (["two"], destination, "3 partitions at the destination and 2 at the source"),
+        (["full"], destination, "that no migration of this source copied"),
+        (["nowhere"], destination, "at the source"),
+        (["__consumer_offsets"], destination, "cannot be moved"),
+        (["two", "--group", "nobody"], source, "same cluster"),
+        (["two", "--timeout", "1s"], "127.0.0.1:1", "destination:"),
+    ]:
+        status, _, said = migrate(source, to, *words)
+        assert status in (1, 2)
+        assert says in said.replace("\n", " "), said
+
+
+def test_a_run_that_was_killed_in_its_first_transaction_goes_on(brokers: tuple[str, str]) -> None:
+    source, destination = brokers
+    topic_of(source, "first")
+    topic_of(destination, "first")
+    write(source, "first", 6)
+    write(destination, "first", 6, commit=False)
+    status, found, said = migrate(source, destination, "first")
+    assert (status, found["verdict"]) == (0, "exact"), said
+    assert read(source, "first") == read(destination, "first")
+
+
+def test_a_decision_that_is_missing_refuses_the_switch(brokers: tuple[str, str]) -> None:
+    source, destination = brokers
+    topic_of(source, "doubt")
+    options = {
+        "bootstrap_servers": source,
+        "transactional_id": "undecided",
+        "transaction_two_phase_commit_enable": True,
+    }
+    with sync.Producer(**options) as producer:
+        producer.begin_transaction()
+        producer.send("doubt", b"perhaps", partition=0)
+        state = producer.prepare_transaction()
+        status, _, said = migrate(source, destination, "doubt", "--switch")
+        assert status == 1
+        assert "a decision is missing for 1 transaction: undecided" in said
+        producer.complete_transaction(state)
+    status, found, _ = migrate(source, destination, "doubt", "--switch")
+    assert (status, found["verdict"], found["partitions"][0]["source_records"]) == (0, "exact", 1)
+    topic_of(source, "later")
+    status, _, said = migrate(source, destination, "doubt", "later")
+    assert status == 1
+    assert "topic doubt was switched before, others were not" in said
+
+
+def test_an_open_transaction_keeps_the_source_as_it_was() -> None:
+    with TestBroker(config=RULES) as source, TestBroker(config=RULES) as destination:
+        topic_of(source.bootstrap_servers, "t")
+        with sync.Admin(bootstrap_servers=source.bootstrap_servers) as admin:
+            admin.create_acls([Acl("topic", "t", "User:*", "all")])
+            admin.alter_client_quotas({"client-id": "c"}, {"producer_byte_rate": 1e9})
+        with sync.Producer(bootstrap_servers=source.bootstrap_servers, transactional_id="slow") as producer:
+            producer.begin_transaction()
+            producer.send("t", b"1", partition=0).result()
+            status, _, said = migrate(
+                source.bootstrap_servers, destination.bootstrap_servers, "t", "--switch", "--switch-timeout", "1s"
+            )
+            assert status == 1
+            assert "open transactions: slow" in said
+            assert "the source is writable again" in said
+            producer.send("t", b"2", partition=0)
+            producer.commit_transaction()
+        status, found, said = migrate(source.bootstrap_servers, destination.bootstrap_servers, "t", "--switch")
+        assert (status, found["verdict"], found["writable"]) == (0, "exact", ["destination"]), said
+        with sync.Admin(bootstrap_servers=destination.bootstrap_servers) as admin:
+            assert admin.describe_acls() == [Acl("topic", "t", "User:*", "all")], "without the rule that freezes"
+            assert admin.describe_client_quotas()[0].values == {"producer_byte_rate": 1e9}
+        with (
+            pytest.raises(Exception, match=r"(?i)not authorized|authorization"),
+            sync.Producer(bootstrap_servers=source.bootstrap_servers) as producer,
+        ):
+            producer.send_and_wait("t", b"3", partition=0)

@@ -1,0 +1,54 @@
+"""What is exact, what is refused, and what a topic is to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from oncelog.core.migration.topics import WHILE_COPYING, final_configs, refusal, switch_changes
+from oncelog.core.migration.verdict import MOVED, WAITING, GroupVerdict, PartitionVerdict, blocking, skipped_count
+
+SAME = PartitionVerdict("t", 0, 10, 10, "d", "d", 12, 12, 11)
+GROUP = GroupVerdict("g", "t", 0, 5, 4, MOVED, True)
+
+
+def test_a_partition_is_exact_where_nothing_differs() -> None:
+    assert SAME.is_exact
+    assert not replace(SAME, destination_records=11).is_exact
+    assert not replace(SAME, destination_digest="e").is_exact
+    assert SAME.is_complete
+    assert not replace(SAME, source_end_offset=13).is_complete
+
+
+def test_a_group_is_exact_where_it_was_moved_to_the_same_record() -> None:
+    assert GROUP.is_exact
+    assert not replace(GROUP, state=WAITING).is_exact
+    assert not replace(GROUP, is_same_record=False).is_exact
+
+
+def test_only_what_the_source_deleted_is_skipped() -> None:
+    assert skipped_count(7, 10, 0, 5) == 3
+    assert skipped_count(7, 10, 0, 0) == 0, "records are missing: that is a difference"
+    assert skipped_count(10, 7, 0, 5) == 0
+
+
+def test_transactions_that_block_are_told_apart() -> None:
+    assert blocking({"a": (True, False), "b": (True, True), "c": (False, True)}) == (["a"], ["b"])
+
+
+def test_topics_that_cannot_be_copied_into() -> None:
+    assert refusal("t", 3, None, False, False) is None
+    assert refusal("t", 3, 3, False, False) is None
+    assert refusal("t", 3, 3, True, True) is None
+    assert refusal("t", 4, 3, True, True) is None, "partitions were added at the source"
+    for wrong in [(3, None, False, True), (3, 4, False, False), (4, 3, False, False), (3, 3, True, False)]:
+        assert "topic t" in (refusal("t", *wrong) or "")
+
+
+def test_configs_of_the_copy_give_way_at_the_switch() -> None:
+    values = {"retention.ms": "5", "cleanup.policy": "compact", "segment.bytes": "1", "compression.type": "zstd"}
+    final = final_configs(values, ["compression.type", "leader.replication.throttled.replicas"])
+    assert final == {"cleanup.policy": "compact", "compression.type": "zstd", "retention.ms": "5"}
+    changes = switch_changes(final)
+    assert changes["retention.ms"] == "5"
+    assert changes["message.timestamp.after.max.ms"] is None
+    assert set(WHILE_COPYING) <= set(changes)
