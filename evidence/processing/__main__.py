@@ -51,6 +51,8 @@ def oncelog_serving(folder: pathlib.Path) -> Iterator[str]:
         finally:
             broker.send_signal(signal.SIGTERM)
             broker.wait(STOP_S)
+            if broker.stdout is not None:
+                broker.stdout.close()
 
 
 @contextlib.contextmanager

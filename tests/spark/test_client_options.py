@@ -50,8 +50,8 @@ def test_consumers_options_are_told_from_everybodys() -> None:
         ("transactional.id", "x", "use transactionalIdPrefix"),
         ("partitioner.class", "x", "kafka.partitioner"),
         ("acks", "1", "acks=all"),
-        ("enable.idempotence", "false", "enable_idempotence"),
-        ("linger.ms", "soon", "linger_ms"),
+        ("enable.idempotence", "false", "kafka.enable.idempotence"),
+        ("linger.ms", "soon", "kafka.linger.ms"),
         ("bootstrap.servers", "other:1", "differ: give one of them"),
     ],
 )

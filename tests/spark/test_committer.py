@@ -433,6 +433,9 @@ def test_rows_go_to_the_topic_of_their_column_unless_the_option_names_one(broker
     nowhere = pa.RecordBatch.from_pydict({"topic": ["by-a", None], "value": pa.array([b"1", b"2"])})
     with pytest.raises(errors.ConfigurationError, match="its column 'topic' is null"):
         write_attempt(sink_options(given), Backend("resumed", 60_000), "by-topic-none", iter([nowhere]))
+    decisions = pa.RecordBatch.from_pydict({"topic": ["by-a", "__oncelog_decisions"], "value": pa.array([b"1", b"2"])})
+    with pytest.raises(errors.ConfigurationError, match="where decisions live"):
+        write_attempt(sink_options(given), Backend("resumed", 60_000), "by-topic-own", iter([decisions]))
 
 
 def test_a_veto_is_of_one_run_of_one_batch_of_one_query(tmp_path: pathlib.Path) -> None:

@@ -101,3 +101,22 @@ def test_each_choice_of_a_backend_is_made_once_and_by_itself(bootstrap: str, mon
         for backend in ("prepared", "resumed", "prepared", "resumed")
     ]
     assert (found, asked) == (["prepared", "resumed", "prepared", "resumed"], ["prepared", "resumed"])
+
+
+@pytest.mark.parametrize("kind", ["writer", "streamWriter"])
+@pytest.mark.parametrize(
+    ("decisions", "refused"),
+    [
+        ({"decisionTopic": "a b"}, "decisionTopic 'a b'"),
+        ({"decisionUrl": "foo://bar"}, "decisionUrl"),
+        ({"decisionUrl": "sqlite:////nowhere/to/be/found.db"}, "decisionUrl: unable to open database file"),
+    ],
+)
+def test_a_store_that_cannot_be_had_is_refused_before_anything_is_written(
+    kind: str, decisions: dict[str, str], refused: str, bootstrap: str
+) -> None:
+    """Found at the commit, it left the tasks' transactions open, and abort could not end them either."""
+    own = {"checkpointLocation": "c"} if kind == "streamWriter" else {}
+    source = DefaultSource({**SERVER, "kafka.bootstrap.servers": bootstrap, **own, **decisions})
+    with pytest.raises(ConfigurationError, match=refused):
+        getattr(source, kind)(VALUE, False)

@@ -6,6 +6,7 @@ import pytest
 
 from oncelog import TopicPartition, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
+from oncelog.errors import ConfigurationError
 from oncelog.spark.decision_store import TopicDecisionStore
 from oncelog.testing import TestBroker
 
@@ -28,3 +29,34 @@ def test_a_decision_is_read_back_without_a_seek(monkeypatch: pytest.MonkeyPatch)
         assert sought == [0]
         assert store._consumer.paused() == store._consumer.assignment()
         store.close()
+
+
+def test_a_topic_that_grew_keeps_a_querys_decisions_where_they_were() -> None:
+    """Partitions are chosen by a hash: looked for in another one, a decided batch was written again."""
+    queries = [f"q{number}" for number in range(8)]
+    with TestBroker() as broker:
+        client = {"bootstrap.servers": broker.bootstrap_servers}
+        first = TopicDecisionStore(client, "decisions")
+        decided = [sink.BatchDecision(query, "0", "run", (sink.Attempt("id", "1:0", 1),)) for query in queries]
+        for decision in decided:
+            assert first.decide(decision).decision == decision
+        first.close()
+        with sync.Admin.from_config(client) as admin:
+            admin.create_partitions({"decisions": 32})
+        second = TopicDecisionStore(client, "decisions")
+        assert [second.known(query, "0").decision for query in queries] == decided
+        assert [second.decided(query) for query in queries] == [[(decision, False)] for decision in decided]
+        late = sink.BatchDecision("q1", "0", "late", ())
+        assert second.decide(late).decision == decided[1]
+        second.close()
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_topic_that_forgets_decisions_is_refused(policy: str) -> None:
+    """Retention would drop the newest decision of a query, and its batch be written twice."""
+    with TestBroker() as broker:
+        client = {"bootstrap.servers": broker.bootstrap_servers}
+        with sync.Admin.from_config(client) as admin:
+            admin.create_topics({"decisions": {"partitions": 1, "configs": {"cleanup.policy": policy}}})
+        with pytest.raises(ConfigurationError, match=r"decisionTopic 'decisions'.*cleanup.policy=compact"):
+            TopicDecisionStore(client, "decisions")

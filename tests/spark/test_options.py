@@ -123,6 +123,8 @@ def test_a_wrong_source_option(options: dict[str, str], is_stream: bool, says: s
         ({**SERVER, "topics": "a"}, "did you mean 'topic'"),
         ({**SERVER, "topic": "a", "path": "x"}, "a log has no path"),
         ({**SERVER, "topic": "a", "columns": "x"}, "is for a batch read"),
+        ({**SERVER, "topic": "a", "decisionTopic": "a"}, "decisions cannot live in the topic that is written"),
+        ({**SERVER, "topic": "__oncelog_decisions"}, "decisions cannot live in the topic that is written"),
         ({**SERVER, "topic": "a", "decisionTopic": "x", "decisionUrl": "sqlite://"}, "give one of them"),
         ({**SERVER, "topic": "a", "backend": "prepared", "completionMarginMs": "5"}, "which has no clock"),
     ],

@@ -13,6 +13,7 @@ from oncelog.spark.planning import (
     DataLoss,
     OffsetRange,
     limited_end,
+    not_reversed,
     ranges,
     resolve,
     split,
@@ -29,7 +30,7 @@ def test_earliest_latest_and_numbers() -> None:
 
 
 def test_offsets_must_name_every_partition() -> None:
-    with pytest.raises(ConfigurationError, match=r"missing \[\('t', 1\)\]"):
+    with pytest.raises(ConfigurationError, match="missing t-1"):
         resolve({"t": {0: 1}}, BOUNDS, "startingOffsets")
 
 
@@ -60,6 +61,16 @@ def test_deleted_records_are_data_loss() -> None:
     with pytest.raises(DataLoss, match="the log starts at 7"):
         ranges({"t": {0: 5}}, {"t": {0: 9}}, {"t": {0: 7}}, fail_on_data_loss=True)
     assert ranges({"t": {0: 5}}, {"t": {0: 9}}, {"t": {0: 7}}, fail_on_data_loss=False) == [OffsetRange("t", 0, 7, 9)]
+
+
+def test_an_end_before_its_start_is_a_mistake_of_the_options_and_not_data_loss() -> None:
+    with pytest.raises(ConfigurationError, match="t-0: the read begins at offset 8 and ends before, at 3"):
+        not_reversed({"t": {0: 8}}, {"t": {0: 3}}, {"t": {0: 9}})
+
+
+def test_a_start_behind_what_an_open_transaction_holds_back_reads_nothing() -> None:
+    """It was called data loss: the end was the last stable offset, which lies before the start."""
+    assert not_reversed({"t": {0: 8, 1: 2}}, {"t": {0: 5, 1: 4}}, {"t": {0: 5, 1: 9}}) == {"t": {0: 8, 1: 4}}
 
 
 def test_a_topic_made_anew_is_data_loss() -> None:

@@ -340,3 +340,55 @@ def test_a_dual_write_puts_rows_and_records_together_once(
     owner = json.loads((tmp_path / "c" / "metadata").read_text())["id"]
     with pytest.raises(Exception, match=f"belongs to the Spark query {owner}"):
         run("another-checkpoint")
+
+
+def test_progress_has_the_numbers_of_source_and_sink(
+    spark: SparkSession, broker: TestBroker, tmp_path: pathlib.Path
+) -> None:
+    from oncelog.spark import ProgressListener
+
+    fill(broker, "seen", 50)
+    listener = ProgressListener({"bootstrap.servers": broker.bootstrap_servers})
+    spark.streams.addListener(listener)
+    try:
+        with sync.Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="seen-holder") as producer:
+            producer.begin_transaction()
+            producer.send("seen", b"1000", partition=0)
+            producer.flush()
+            query = copy(stream(spark, broker, "seen"), broker, "seen-out", tmp_path / "c")
+            assert listener.wait_for_the_end(str(query.runId))
+            producer.abort_transaction()
+    finally:
+        spark.streams.removeListener(listener)
+        listener.close()
+    found = next(each["oncelog"] for each in listener.reports if each["id"] == str(query.id) and each["numInputRows"])
+    assert (found["sink"]["rows"], found["sink"]["transactionsCompleted"]) == (50, found["sink"]["transactionsOpened"])
+    assert found["sink"]["bytes"] == sum(len(b"%d" % i) + len(b"k0") for i in range(50))
+    source_part = found["sources"][0]
+    assert (source_part["behindLastStableOffset"], source_part["behindLatest"]) == (0, 1)
+    assert [(each["partition"], each["transactionalId"]) for each in source_part["blocked"]] == [
+        ("seen-0", "seen-holder")
+    ]
+
+
+def test_a_mistake_is_one_line_behind_sparks_words(spark: SparkSession, broker: TestBroker) -> None:
+    """Of a plan and of a task: no frames, neither of Python nor of Java."""
+    writer = spark.sql("select '1' as value, cast(null as string) as topic").write.format("oncelog").mode("append")
+    writer = writer.option("bootstrap.servers", broker.bootstrap_servers)
+    for make in (writer.save, writer.option("topics", "wrong").save):
+        with pytest.raises(Exception, match="ConfigurationError: ") as told:
+            make()
+        lines = [line for line in str(told.value).splitlines() if "SQLSTATE" not in line]
+        assert len(lines) <= 2, lines
+
+
+def test_a_temporary_view_is_read_and_written_by_sql(spark: SparkSession, broker: TestBroker) -> None:
+    fill(broker, "sql-in", 20)
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics({"sql-out": 1})
+    servers = f"'bootstrap.servers' '{broker.bootstrap_servers}'"
+    spark.sql(f"CREATE TEMPORARY VIEW sql_in USING oncelog OPTIONS ({servers}, subscribe 'sql-in')")
+    spark.sql(f"CREATE TEMPORARY VIEW sql_out (value BINARY) USING oncelog OPTIONS ({servers}, topic 'sql-out')")
+    spark.sql("INSERT INTO sql_out SELECT value FROM sql_in WHERE partition = 0")
+    in_first = {bytes(row.value) for row in spark.read.table("sql_in").collect() if row.partition == 0}
+    assert set(values(broker, "sql-out")) == in_first

@@ -203,14 +203,14 @@ class Query:
             yield
 
     def _checked_done(self, done: Callable[..., None]) -> Callable[..., None]:
-        def checked(store: Any, decision: sink.BatchDecision) -> None:
+        def checked(store: Any, decision: sink.BatchDecision, *note: bytes) -> None:
             with self.steps.off():
                 ids = [winner.transactional_id for winner in decision.winners]
                 described = self.cluster.admin.describe_transactions(ids) if ids else {}
                 for transactional_id, found in described.items():
                     if not found.state.endswith("Commit"):
                         self.findings.append(f"done, and {transactional_id} is {found.state}")
-            done(store, decision)
+            done(store, decision, *note)
 
         return checked
 

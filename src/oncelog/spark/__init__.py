@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oncelog.spark.data_source import DefaultSource as DefaultSource
     from oncelog.spark.database_sink import dual_write as dual_write
+    from oncelog.spark.progress import ProgressListener as ProgressListener
     from oncelog.spark.recovery import recover as recover
     from oncelog.spark.registration import activate as activate
     from oncelog.spark.registration import register as register
     from oncelog.spark.segment_tables import segments as segments
 
-__all__ = ["DefaultSource", "activate", "dual_write", "recover", "register", "segments"]
+__all__ = ["DefaultSource", "ProgressListener", "activate", "dual_write", "recover", "register", "segments"]
 
 
 def __getattr__(name: str) -> Any:
@@ -24,6 +25,10 @@ def __getattr__(name: str) -> Any:
         from oncelog.spark.database_sink import dual_write
 
         return dual_write
+    if name == "ProgressListener":
+        from oncelog.spark.progress import ProgressListener
+
+        return ProgressListener
     if name == "recover":
         from oncelog.spark.recovery import recover
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from oncelog import errors, sync
 from oncelog.core.two_phase.exactly_once_sink import Attempt, winners_at_risk
 from oncelog.spark.options import SinkOptions, client_arguments
+from oncelog.spark.rights import rights_named
 from oncelog.types import PreparedTxnState
 
 PREPARED, RESUMED = "prepared", "resumed"
@@ -43,7 +44,8 @@ def choose_backend(options: SinkOptions) -> Backend:
     """Ask the broker what it can do. Raises ConfigurationError where the wanted backend is not to be had."""
     with sync.Admin.from_config(client_arguments(options.client)) as admin:
         level = admin.describe_features().finalized.get("transaction.version", 0)
-        configs = admin.describe_broker_configs()
+        with rights_named(options.client, "describe-configs"):
+            configs = admin.describe_broker_configs()
         cluster_id = admin.describe_cluster().cluster_id
     has_two_phase = level >= 3 and configs.get(TWO_PHASE_COMMIT_KEY) == "true"
     if options.backend == PREPARED and not has_two_phase:

@@ -6,6 +6,7 @@ None is dropped in silence: what no client of ours takes is refused with what to
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -128,4 +129,10 @@ def _build(kind: type[ClientConfig], config: Mapping[str, Any]) -> None:
     try:
         kind.of_dotted(config)
     except ConfigurationError as error:
-        raise ConfigurationError(f"an option that begins with 'kafka.': {error}") from error
+        raise ConfigurationError(f"an option that begins with 'kafka.': {as_spelled(str(error), kind)}") from error
+
+
+def as_spelled(text: str, kind: type[ClientConfig]) -> str:
+    """The client's words with the names of options as Spark has them: max_request_size is kafka.max.request.size."""
+    names = kind.__dataclass_fields__
+    return re.sub(r"[a-z]+(?:_[a-z0-9]+)+", lambda m: PREFIX + m[0].replace("_", ".") if m[0] in names else m[0], text)

@@ -15,11 +15,13 @@ from oncelog import errors, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.core.two_phase.transactional_ids import LeasedName, leased_name
 from oncelog.spark.backend import Backend, LostTransaction, abort_exactly, complete, winners_in_danger
+from oncelog.spark.batch_numbers import BatchNumbers, keep
 from oncelog.spark.decision_store import DecisionStore
 from oncelog.spark.options import SinkOptions, client_arguments
 from oncelog.types import PreparedTxnState
 
 logger = logging.getLogger("oncelog.spark")
+IDS_TOLD_MAX = 20  # in one line of the log
 STALE_MS = 900_000  # an attempt of an earlier version of a batch write that is open for longer was left by a killed job
 
 
@@ -34,6 +36,7 @@ class Committer:
         self._options, self._store = options, store
         self._admin = sync.Admin.from_config(client_arguments(options.client))
         self._admin.start()
+        self.numbers = BatchNumbers()  # of the batch that is being committed
 
     def __enter__(self) -> Self:
         return self
@@ -50,10 +53,16 @@ class Committer:
             CommitRefused: the run was vetoed, or a winner could time out before it is completed.
             LostTransaction: a decided transaction is gone.
         """
-        known = self._store.known(query_id, batch_id)
+        attempts = list(attempts)
+        self.numbers.take(attempts)
+        with self.numbers.step("look"):
+            known = self._store.known(query_id, batch_id)
         what = sink.on_commit(known, query_id, batch_id, run_id, attempts)
         if isinstance(what, sink.Decide):
-            what = self._decide(what.decision, backend)
+            with self.numbers.step("decide"):
+                what = self._decide(what.decision, backend)
+        else:
+            self.numbers.is_repeated = known.decision is not None
         if isinstance(what, sink.Refuse):
             raise CommitRefused(what.reason)
         self.finish(what.decision, is_done=known.is_done, run_id=run_id)
@@ -102,7 +111,10 @@ class Committer:
             if known.decision is None:
                 prefix = self._options.transactional_id_prefix
                 open_ids = self.open_transactions(query_id)
-                self._end(sink.orphans_after_veto(prefix, query_id, batch_id, what.run_id, open_ids))
+                orphans = sink.orphans_after_veto(prefix, query_id, batch_id, what.run_id, open_ids)
+                self._end(orphans)
+                vetoed = sink.BatchDecision(query_id, batch_id, what.run_id, ())
+                _tell(vetoed, f"run {what.run_id} may not decide it any more; ended", orphans)
                 return
             what = sink.RollForward(known.decision)
         if isinstance(what, sink.RollForward):
@@ -115,16 +127,23 @@ class Committer:
             LostTransaction: decided transactions are gone. The others are completed, and it is not marked done.
         """
         lost: list[str] = []
-        for winner in decision.winners:
-            try:
-                complete(self._admin, self._options.client, winner, lambda: self._is_over(decision))
-            except LostTransaction as error:
-                lost.append(str(error))
-        ended = self.sweep(decision)
+        numbers, self.numbers = self.numbers, BatchNumbers()
+        with numbers.step("complete"):
+            for winner in decision.winners:
+                try:
+                    complete(self._admin, self._options.client, winner, lambda: self._is_over(decision))
+                    numbers.completed += 1
+                except LostTransaction as error:
+                    lost.append(str(error))
+        with numbers.step("sweep"):
+            numbers.swept = self.sweep(decision)
         if lost and not self._is_over(decision):
             raise LostTransaction("\n".join(lost))
-        self._store.done(decision)
-        return ended
+        self._store.done(decision, numbers.to_value())
+        keep(decision.query_id, decision.batch_id, numbers)
+        if numbers.is_repeated:
+            _tell(decision, f"had been decided by run {decision.run_id} before: committed", _ids_of(decision))
+        return numbers.swept
 
     def _is_over(self, decision: sink.BatchDecision) -> bool:
         """Whether somebody else has completed this decision; then its ids may be in use again, or forgotten."""
@@ -142,12 +161,14 @@ class Committer:
         decided = [each for each, _ in self._store.decided(query_id)]
         orphans = sink.orphans_after_decision(prefix, decision, open_ids, decided)
         self._end(orphans)
+        _tell(decision, "ended what can no longer win:", orphans)
         spared = {*orphans, *(winner.transactional_id for each in decided for winner in each.winners)}
         stale = self._stale([i for i in sink.earlier_versions(prefix, decision, open_ids) if i not in spared])
         for transactional_id in stale:
             name = sink.attempt_name(prefix, transactional_id)
             assert name is not None, "it was found by its name"
             self.abandon(name, transactional_id)
+        _tell(decision, "ended what earlier versions left open:", stale)
         leased = sink.leased_orphans(prefix, query_id, open_states, decided)
         if leased and self._is_over(decision):
             # Somebody is ahead: what is open may be of the batch after this one, unless its own run is here.
@@ -156,6 +177,7 @@ class Committer:
         for transactional_id, state in leased.items():
             logger.info("ending orphan transaction %s %s", transactional_id, state)
             abort_exactly(self._admin, transactional_id, PreparedTxnState(state))
+        _tell(decision, "ended what can no longer win:", leased)
         return len(orphans) + len(stale) + len(leased)
 
     def _states_of(self, transactional_ids: list[str]) -> dict[str, str]:
@@ -210,10 +232,28 @@ class Committer:
         self._admin.stop()
 
 
+def _ids_of(decision: sink.BatchDecision) -> list[str]:
+    return [winner.transactional_id for winner in decision.winners]
+
+
+def _tell(decision: sink.BatchDecision, what: str, transactional_ids: Iterable[str]) -> None:
+    """A line for the driver's log (a warning: a Python process of Spark's prints no less) of what a recovery did, if anything."""
+    ids = list(transactional_ids)
+    if ids:
+        more = f" and {len(ids) - IDS_TOLD_MAX} more" if len(ids) > IDS_TOLD_MAX else ""
+        named = f"{len(ids)} transaction{'s' * (len(ids) > 1)}: {', '.join(ids[:IDS_TOLD_MAX])}{more}"
+        logger.warning("oncelog: query %s batch %s %s %s", decision.query_id, decision.batch_id, what, named)
+
+
 def _danger_reason(danger: list[str], query_id: str) -> str:
-    reason = f"transactions could time out before they are committed: {', '.join(danger)}"
+    reason = f"{len(danger)} transactions could time out before they are committed ({', '.join(danger[:IDS_TOLD_MAX])})"
     if query_id.startswith(sink.JOB_PREFIX):
         reason += (
             "; a long job needs txnAppId and txnVersion, or backend=prepared, or a larger transaction.max.timeout.ms"
+        )
+    else:
+        reason += (
+            "; let tasks be shorter (more partitions), or raise the broker's transaction.max.timeout.ms, "
+            "or use backend=prepared"
         )
     return reason

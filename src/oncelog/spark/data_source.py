@@ -9,7 +9,9 @@ from pyspark.sql.types import StructType
 
 from oncelog.errors import ConfigurationError
 from oncelog.spark.backend import Backend, choose_backend
+from oncelog.spark.decision_store import check_decision_store
 from oncelog.spark.options import COLUMNS, SinkOptions, columns_of, sink_options, source_options
+from oncelog.spark.plainly import plainly
 from oncelog.spark.source import BatchReader, StreamReader
 from oncelog.spark.writer import BatchWriter, StreamWriter, check_columns
 
@@ -25,26 +27,34 @@ class DefaultSource(DataSource):
         """The format's name."""
         return "oncelog"
 
+    @plainly
     def schema(self) -> str:
         """Columns of Spark's own Kafka source, or those that the option `columns` names."""
         return ", ".join(f"{name} {COLUMNS[name]}" for name in columns_of(self.options))
 
+    @plainly
     def reader(self, schema: StructType) -> BatchReader:
         """A batch read."""
+        self._refuse_a_bare_table()
         return BatchReader(source_options(self.options, is_stream=False), _columns_of(schema))
 
+    @plainly
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         """A streaming read."""
+        self._refuse_a_bare_table()
         return StreamReader(source_options(self.options, is_stream=True), _columns_of(schema))
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """A batch write. Raises ConfigurationError before anything is written."""
         if overwrite:
-            raise ValueError("a log cannot be overwritten: use mode('append')")
+            raise ConfigurationError("a log cannot be overwritten: use mode('append')")
+        self._refuse_a_bare_table()
         options = sink_options(self.options, "a batch write")
         check_columns(schema, options)
         return BatchWriter(options, _backend(options), uuid.uuid4().hex)
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802, ARG002
         """A streaming write; Spark plans one for every micro-batch."""
         options = sink_options(self.options, "a streaming write")
@@ -54,6 +64,15 @@ class DefaultSource(DataSource):
         looks_first = key not in _planned
         _planned.add(key)
         return StreamWriter(options, _backend(options), looks_first=looks_first)
+
+    def _refuse_a_bare_table(self) -> None:
+        """A table made by `CREATE TABLE ... USING oncelog OPTIONS (...)` comes without any: Spark hands none on to Python."""
+        if not dict(self.options):
+            raise ConfigurationError(
+                "no option was given: Spark hands the OPTIONS of CREATE TABLE to no format in Python; use CREATE TEMPORARY "
+                "VIEW ... USING oncelog OPTIONS (...), or give them where the table is used: WITH (...) in SQL, .options(...) in "
+                "Python"
+            )
 
 
 def _columns_of(schema: StructType) -> list[str]:
@@ -69,7 +88,9 @@ def _columns_of(schema: StructType) -> list[str]:
 
 
 def _backend(options: SinkOptions) -> Backend:
-    key = (tuple(sorted(options.client.items())), options.backend)
+    key = (tuple(sorted(options.client.items())), options.backend, options.decision_topic, options.decision_url)
     if key not in _backends:
-        _backends[key] = choose_backend(options)
+        backend = choose_backend(options)
+        check_decision_store(options)
+        _backends[key] = backend
     return _backends[key]

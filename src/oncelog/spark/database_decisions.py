@@ -53,7 +53,9 @@ class DatabaseDecisionStore:
         try:
             postgresql = sa.engine.make_url(url).get_backend_name() == "postgresql"
         except (sa.exc.ArgumentError, ValueError) as error:
-            raise ConfigurationError(f"decisionUrl: {error}") from error
+            raise ConfigurationError(
+                f"decisionUrl: {error} (wanted: sqlite:///file.db, postgresql+psycopg://...)"
+            ) from error
         # Behind `_lock` each must see what the other wrote while it waited; a snapshot from before would not.
         more = {"isolation_level": "READ COMMITTED"} if postgresql else {}
         try:
@@ -68,6 +70,9 @@ class DatabaseDecisionStore:
             _add_missing_column(self.engine)
             with self.engine.connect() as connection:
                 check_durable(connection)
+        except sa.exc.DBAPIError as error:
+            self.engine.dispose()
+            raise ConfigurationError(f"decisionUrl: {str(error.orig).strip()}") from None
         except BaseException:
             self.engine.dispose()
             raise
@@ -164,7 +169,7 @@ class DatabaseDecisionStore:
             pass  # vetoed before
         return self.known(query_id, batch_id)
 
-    def done(self, decision: sink.BatchDecision) -> None:
+    def done(self, decision: sink.BatchDecision, note: bytes = b"{}") -> None:  # noqa: ARG002
         """Mark done and drop older batches of the query that are done; the newest decision stays, so that a batch that
         is run again after a crash, or by a driver that slept, is recognised."""
         mine = decisions.c.query_id == decision.query_id

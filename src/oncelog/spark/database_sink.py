@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 logger = logging.getLogger("oncelog.spark")
-ATTEMPTS_DDL = "transactional_id string, prepared_state string, row_count bigint, acting_state string"
+ATTEMPTS_DDL = (
+    "transactional_id string, prepared_state string, row_count bigint, acting_state string, byte_count bigint"
+)
 
 # (database, query_id) -> (Spark's run, batch) that was committed last here: a batch comes once in a run.
 _committed: dict[tuple[str, str], tuple[str | None, int]] = {}
@@ -87,11 +89,13 @@ class _DualWrite:
         if known.is_superseded:
             raise CommitRefused(sink.superseded_reason(self.query_id, batch_id))
         decision = known.decision
+        committer.numbers.is_repeated = decision is not None
         if decision is None:
             run_id = self._run_id
             frame.persist()
             try:
                 attempts = self._write_records(frame, batch_id, run_id, backend)
+                committer.numbers.take(attempts)
                 decision = self._decide(frame, batch_id, run_id, attempts, committer, store, backend)
             except BaseException:
                 self._abort(committer, batch_id, run_id)
@@ -113,7 +117,13 @@ class _DualWrite:
         write = _TaskWriter(self.options, backend, self.query_id, batch_id, run_id)
         rows = records.mapInArrow(write, ATTEMPTS_DDL).collect()
         return [
-            sink.Attempt(r["transactional_id"], r["prepared_state"], r["row_count"], acting_state=r["acting_state"])
+            sink.Attempt(
+                r["transactional_id"],
+                r["prepared_state"],
+                r["row_count"],
+                acting_state=r["acting_state"],
+                byte_count=r["byte_count"],
+            )
             for r in rows
         ]
 
@@ -130,7 +140,8 @@ class _DualWrite:
         winners = tuple(attempt for attempt in attempts if not attempt.is_empty)
         committer.refuse_if_in_danger(winners, backend, self.query_id)
         proposed = sink.BatchDecision(self.query_id, batch_id, run_id, winners)
-        known = store.decide(proposed, lambda connection: self.to_database(connection, frame, int(batch_id)))
+        with committer.numbers.step("decide"):
+            known = store.decide(proposed, lambda connection: self.to_database(connection, frame, int(batch_id)))
         if known.decision is None:
             raise CommitRefused(sink.refusal(known, proposed).reason)
         return known.decision
@@ -155,6 +166,7 @@ class _TaskWriter:
                 "prepared_state": [attempt.prepared_state],
                 "row_count": [attempt.row_count],
                 "acting_state": [attempt.acting_state],
+                "byte_count": [attempt.byte_count],
             }
         )
 

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from oncelog import errors, sync
+from oncelog.client.admin.configs import ConfigResource
 from oncelog.core.producer.partitioner import partition_for_key
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.spark.options import SinkOptions, client_arguments
-from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, rest
+from oncelog.spark.reading import FETCH_MAX_WAIT_MS, records_until
+from oncelog.spark.rights import rights_named
 from oncelog.types import TopicPartition
 
 DECISION_PARTITION_COUNT = 4
@@ -35,8 +37,9 @@ class DecisionStore(Protocol):
         """Forbid a run to decide a batch; returns what stands afterwards, which may be a decision."""
         ...
 
-    def done(self, decision: sink.BatchDecision) -> None:
-        """Every winner was completed and every orphan ended; older records of the query may go."""
+    def done(self, decision: sink.BatchDecision, note: bytes = b"{}") -> None:
+        """Every winner was completed and every orphan ended; older records of the query may go. `note`: what it cost, for who
+        looks (batch_numbers.py); a store may leave it out."""
         ...
 
     def decided(self, query_id: str | None = None) -> list[tuple[sink.BatchDecision, bool]]:
@@ -55,6 +58,8 @@ class TopicDecisionStore:
         self._topic = topic
         self._log = sink.DecisionLog()
         self._next_offsets: dict[int, int] = {}
+        self._elsewhere: dict[str, int] = {}  # queries whose records lie in another partition than the hash says
+        self._looked_everywhere = False
         _create_topic(client, topic)
         self._producer = sync.Producer.from_config(client_arguments(client, **{"linger.ms": 0}))
         self._producer.start()
@@ -67,8 +72,19 @@ class TopicDecisionStore:
         self._consumer.start()
         self._partition_count = len(self._consumer.partitions_for_topic(topic))
 
-    def _partition(self, query_id: str) -> int:
+    def _hashed(self, query_id: str) -> int:
         return partition_for_key(query_id.encode(), self._partition_count)
+
+    def _partition(self, query_id: str) -> int:
+        """Where a query's records are. A topic that was given more partitions keeps those of before where they were."""
+        hashed = self._hashed(query_id)
+        if not self._looked_everywhere and not query_id.startswith(sink.JOB_PREFIX):  # a job's id is new
+            self._read(hashed)
+            if not self._log.knows(query_id):
+                self._looked_everywhere = True
+                for partition in range(self._partition_count):
+                    self._read(partition)
+        return self._elsewhere.get(query_id, hashed)
 
     def _append(self, query_id: str, records: list[tuple[bytes, bytes | None]]) -> None:
         partition = self._partition(query_id)
@@ -82,14 +98,11 @@ class TopicDecisionStore:
         end = self._consumer.end_offsets([where])[where]
         position = self._next_offsets.get(partition, 0)
         if position < end:
-            go_to(self._consumer, where, position)
-            try:
-                while self._consumer.position(where) < end:
-                    for record in self._consumer.poll(timeout_ms=1000):
-                        self._log.apply(record.key or b"", record.value)
-                self._next_offsets[partition] = self._consumer.position(where)
-            finally:
-                rest(self._consumer)
+            for record in records_until(self._consumer, where, position, end):
+                query_id = self._log.apply(record.key or b"", record.value)
+                if query_id is not None and self._hashed(query_id) != partition:
+                    self._elsewhere.setdefault(query_id, partition)
+            self._next_offsets[partition] = self._consumer.position(where)
 
     def known(self, query_id: str, batch_id: str) -> sink.KnownRecords:
         """What stands of a batch, after reading to the end of the log."""
@@ -107,10 +120,10 @@ class TopicDecisionStore:
         self._append(query_id, [(sink.record_key(query_id, batch_id, sink.VETO, run_id), b"{}")])
         return self.known(query_id, batch_id)
 
-    def done(self, decision: sink.BatchDecision) -> None:
+    def done(self, decision: sink.BatchDecision, note: bytes = b"{}") -> None:
         """Mark done, and drop the query's older batches that were done before; the newest stays."""
         marked = sink.record_key(decision.query_id, decision.batch_id, sink.DONE, decision.run_id)
-        records: list[tuple[bytes, bytes | None]] = [(marked, b"{}")]
+        records: list[tuple[bytes, bytes | None]] = [(marked, note)]
         records += [(key, None) for key in self._log.to_be_forgotten(decision)]
         self._append(decision.query_id, records)
 
@@ -129,13 +142,40 @@ class TopicDecisionStore:
 def _create_topic(client: Mapping[str, str], topic: str) -> None:
     with sync.Admin.from_config(client_arguments(client)) as admin:
         if topic in admin.list_topics():
+            _refuse_forgetful(admin, topic)
             return
         try:
-            admin.create_topics(
-                {topic: {"partitions": DECISION_PARTITION_COUNT, "configs": {"cleanup.policy": "compact"}}}
-            )
+            with rights_named(client, "create", [topic]):
+                admin.create_topics(
+                    {topic: {"partitions": DECISION_PARTITION_COUNT, "configs": {"cleanup.policy": "compact"}}}
+                )
         except errors.TopicExists:
             return
+        except errors.InvalidTopic as error:
+            raise errors.ConfigurationError(f"decisionTopic {topic!r}: {error}") from None
+
+
+def _refuse_forgetful(admin: sync.Admin, topic: str) -> None:
+    """Retention would drop the newest decision of a query that rests, and its batch be written again."""
+    resource = ConfigResource("topic", topic)
+    try:
+        entry = admin.describe_configs([resource], keys=["cleanup.policy"])[resource]["cleanup.policy"]
+    except (errors.TopicAuthorization, errors.ClusterAuthorization):
+        return  # needs a right that the sink does without: its user need not see the topic's configuration
+    if entry.value != "compact":
+        raise errors.ConfigurationError(
+            f"decisionTopic {topic!r} has cleanup.policy={entry.value} and would forget decisions: "
+            f"oncelog configs set --topic {topic} cleanup.policy=compact"
+        )
+
+
+def check_decision_store(options: SinkOptions) -> None:
+    """See on the driver, before a task writes, that decisions can be kept: a store that fails only at the commit leaves
+    transactions open, and no abort can end them. Raises ConfigurationError."""
+    if options.decision_url is not None:
+        decision_store(options)
+    else:
+        _create_topic(options.client, options.decision_topic)
 
 
 _stores: dict[tuple[Any, ...], DecisionStore] = {}

@@ -16,6 +16,7 @@ from oncelog.client.cluster.offset_lookup import FoundOffset
 from oncelog.client.cluster.view import TopicView
 from oncelog.spark.options import Offsets, SourceOptions, client_arguments
 from oncelog.spark.planning import Bounds
+from oncelog.spark.rights import rights_named
 from oncelog.spark.stream_offset import topic_id_text
 from oncelog.types import TopicPartition
 
@@ -55,7 +56,8 @@ class LogView:
 
     def bounds(self) -> Bounds:
         """Of what is read. Raises UnknownTopicOrPartition where a topic or partition that was named is not there."""
-        return self._patiently(self._bounds)
+        with rights_named(self._options.client, "read", {*self._options.topics, *self._options.assigned}):
+            return self._patiently(self._bounds)
 
     def bounds_of(self, offsets: Offsets) -> Bounds:
         """Of these partitions, as far as they are there."""

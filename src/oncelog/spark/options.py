@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from oncelog.errors import ConfigurationError
 from oncelog.spark.client_options import consumer_options, producer_options
 
@@ -179,7 +180,7 @@ def sink_options(options: Mapping[str, str], kind: str = ANY_KIND_OF_WRITE) -> S
     """A writer's options; `kind` is a key of KINDS, or all kinds of write together. Raises ConfigurationError."""
     given = _known(options, kind)
     kafka = producer_options(options, given.get("bootstrap.servers"))
-    prefix = given.get("transactionalidprefix", "oncelog-spark")
+    prefix = given.get("transactionalidprefix", TRANSACTIONAL_ID_PREFIX)
     if not prefix or "." in prefix:
         raise ConfigurationError(f"transactionalIdPrefix may not be empty and has no dot: {prefix!r}")
     backend = given.get("backend", "auto")
@@ -189,6 +190,11 @@ def sink_options(options: Mapping[str, str], kind: str = ANY_KIND_OF_WRITE) -> S
         raise ConfigurationError("txnAppId and txnVersion belong together")
     if "decisiontopic" in given and "decisionurl" in given:
         raise ConfigurationError("decisionTopic and decisionUrl both say where decisions live: give one of them")
+    decision_topic = given.get("decisiontopic", DECISION_TOPIC)
+    if given.get("topic") == decision_topic:
+        raise ConfigurationError(
+            f"{decision_topic!r}: decisions cannot live in the topic that is written: take another"
+        )
     if "completionmarginms" in given and backend == "prepared":
         raise ConfigurationError(
             "completionMarginMs has no meaning with backend=prepared, which has no clock: remove it"
@@ -199,7 +205,7 @@ def sink_options(options: Mapping[str, str], kind: str = ANY_KIND_OF_WRITE) -> S
         topic=given.get("topic"),
         include_headers=_boolean("includeHeaders", given["includeheaders"]) if "includeheaders" in given else None,
         transactional_id_prefix=prefix,
-        decision_topic=given.get("decisiontopic", "__oncelog_decisions"),
+        decision_topic=decision_topic,
         decision_url=given.get("decisionurl"),
         backend=backend,
         application_id=given.get("txnappid"),
@@ -250,7 +256,7 @@ def _what_to_read(given: Mapping[str, str]) -> tuple[tuple[str, ...], str | None
     if len(named) != 1:
         raise ConfigurationError(
             "give one of the options 'subscribe' (topic,topic), 'subscribePattern' (a regular expression) and "
-            "'assign' ({'topic': [0, 1]})"
+            "'assign' ({\"topic\": [0, 1]})"
         )
     subscribe, pattern, assign = (given.get(name) for name in ("subscribe", "subscribepattern", "assign"))
     topics = tuple(dict.fromkeys(t.strip() for t in (subscribe or "").split(",") if t.strip()))

@@ -65,7 +65,12 @@ def _check_partitions(wanted: Offsets, bounds: Bounds, name: str) -> None:
     named = {(t, p) for t, partitions in wanted.items() for p in partitions}
     if have != named:
         missing, extra = sorted(have - named), sorted(named - have)
-        raise ConfigurationError(f"{name} names other partitions than are read: missing {missing}, too many {extra}")
+        told = [
+            f"{what} {', '.join(f'{t}-{p}' for t, p in each)}"
+            for what, each in (("missing", missing), ("too many", extra))
+            if each
+        ]
+        raise ConfigurationError(f"{name} names other partitions than are read: {'; '.join(told)}")
 
 
 def times_of(times: Times, bounds: Bounds, name: str) -> Offsets:
@@ -191,6 +196,25 @@ def ranges(start: Offsets, end: Offsets, log_start: Offsets, *, fail_on_data_los
             if end_offset > begin:
                 found.append(OffsetRange(topic, partition, begin, end_offset))
     return found
+
+
+def not_reversed(start: Offsets, end: Offsets, latest: Offsets) -> Offsets:
+    """The end of a batch read, moved to a start behind it where only the last stable offset (`latest`) ends the read.
+
+    Raises:
+        ConfigurationError: the options end a partition before its start.
+    """
+    ends: Offsets = {}
+    for topic, partitions in end.items():
+        for partition, offset in partitions.items():
+            begin = start.get(topic, {}).get(partition, offset)
+            if offset < begin and offset < latest[topic][partition]:
+                raise ConfigurationError(
+                    f"{topic}-{partition}: the read begins at offset {begin} and ends before, at {offset}: look at the "
+                    "options that begin with 'starting' and 'ending'"
+                )
+            ends.setdefault(topic, {})[partition] = max(begin, offset)
+    return ends
 
 
 def backlog(start: Offsets, end: Offsets) -> int:

@@ -7,7 +7,10 @@ its fetches wait shortly, and between two ranges it rests, or the short ones wou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from oncelog import sync
+from oncelog.client.records import ConsumerRecord
 from oncelog.types import TopicPartition
 
 FETCH_MAX_WAIT_MS = 20
@@ -21,6 +24,16 @@ def go_to(consumer: sync.Consumer, where: TopicPartition, offset: int) -> None:
     if stands is None or stands.offset != offset:
         consumer.seek(where, offset)
     consumer.resume(where)
+
+
+def records_until(consumer: sync.Consumer, where: TopicPartition, begin: int, end: int) -> Iterator[ConsumerRecord]:
+    """The records of a partition in [begin, end), and what came with the last of them; then the consumer rests."""
+    go_to(consumer, where, begin)
+    try:
+        while consumer.position(where) < end:
+            yield from consumer.poll(timeout_ms=1000)
+    finally:
+        rest(consumer)
 
 
 def rest(consumer: sync.Consumer) -> None:

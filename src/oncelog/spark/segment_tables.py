@@ -18,11 +18,12 @@ from typing import Any
 import pyarrow as pa
 
 from oncelog.core.reconciliation.findings import Finding
+from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from oncelog.errors import ConfigurationError, StorageError
 from oncelog.host.read_only_files import ReadOnlyFiles, is_locked
 from oncelog.host.spill import BucketFiles, read_bucket
 from oncelog.segments.directory import PartitionFiles
-from oncelog.segments.reconciliation import SINK_DECISIONS, SINK_PREFIX, Plan, Reconciliation, Report, plan_of, read_log
+from oncelog.segments.reconciliation import Plan, Reconciliation, Report, plan_of, read_log
 from oncelog.segments.source import BytesFile, Source
 from oncelog.segments.tables import SCHEMAS, concerns, rows_of
 
@@ -32,7 +33,11 @@ TASKS_PER_CORE = 4
 
 
 def segments(
-    spark: Any, paths: str | Sequence[str], *, prefix: str = SINK_PREFIX, decision_topic: str = SINK_DECISIONS
+    spark: Any,
+    paths: str | Sequence[str],
+    *,
+    prefix: str = TRANSACTIONAL_ID_PREFIX,
+    decision_topic: str = DECISION_TOPIC,
 ) -> Segments:
     """Data directories of oncelog or of Apache Kafka (or directories of single partitions) as tables.
 

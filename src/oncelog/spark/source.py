@@ -23,8 +23,10 @@ from oncelog.errors import ConfigurationError
 from oncelog.spark import planning
 from oncelog.spark.log_view import CLIENTS_MAX, LogView, admin_of, close_admins
 from oncelog.spark.options import LATEST, Offsets, SourceOptions, Times, client_arguments
+from oncelog.spark.plainly import plainly
 from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, rest
-from oncelog.spark.stream_offset import StreamOffset, to_json, topic_id_text
+from oncelog.spark.source_report import SourceReport
+from oncelog.spark.stream_offset import StreamOffset, topic_id_text
 from oncelog.types import TopicPartition
 
 ROWS_PER_BATCH_MAX = 100_000
@@ -83,6 +85,7 @@ class LogReader:
         cut = planning.split(whole, self.options.partitions_min, self.options.records_per_partition_max)
         return [RangePartition(r, topic_ids.get(r.topic, "")) for r in cut]
 
+    @plainly
     def read_range(self, wanted: planning.OffsetRange, topic_id: str = "") -> Iterator[pa.RecordBatch]:
         """The visible records of a range, in offset order. Raises DataLoss where they are gone."""
         consumer = _consumer(self.options, wanted.topic, topic_id)
@@ -181,6 +184,7 @@ def _consumer(options: SourceOptions, topic: str, topic_id: str) -> sync.Consume
 class BatchReader(LogReader, DataSourceReader):
     """`spark.read.format("oncelog")`."""
 
+    @plainly
     def partitions(self) -> list[InputPartition]:
         """The ranges between startingOffsets and endingOffsets. Spark reads `InputPartition(None)` for an empty list."""
         bounds = self.log.bounds()
@@ -188,7 +192,7 @@ class BatchReader(LogReader, DataSourceReader):
         end = self._resolved(self.options.ending, bounds, "ending")
         if self.options.fail_on_data_loss:
             self._refuse_beyond(end, bounds.latest, "endingOffsets")
-        end = planning.not_beyond(end, bounds.latest)
+        end = planning.not_reversed(start, planning.not_beyond(end, bounds.latest), bounds.latest)
         return self.partitions_of(start, end, bounds.earliest, bounds.topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -210,6 +214,8 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
         self._topic_ids: dict[str, str] = {}
         self._last_trigger_s: float | None = None
         self.now_s: Callable[[], float] = time.monotonic
+        self._report = SourceReport(options)
+        self._position: Offsets = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """A mark only: Spark asks for it again after a restart, when "latest" would be another offset."""
@@ -220,19 +226,24 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
         limit = self.options.offsets_per_trigger_max
         return ReadMaxRows(limit) if limit else ReadAllAvailable()
 
+    @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of the run."""
         self._target = self.log.bounds().latest
 
+    @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next micro-batch ends; equal to `start` when there is nothing new. Raises DataLoss."""
         bounds = self._bounds = self.log.bounds()
         latest = bounds.latest if self._target is None else self._up_to_target(bounds.latest, self._target)
         records_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         stands = StreamOffset.from_json(start)
+        if stands.offsets is not None:
+            self._position = stands.offsets
         if stands.offsets is None:
             if self._initial is None:
                 self._initial = self.start_offsets(bounds)
+            self._position = self._initial
             offsets = planning.limited_end(self._initial, latest, records_max)
             end = StreamOffset(offsets, dict(bounds.topic_ids), self._initial)
             waits = self._waits_for_more(self._initial, latest)
@@ -252,6 +263,7 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
             waits = self._waits_for_more(begin, latest)
         if waits:
             return start
+        self._position = offsets
         self._topic_ids = dict(end.topic_ids)
         self._planned = end
         return end.to_json()
@@ -311,10 +323,12 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
             if t in target
         }
 
+    @plainly
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The last stable offsets, for the progress report."""
-        return None if self._bounds is None else {"lso": to_json(self._bounds.latest)}
+        """For the progress report: last stable offsets, how far behind, who holds the stream (source_report.py)."""
+        return None if self._bounds is None else self._report.of(self.log, self._bounds, self._position)
 
+    @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The ranges of a micro-batch, the same ones again after a restart. Raises DataLoss."""
         first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
@@ -366,6 +380,7 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
         assert isinstance(partition, RangePartition)
         return self.read_range(partition.range, partition.topic_id)
 
+    @plainly
     def commit(self, end: dict[str, Any]) -> None:
         """Store the position in a group where the options name one, for tools that show lag; what counts is the checkpoint."""
         group, offsets = self.group_id(), StreamOffset.from_json(end).offsets

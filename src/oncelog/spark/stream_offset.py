@@ -58,6 +58,10 @@ class StreamOffset:
                 return cls(from_json(content["t"]), ids, initial)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ConfigurationError(f"the checkpoint has a position that cannot be read: {content!r:.200}") from error
+        if content.get("v") is None:
+            raise ConfigurationError(
+                f"the checkpoint is of another source, take one of its own: {dict(content)!r:.200}"
+            )
         raise ConfigurationError(
             f"the checkpoint has a position of version {version!r}, this oncelog knows version {VERSION}: {content!r:.200}"
         )

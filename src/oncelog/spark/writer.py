@@ -30,6 +30,7 @@ from oncelog.spark.backend import PREPARED, RESUMED, Backend, promote, task_prod
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.decision_store import decision_store
 from oncelog.spark.options import SinkOptions, client_arguments
+from oncelog.spark.plainly import plainly
 from oncelog.types import PreparedTxnState
 
 logger = logging.getLogger("oncelog.spark")
@@ -101,16 +102,17 @@ def write_attempt(
             producer.abort_transaction()
             producer.init_transactions(keep_prepared_txn=True)
         producer.begin_transaction()
-        row_count = 0
+        row_count = byte_count = 0
         topics: set[str] = set()
         for batch in itertools.chain([first], batches):
-            row_count += _send(producer, options, batch)
             topics |= _topics_of(options, batch)
+            row_count += _send(producer, options, batch)
+            byte_count += _bytes_of(batch)
         state = producer.detach_transaction()
     finally:
         producer.stop()  # aborts what was not detached
     acting_state = _promoted(options, transactional_id, state) if backend.kind == PREPARED else ""
-    return sink.Attempt(transactional_id, str(state), row_count, frozenset(topics), acting_state)
+    return sink.Attempt(transactional_id, str(state), row_count, frozenset(topics), acting_state, byte_count)
 
 
 def _promoted(options: SinkOptions, transactional_id: str, state: PreparedTxnState) -> str:
@@ -123,6 +125,12 @@ def _promoted(options: SinkOptions, transactional_id: str, state: PreparedTxnSta
         raise
 
 
+def _bytes_of(batch: pa.RecordBatch) -> int:
+    """Of keys and values."""
+    columns = [batch.column(name) for name in ("key", "value") if name in batch.schema.names]
+    return sum(int(pc.sum(pc.binary_length(column)).as_py() or 0) for column in columns)
+
+
 def _topics_of(options: SinkOptions, batch: pa.RecordBatch) -> set[str]:
     """Where a column sends the rows; empty where the option names one topic for all."""
     return (
@@ -133,6 +141,8 @@ def _topics_of(options: SinkOptions, batch: pa.RecordBatch) -> set[str]:
 def _send(producer: sync.Producer, options: SinkOptions, batch: pa.RecordBatch) -> int:
     if options.topic is None and batch.column("topic").null_count:
         raise ConfigurationError("a row has no topic: its column 'topic' is null, and the option 'topic' is not set")
+    if options.decision_topic in _topics_of(options, batch):
+        raise ConfigurationError(f"a row is for {options.decision_topic!r}, where decisions live: take another topic")
     producer.send_arrow(options.topic, batch)  # the option overrides the column, as in Spark's Kafka sink
     return int(batch.num_rows)
 
@@ -143,6 +153,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, backend: Backend, *, looks_first: bool) -> None:
         self._options, self._backend, self._looks_first = options, backend, looks_first
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """One task attempt. A batch that was decided in an earlier life is not written again."""
         context = TaskContext.get()
@@ -160,6 +171,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         name = leased_id(self._options, query_id, run_id, batch_id)
         return TaskMessage(query_id, batch_id, run_id, write_attempt(self._options, self._backend, name, iterator))
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
         """The driver, after all tasks: decide, complete, sweep."""
         reports = _reports(messages)
@@ -168,6 +180,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             attempts = [report.attempt for report in reports]
             committer.commit(first.query_id, first.batch_id, first.run_id, attempts, self._backend)
 
+    @plainly
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """The driver, after a failed task or a failed commit (then with the messages of decided transactions)."""
         reports = _reports(messages)
@@ -205,6 +218,7 @@ class BatchWriter(DataSourceArrowWriter):
             raise CommitRefused(sink.superseded_reason(self._query_id, self._batch_id))
         return known.decision or store.known(sink.legacy_batch_write_query_id(application_id), self._batch_id).decision
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """One task attempt."""
         context = TaskContext.get()
@@ -234,6 +248,7 @@ class BatchWriter(DataSourceArrowWriter):
                 "version needs a txnAppId of its own, or the option 'topic'"
             )
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """The driver, after all tasks."""
         attempts = [report.attempt for report in _reports(messages)]
@@ -244,6 +259,7 @@ class BatchWriter(DataSourceArrowWriter):
             decision = committer.commit(self._query_id, self._batch_id, self._run_id, attempts, self._backend)
         self._refuse_other_topics(decision, {topic for attempt in attempts for topic in attempt.topics})
 
+    @plainly
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """The driver, after a failure."""
         with Committer(self._options, decision_store(self._options)) as committer:

@@ -38,6 +38,7 @@ class Attempt:
     topics: frozenset[str] = field(default=frozenset(), compare=False)  # of its rows, where a column names them
     # What ends it ("producerId:epoch"), where it was kept (KIP-939) and `prepared_state` only names it; else empty.
     acting_state: str = ""
+    byte_count: int = field(default=0, compare=False)  # of keys and values; told, not decided by
 
     @property
     def is_empty(self) -> bool:
@@ -223,7 +224,10 @@ def superseded_reason(query_id: str, batch_id: str) -> str:
             f"txnVersion {batch_id} is older than the last {VERSIONS_KEPT} that were written, and whether it was one of those "
             "before them is not remembered: nothing is written; use another txnAppId if it never was"
         )
-    return f"batch {batch_id} was decided and forgotten long ago: another driver of this query is ahead"
+    return (
+        f"batch {batch_id} was decided and forgotten long ago: another driver of this query is ahead "
+        "(two queries may not share a checkpoint, nor a copy of one)"
+    )
 
 
 def on_claim(
@@ -415,21 +419,26 @@ class DecisionLog:
         self._newest: dict[str, list[int]] = {}  # query -> its newest decided batches that always stay, growing
         self._keys: dict[str, dict[str, dict[bytes, tuple[str, str]]]] = {}  # query -> batch -> key -> (kind, run)
 
-    def apply(self, key: bytes, value: bytes | None) -> None:
-        """Take one record of the topic. Records of other writers (keys that are not ours) are passed over."""
+    def knows(self, query_id: str) -> bool:
+        """Whether there is any record of a query."""
+        return bool(self._keys.get(query_id))
+
+    def apply(self, key: bytes, value: bytes | None) -> str | None:
+        """Take one record of the topic; gives its query. Records of other writers (keys not ours) are passed over: None."""
         try:
             query_id, batch_id, kind, run_id = json.loads(key)
         except (ValueError, TypeError, RecursionError):
-            return
+            return None
         where = (str(query_id), str(batch_id))
         before = self._known.get(where, KnownRecords())
         if value is None:
             if kind == DECISION and before.decision is not None and before.decision.run_id == run_id:
                 self._known.pop(where, None)
             self._drop_key(*where, key)
-            return
+            return None
         self._keys.setdefault(where[0], {}).setdefault(where[1], {})[key] = (str(kind), str(run_id))
         self._apply(where, before, str(kind), str(run_id), value)
+        return where[0]
 
     def _drop_key(self, query_id: str, batch_id: str, key: bytes) -> None:
         batches = self._keys.get(query_id, {})

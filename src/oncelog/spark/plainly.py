@@ -1,0 +1,64 @@
+"""What a user did wrong reaches the user as one line, not as the frames of two languages.
+
+Spark hands an error of a Python process over with its traceback, unless SPARK_HIDE_TRACEBACK is set there. It is set here, at the
+moment a told error leaves a method that Spark called: the process ends with it, so nobody else's traceback is hidden. Bugs keep
+theirs, and so do errors outside of Spark's own processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
+
+from oncelog.errors import OncelogError
+from oncelog.spark.backend import LostTransaction, TransactionEnded
+from oncelog.spark.committer import CommitRefused
+from oncelog.spark.planning import DataLoss
+
+logger = logging.getLogger("oncelog.spark")
+TOLD = (OncelogError, DataLoss, CommitRefused, LostTransaction, TransactionEnded)
+HIDE = "SPARK_HIDE_TRACEBACK"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@contextlib.contextmanager
+def told_plainly() -> Iterator[None]:
+    """An error that tells a user what to do leaves this block without its traceback, in a process of Spark's."""
+    try:
+        yield
+    except TOLD:
+        logger.debug("told without its traceback", exc_info=True)
+        if in_a_process_of_sparks():
+            os.environ[HIDE] = "1"
+        raise
+
+
+def in_a_process_of_sparks() -> bool:
+    """Whether this is a worker of PySpark's, which ends with an error."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return (getattr(spec, "name", None) or "").startswith("pyspark.")
+
+
+def plainly(method: F) -> F:
+    """`told_plainly` around a method that Spark calls; around each step of a generator."""
+    if inspect.isgeneratorfunction(method):
+
+        @functools.wraps(method)
+        def steps(*arguments: Any, **more: Any) -> Iterator[Any]:
+            with told_plainly():
+                yield from method(*arguments, **more)
+
+        return cast("F", steps)
+
+    @functools.wraps(method)
+    def called(*arguments: Any, **more: Any) -> Any:
+        with told_plainly():
+            return method(*arguments, **more)
+
+    return cast("F", called)

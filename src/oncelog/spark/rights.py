@@ -1,0 +1,31 @@
+"""A refusal of the authorizer names the right that is missing, and the command that gives it, where an admin asked, too."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
+
+from oncelog.client.rights import Rights
+from oncelog.errors import ClusterAuthorization, TopicAuthorization
+
+SAYS_IT = "needs the right"
+
+
+@contextlib.contextmanager
+def rights_named(client: Mapping[str, str], operation: str, topics: Collection[str] = ()) -> Iterator[None]:
+    """Puts the way out behind such an error.
+
+    Args:
+        client: the clients' options, with the user's name where there is one.
+        operation: the right that the block needs (Kafka's name in lower case).
+        topics: to which of them, where it is one of topics; the first that the error names.
+    """
+    try:
+        yield
+    except (ClusterAuthorization, TopicAuthorization) as error:
+        text = str(error)
+        if SAYS_IT in text:
+            raise
+        name = next((topic for topic in topics if repr(topic) in text), next(iter(topics), ""))
+        way_out = Rights("", client.get("sasl.username", "")).way_out(error.code, name, operation)
+        raise type(error)(f"{(error.message or 'refused').rstrip('.')}{way_out}") from error

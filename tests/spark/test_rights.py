@@ -1,0 +1,34 @@
+"""Who is refused learns which right is missing, and what to type."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog.errors import ClusterAuthorization, KafkaError, TopicAuthorization, UnknownTopicOrPartition
+from oncelog.spark.rights import rights_named
+
+
+def told(error: KafkaError, operation: str = "read", topics: tuple[str, ...] = ("a", "b")) -> str:
+    with pytest.raises(type(error)) as found, rights_named({"sasl.username": "bob"}, operation, topics):
+        raise error
+    return str(found.value)
+
+
+def test_the_topic_that_was_refused_is_named() -> None:
+    assert told(TopicAuthorization("topic 'b'")) == (
+        "TOPIC_AUTHORIZATION_FAILED: topic 'b'; User:bob needs the right to read topic 'b' (create too where it does not exist "
+        "yet): oncelog acls add --topic b --principal User:bob --operation read"
+    )
+
+
+def test_so_is_a_right_to_the_cluster() -> None:
+    text = told(ClusterAuthorization("Cluster authorization failed."), "describe-configs", ())
+    assert text.endswith("oncelog acls add --cluster --principal User:bob --operation describe-configs")
+    assert "failed; User:bob" in text
+
+
+@pytest.mark.parametrize(
+    "error", [UnknownTopicOrPartition("b"), TopicAuthorization("b; bob needs the right to write it")]
+)
+def test_what_says_it_already_is_left_alone(error: KafkaError) -> None:
+    assert told(error) == str(error)
