@@ -10,9 +10,13 @@
 | `judging.py` | what was seen becomes facts; core/diagnosis judges, cli/why has the words: the same as `oncelog why` |
 | `answers.py` | what was seen as JSON: columns, times as differences |
 | `pages.py` | the other pages: made by the functions of the commands that show the same |
+| `records.py` `record_filter.py` | records of a partition, search, what is masked |
+| `history.py` | the life of a transactional id; what Spark queries decided |
+| `cluster_pages.py` `more.py` | topics, configurations, access rules, quotas, brokers; which page is at which address |
+| `plans.py` | what may be done where writing is allowed, and only after a second look |
 | `static/` | the page: ES modules as written, no build step; `vendor/manifest.json` says what is others' |
 
-Speaks to brokers through client/ only, reads, and changes nothing. Needs the extra `oncelog[console]`.
+Speaks to brokers through client/ only; changes nothing but by a plan. Needs the extra `oncelog[console]`.
 """
 
 from __future__ import annotations

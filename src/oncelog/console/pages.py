@@ -16,16 +16,17 @@ from oncelog.cli.output import Failed, error_name
 from oncelog.cli.transactions.in_doubt import in_doubt_rows, look_for_doubt
 from oncelog.cli.transactions.show import transaction_row
 from oncelog.cli.transactions.verdicts import verdict_of
-from oncelog.cli.unreadable import offline_partitions, why
+from oncelog.cli.unreadable import offline_partitions, unread_row
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.owners import described_if_known
 from oncelog.console.answers import exact
 from oncelog.console.judging import Judge, Judgement
 from oncelog.console.watch import Watch
+from oncelog.core.ages import age_text
 from oncelog.core.diagnosis.causes import OPEN as OPEN_KIND
 from oncelog.core.diagnosis.facts import OpenTransaction, PartitionFacts
 from oncelog.core.diagnosis.transactions import HANGING, TWO_PHASE, transaction_verdict
-from oncelog.core.lanes.view import age_text, counted
+from oncelog.core.lanes.view import counted
 from oncelog.errors import KafkaError
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
@@ -113,11 +114,7 @@ async def _everything(request: Request, admin: Admin) -> tuple[list[PartitionFac
         judge = state.judge = Judge(state.settings)
     asked = [each for each in facts if each.where in bounds or each.is_offline or each.error]
     found = await judge.look(admin, topics, asked, now_ms)
-    missing = [
-        {"what": str(at), "error": error_name(error), "why": why(error)}
-        for at, error in list(unreadable.items())[:ROWS_MAX]
-        if at not in offline
-    ]
+    missing = [unread_row(at, error) for at, error in list(unreadable.items())[:ROWS_MAX] if at not in offline]
     found = Judgement(found.judged, found.causes, found.verdict, [*found.not_read, *missing], found.open, now_ms)
     return facts, found, len(offline)
 
@@ -189,13 +186,13 @@ async def groups(request: Request) -> dict[str, Any]:
         except Failed as error:
             rows, notes = [], [str(error)]
         except KafkaError as error:
-            not_read.append({"what": f"group {each.group_id}", "error": error_name(error), "why": why(error)})
+            not_read.append(unread_row(f"group {each.group_id}", error))
             continue
         shown = [{key: _safe(value) for key, value in row.items()} for row in rows]
         found.append(
             {"group": each.group_id, "state": each.state, "type": each.group_type, "rows": shown, "notes": notes}
         )
-    not_read += [{"what": str(at), "error": error_name(e), "why": why(e)} for at, e in unreadable.items()]
+    not_read += [unread_row(at, e) for at, e in unreadable.items()]
     return {"groups": found, "count": len(listed), "not_read": not_read, "now_ms": RealClock().now_ms()}
 
 

@@ -1,4 +1,4 @@
-"""The addresses of the console and their answers. Everything is read; nothing changes anything (docs/console.md)."""
+"""The addresses of the console and their answers. They read; only `plans` acts, where that is allowed (docs/console.md)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from oncelog import __version__
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Settings, hint_for
 from oncelog.cli.output import error_row
-from oncelog.console import pages
+from oncelog.console import more, pages, plans
 from oncelog.console.answers import lanes_answer
+from oncelog.console.record_filter import Mask
 from oncelog.console.security import BODY_BYTES_MAX, SESSION_S, Gate, Guard
 from oncelog.console.watch import View, Watch, view_of
-from oncelog.errors import KafkaError, OncelogError
+from oncelog.errors import InvalidArgument, KafkaError, OncelogError
 
 STATIC = pathlib.Path(__file__).parent / "static"
 SEND_TIMEOUT_S = 20.0  # a reader that takes nothing for so long is dropped
@@ -36,7 +37,13 @@ QUESTION_TIMEOUT_MS = 5_000
 
 
 def application(
-    settings: Settings, gate: Gate, *, database_url: str | None = None, watch: Watch | None = None
+    settings: Settings,
+    gate: Gate,
+    *,
+    database_url: str | None = None,
+    watch: Watch | None = None,
+    mask: Mask | None = None,
+    allow_writes: bool = False,
 ) -> Starlette:
     """The ASGI application of one console."""
     # A broker that does not answer is told soon, not when an operation's whole time is over.
@@ -64,11 +71,16 @@ def application(
             Route("/api/v1/open", _page(pages.open_transactions)),
             Route("/api/v1/in-doubt", _page(pages.in_doubt)),
             Route("/api/v1/groups", _page(pages.groups)),
+            Route("/api/v1/plans", _page(plans.plans), methods=["GET", "POST"]),
+            Route("/api/v1/plans/{plan_id}", _page(plans.act), methods=["POST"]),
+            *[Route(f"/api/v1/{name}", _page(body)) for name, body in more.PAGES.items()],
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
     )
     made.state.settings, made.state.gate, made.state.watch = settings, gate, shared
     made.state.database_url = database_url
+    made.state.mask = mask or Mask()
+    made.state.plans = plans.Plans() if allow_writes else None
     return made
 
 
@@ -120,7 +132,7 @@ async def _hello(request: Request) -> Response:
             "cluster": watch.cluster_id,
             "brokers": state.settings.client_config()["bootstrap.servers"],
             "has_database": state.database_url is not None,
-            "is_read_only": True,
+            "is_read_only": state.plans is None,
         }
     )
 
@@ -229,8 +241,10 @@ def _page(body: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awai
     async def answered(request: Request) -> Response:
         settings: Settings = request.app.state.settings
         try:
-            return Packed(await body(request))
+            answer = await body(request)
+            return answer if isinstance(answer, Response) else Packed(answer)
         except (KafkaError, OncelogError, OSError) as error:
-            return JSONResponse(error_row(error, hint_for(error, settings)), 502)
+            status = 400 if isinstance(error, InvalidArgument) else 502
+            return JSONResponse(error_row(error, hint_for(error, settings)), status)
 
     return answered

@@ -19,7 +19,8 @@ from tests.cli.world import oncelog
         (("--auth", "X-User", "--trusted-proxy", "10.0.0.5"), "write header:NAME"),
         (("--auth", "header:X-User"), "say with --trusted-proxy whose"),
         (("--trusted-proxy", "10.0.0.5"), "needs --auth"),
-        (("--allow-writes",), "No such option"),
+        (("--allow-everything",), "No such option"),
+        (("--allow-writes", "--i-know-this-is-open"), "exclude each other"),
     ],
 )
 def test_what_would_be_open_or_makes_no_sense_is_refused(arguments: tuple[str, ...], says: str) -> None:

@@ -32,6 +32,11 @@ EXTRA = "the console needs packages that are not here: pip install 'oncelog[cons
 @click.option(
     "--i-know-this-is-open", "is_known_open", is_flag=True, help="Everybody who reaches the address may look."
 )
+@click.option("--mask", "masked", metavar="FIELD,...", help="JSON fields that never leave the server, at any depth.")
+@click.option("--hide-values", is_flag=True, help="Values of records never leave the server.")
+@click.option(
+    "--allow-writes", is_flag=True, help="Who may look may also end transactions, each after typing its name."
+)
 @click.pass_obj
 async def console(
     settings: Settings,
@@ -41,14 +46,18 @@ async def console(
     proxies: tuple[str, ...],
     names: tuple[str, ...],
     is_known_open: bool,
+    masked: str | None,
+    hide_values: bool,
+    allow_writes: bool,
 ) -> None:
-    """A web page that shows who holds readers back, why, and the command to type. It reads and changes nothing.
+    """A web page that shows who holds readers back, why, and the command to type. It changes nothing without --allow-writes.
 
     The first line on stdout, `ready URL`, is a link for one browser; when it was used, the next one is printed.
     """
     host, port = _address(listen)
     header = _header(auth, proxies)
     try:
+        from oncelog.console.record_filter import Mask
         from oncelog.console.routes import application
         from oncelog.console.security import Gate, hosts_of, is_loopback
     except ImportError as error:
@@ -56,6 +65,10 @@ async def console(
     if not is_loopback(host) and header is None and not is_known_open:
         raise click.UsageError(
             f"others reach {host}: say who may with --auth header:NAME --trusted-proxy ADDRESS, or --i-know-this-is-open"
+        )
+    if allow_writes and is_known_open:
+        raise click.UsageError(
+            "--allow-writes and --i-know-this-is-open exclude each other: everybody could end transactions"
         )
     bound = _bound(host, port)
     with contextlib.closing(bound):
@@ -71,7 +84,10 @@ async def console(
         has_links = header is None and not is_known_open
         if has_links:
             gate.on_link_used = lambda: settings.out.note(f"for another browser: {_link(gate, url)}")
-        app = application(settings, gate, database_url=database_url)
+        fields = frozenset(each.strip() for each in (masked or "").split(",") if each.strip())
+        app = application(
+            settings, gate, database_url=database_url, mask=Mask(fields, hide_values), allow_writes=allow_writes
+        )
         settings.out.data(f"ready {_link(gate, url) if has_links else url}\n")
         settings.out.flush()
         await _serve(app, bound)

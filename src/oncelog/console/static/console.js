@@ -5,9 +5,10 @@ import { useEffect, useState } from './vendor/hooks.mjs'
 import { ask, html } from './html.js'
 import { Lanes } from './lanes.js'
 import { Groups, InDoubt, Open, Overview } from './pages.js'
+import { MORE } from './more.js'
 import { route } from './routes.js'
 
-const PAGES = [['overview', 'Overview', Overview], ['lanes', 'Lanes', Lanes], ['open', 'Open transactions', Open], ['in-doubt', 'In doubt', InDoubt], ['groups', 'Groups', Groups]]
+const PAGES = [['overview', 'Overview', Overview], ['lanes', 'Lanes', Lanes], ['open', 'Open transactions', Open], ['in-doubt', 'In doubt', InDoubt], ['groups', 'Groups', Groups], ...MORE]
 
 /** The token leaves the address before anything else happens: it must not stay in a history. */
 async function enter() {
@@ -27,7 +28,7 @@ function Page({ hello }) {
   useEffect(() => { document.title = `${title}: oncelog console` }, [title])
   return html`<header><b>oncelog</b>
     <nav aria-label="Pages">${PAGES.map(([each, text]) => html`<a href=${`#/${each}`} aria-current=${each === name ? 'page' : undefined}>${text}</a>`)}</nav>
-    <span class="mute right">${hello.brokers}${hello.cluster ? `, cluster ${hello.cluster}` : ''}; read-only</span></header>
+    <span class="mute right">${hello.brokers}${hello.cluster ? `, cluster ${hello.cluster}` : ''}; ${hello.is_read_only ? 'read-only' : 'may end transactions'}</span></header>
     <main><${Shown} query=${at.query} key=${name} /></main>`
 }
 

@@ -6,9 +6,9 @@ import htm from './vendor/htm.mjs'
 
 export const html = htm.bind(h)
 
-/** JSON of the console's own server; an error's message is the server's. @param {string} path */
-export async function ask(path) {
-  const response = await fetch(`api/v1/${path}`, { headers: { accept: 'application/json' } })
+/** JSON of the console's own server; an error's message is the server's. @param {string} path @param {AbortSignal} [signal] */
+export async function ask(path, signal) {
+  const response = await fetch(`api/v1/${path}`, { signal, headers: { accept: 'application/json' } })
   const body = await response.json()
   if (!response.ok) throw Object.assign(new Error(body.message ?? response.statusText), body, { status: response.status })
   return body

@@ -1,5 +1,6 @@
 // Overview, open transactions, what is in doubt, groups: each is what a command prints.
 // @ts-check
+import { Act } from './plans.js'
 import { Command, Missing, Said, Table, html, useData } from './html.js'
 import { Cards } from './lanes.js'
 import { KIND, age } from './model.js'
@@ -31,7 +32,7 @@ export function Open() {
       ['age against timeout', r => html`<${Age} row=${r} />`],
       ['holds back', r => r.blocked ? html`<b>${r.blocked}</b> offsets of ${r.holds.join(', ')}` : 'nothing', 'held-cell'],
       ['open on', r => r.open_on.join(', ')],
-      ['why, and what to type', r => html`${r.why}<br /><span class="mute">${r.advice}</span>${r.repair && html`<${Command} text=${r.repair} />`}`],
+      ['why, and what to type', r => html`${r.why}<br /><span class="mute">${r.advice}</span>${r.repair && html`<${Command} text=${r.repair} />`}<${Act} key=${`${r.producer_id}:${r.producer_epoch}:${r.open_on[0]}`} row=${r} />`],
     ]} />`}`
 }
 

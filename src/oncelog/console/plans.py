@@ -1,0 +1,224 @@
+"""Plans: what an action would do, looked at now; done only when somebody types its name and nothing has changed since.
+
+A console acts only with `--allow-writes`; without it there are no plans, only commands to copy. Each plan is valid for
+`VALID_S`. Before it is done the coordinator and the partition are asked again: where producer id, epoch, state or start offset
+differ, nothing is done, and the answer is a new plan (409). No outcome of a prepared transaction is ever suggested, and what a
+coordinator owns is never aborted on one partition: there is no force here. Each deed is one line in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from oncelog.cli.command import Settings
+from oncelog.cli.commands.topics import partition_bounds
+from oncelog.cli.durations import duration_text
+from oncelog.cli.output import Failed, counted
+from oncelog.cli.transactions.repair import end_as_decided, is_owned, is_prepared
+from oncelog.cli.transactions.visibility import wait_until_visible
+from oncelog.client.admin.admin import Admin
+from oncelog.console.pages import admin_of
+from oncelog.console.security import BODY_BYTES_MAX
+from oncelog.errors import InvalidArgument, OncelogError
+from oncelog.types import PreparedTxnState, TopicPartition
+
+log = logging.getLogger("oncelog.console")
+
+VALID_S = 60.0
+PLANS_MAX = 100
+FORCE_TERMINATE, COMPLETE, ABORT = "force-terminate", "complete", "abort"
+OUTCOMES = ("commit", "abort")
+
+
+class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An action and what it is about; which fields are needed depends on it."""
+
+    action: str
+    transactional_id: str = ""
+    state: str = ""
+    outcome: str = ""
+    topic: str = ""
+    partition: int = -1
+    producer_id: int = -1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`seen`: what must still be so when it is done; `word`: what has to be typed."""
+
+    wanted: Wanted
+    seen: tuple[Any, ...]
+    word: str
+    text: tuple[str, ...]
+    command: str
+    ends_s: float
+    plan_id: str = field(default_factory=lambda: secrets.token_urlsafe(18))
+
+    def answer(self) -> dict[str, Any]:
+        """As JSON."""
+        shown = {"id": self.plan_id, "action": self.wanted.action, "outcome": self.wanted.outcome, "word": self.word}
+        return {**shown, "text": list(self.text), "command": self.command, "valid_s": VALID_S}
+
+
+@dataclass
+class Plans:
+    """The plans that somebody looks at. A plan is done once, or never."""
+
+    clock: Callable[[], float] = time.monotonic
+    _kept: dict[str, Plan] = field(default_factory=dict)
+
+    def keep(self, plan: Plan) -> None:
+        """Valid from now on; the oldest goes where there are too many."""
+        now_s = self.clock()
+        self._kept = {key: each for key, each in self._kept.items() if each.ends_s > now_s}
+        while len(self._kept) >= PLANS_MAX:
+            del self._kept[next(iter(self._kept))]
+        self._kept[plan.plan_id] = plan
+
+    def take(self, plan_id: str, word: str) -> Plan:
+        """The plan, if its word was typed; it can be taken once. Raises InvalidArgument."""
+        plan = self._kept.get(plan_id)
+        if plan is None or plan.ends_s <= self.clock():
+            raise InvalidArgument("this plan is over: look again")
+        if word != plan.word:
+            raise InvalidArgument("not confirmed, nothing was changed: type the name that the plan says")
+        del self._kept[plan_id]
+        return plan
+
+
+async def look(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float) -> Plan:
+    """What it would do, as things are now. Raises Failed where it must not be done, KafkaError, InvalidArgument."""
+    if wanted.action == ABORT:
+        return await _abort(admin, settings, wanted, ends_s)
+    if wanted.action not in (FORCE_TERMINATE, COMPLETE) or not wanted.transactional_id:
+        raise InvalidArgument(f"an action is one of {FORCE_TERMINATE}, {COMPLETE}, {ABORT}, with what it is about")
+    name = wanted.transactional_id
+    found = (await admin.describe_transactions([name]))[name]
+    state = f"{found.producer_id}:{found.producer_epoch}"
+    if found.state != "Ongoing":
+        raise Failed(f"{name} has no open transaction: it is {found.state}, producer {state}")
+    seen = (found.state, found.producer_id, found.producer_epoch, found.start_ms)
+    where = ", ".join(str(at) for at in found.partitions[:5]) + (", ..." if len(found.partitions) > 5 else "")
+    told = f"transaction {state} of {name}, open for {duration_text(found.duration_ms)} on {where or 'no partition'}"
+    if wanted.action == FORCE_TERMINATE:
+        if is_prepared(found):
+            raise Failed(f"refused: {name} waits for what was decided elsewhere", "complete it as its owner decided")
+        text = (f"abort {told}", "its records stay hidden for ever; its producer is fenced; readers get on")
+        command = settings.repair("transactions", FORCE_TERMINATE, "--transactional-id", name)
+        return Plan(wanted, seen, name, text, command, ends_s)
+    if wanted.outcome not in OUTCOMES:
+        raise InvalidArgument("say what was decided: outcome commit or abort")
+    if wanted.state != state:
+        raise Failed(f"the open transaction of {name} is {state}, not {wanted.state}", "look again")
+    gain = "its records become readable" if wanted.outcome == "commit" else "its records stay hidden for ever"
+    lines = (f"{wanted.outcome} {told}", gain, "if its database decided otherwise, topic and database then disagree")
+    words = ("transactions", COMPLETE, "--transactional-id", name, "--state", state, f"--{wanted.outcome}")
+    return Plan(wanted, seen, name, lines, settings.repair(*words), ends_s)
+
+
+async def _abort(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float) -> Plan:
+    at = TopicPartition(wanted.topic, wanted.partition)
+    if not wanted.topic or wanted.partition < 0:
+        raise InvalidArgument("say which partition, and of which producer")
+    if at.partition not in (await admin.describe_topics([at.topic]))[at.topic].partitions:
+        raise InvalidArgument(f"there is no partition {at}")
+    opened = [
+        each
+        for each in (await admin.describe_producers([at]))[at]
+        if each.producer_id == wanted.producer_id and each.transaction_start_offset is not None
+    ]
+    if not opened:
+        raise Failed(f"producer {wanted.producer_id} has no open transaction on {at}")
+    hidden = await admin.why_owners_may_be_hidden()
+    if hidden:
+        raise Failed(f"refused: it may have an owner that is not seen: {'; '.join(hidden)}")
+    if await is_owned(admin, at, opened[0]):
+        raise Failed("refused: its coordinator still owns this transaction", "end it by its transactional id")
+    producer = opened[0]
+    bounds = (await partition_bounds(admin, [at]))[at]
+    seen = (producer.producer_id, producer.producer_epoch, producer.transaction_start_offset)
+    text = (
+        f"write an ABORT marker for producer {producer.producer_id}:{producer.producer_epoch} on {at}",
+        f"its transaction began at offset {producer.transaction_start_offset}; its records stay hidden for ever",
+        f"{counted(bounds['blocked'], 'offset')} held back now by the first open transaction",
+    )
+    place = ("--topic", at.topic, "--partition", at.partition, "--start-offset", producer.transaction_start_offset)
+    return Plan(wanted, seen, str(at), text, settings.repair("transactions", ABORT, *place), ends_s)
+
+
+async def _do(admin: Admin, settings: Settings, plan: Plan) -> None:
+    wanted = plan.wanted
+    if wanted.action == ABORT:
+        at = TopicPartition(wanted.topic, wanted.partition)
+        await admin.abort_transaction(at, start_offset=plan.seen[2], force=False)
+        return
+    if wanted.action == COMPLETE:
+        state, commit = PreparedTxnState(wanted.state), wanted.outcome == "commit"
+        await end_as_decided(settings, admin, wanted.transactional_id, state, commit=commit)
+        return
+    await admin.force_terminate_transaction(wanted.transactional_id)
+    await wait_until_visible(admin, wanted.transactional_id)
+
+
+async def plans(request: Request) -> Response | dict[str, Any]:
+    """GET: whether it acts. POST: a plan."""
+    state = request.app.state
+    if request.method != "POST":
+        return {"may_write": state.plans is not None}
+    if state.plans is None:
+        return _read_only()
+    wanted = await body_of(request, Wanted)
+    plan = await look(await admin_of(request), state.settings, wanted, state.plans.clock() + VALID_S)
+    state.plans.keep(plan)
+    return plan.answer()
+
+
+async def act(request: Request) -> Response | dict[str, Any]:
+    """Do a plan, if its word was typed and nothing has changed; 409 with a new plan where something has."""
+    state = request.app.state
+    if state.plans is None:
+        return _read_only()
+    typed = await body_of(request, dict[str, str])
+    plan: Plan = state.plans.take(request.path_params["plan_id"], typed.get("word", ""))
+    admin = await admin_of(request)
+    who = state.gate.user_of(request.headers) or f"a session of {request.client.host if request.client else '?'}"
+    now = await look(admin, state.settings, plan.wanted, state.plans.clock() + VALID_S)
+    if now.seen != plan.seen:
+        state.plans.keep(now)
+        log.warning("%r wanted %r, which had changed since: nothing was done", who, plan.text[0])
+        message = "it has changed since you looked: nothing was done. This is what it would do now"
+        return JSONResponse({"error": "stale", "message": message, "plan": now.answer()}, 409)
+    try:
+        await _do(admin, state.settings, plan)
+    except (OncelogError, OSError) as error:
+        log.warning("%r: %r failed: %r", who, plan.text[0], str(error))
+        raise
+    log.warning("%r: done: %r", who, plan.text[0])
+    return {"done": plan.text[0]}
+
+
+def _read_only() -> Response:
+    message = "this console only reads: start it with --allow-writes, or copy the command"
+    return JSONResponse({"error": "refused", "message": message}, 403)
+
+
+async def body_of(request: Request, kind: type[Any]) -> Any:
+    """A POST's JSON. Raises InvalidArgument."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > BODY_BYTES_MAX:
+            raise InvalidArgument("too long")
+    try:
+        return msgspec.json.decode(bytes(body), type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidArgument(f"that is not what is needed: {error}") from error

@@ -1,0 +1,151 @@
+"""Plans: nothing without the switch, nothing without the name typed, nothing that has changed since; each deed is a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra oncelog[console]")
+
+with warnings.catch_warnings():  # it would rather have a client that nothing else here needs
+    warnings.simplefilter("ignore")
+    from starlette.testclient import TestClient
+
+from oncelog.cli.command import Settings
+from oncelog.console.plans import PLANS_MAX, VALID_S, Plan, Plans, Wanted
+from oncelog.console.routes import application
+from oncelog.console.security import Gate
+from oncelog.errors import InvalidArgument
+from tests.cli.world import Cli
+
+POST = {"x-oncelog-console": "1", "content-type": "application/json"}
+ORIGIN = "http://testserver"
+
+
+def plan(now_s: float = 0) -> Plan:
+    return Plan(Wanted("force-terminate", "pay"), (1, 2), "pay", ("abort",), "oncelog ...", now_s + VALID_S)
+
+
+def test_a_plan_is_taken_once_by_its_word_and_in_time() -> None:
+    now_s = 0.0
+    plans, mine = Plans(clock=lambda: now_s), plan()
+    plans.keep(mine)
+    with pytest.raises(InvalidArgument, match="not confirmed"):
+        plans.take(mine.plan_id, "yes")
+    assert plans.take(mine.plan_id, "pay") is mine
+    with pytest.raises(InvalidArgument, match="over"):
+        plans.take(mine.plan_id, "pay")
+    late = plan()
+    plans.keep(late)
+    now_s = VALID_S
+    with pytest.raises(InvalidArgument, match="over"):
+        plans.take(late.plan_id, "pay")
+
+
+def test_plans_are_bounded() -> None:
+    plans = Plans(clock=lambda: 0.0)
+    made = [plan() for _ in range(PLANS_MAX + 1)]
+    for each in made:
+        plans.keep(each)
+    with pytest.raises(InvalidArgument):
+        plans.take(made[0].plan_id, "pay")
+    assert plans.take(made[-1].plan_id, "pay") is made[-1]
+
+
+def client_of(night: Cli, *, allow_writes: bool) -> TestClient:
+    settings, gate = Settings(bootstrap_servers=night.bootstrap_servers), Gate(frozenset({"testserver"}), is_open=True)
+    return TestClient(application(settings, gate, allow_writes=allow_writes), base_url=ORIGIN)
+
+
+@pytest.fixture(scope="module")
+def client(night: Cli) -> Iterator[TestClient]:
+    night.create("planned")
+    with client_of(night, allow_writes=True) as client:
+        yield client
+
+
+def post(client: TestClient, path: str, status: int, **body: Any) -> Any:
+    answer = client.post(f"/api/v1/{path}", headers=POST, content=json.dumps(body))
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_without_the_switch_nothing_acts(night: Cli) -> None:
+    with client_of(night, allow_writes=False) as reader:
+        assert reader.get("/api/v1/plans").json() == {"may_write": False}
+        assert reader.get("/api/v1/hello").json()["is_read_only"] is True
+        assert "--allow-writes" in post(reader, "plans", 403, action="abort")["message"]
+        post(reader, "plans/guess", 403, word="x")
+
+
+def test_another_sites_page_cannot_act(client: TestClient) -> None:
+    body = json.dumps({"action": "force-terminate", "transactional_id": "x"})
+    assert (
+        client.post("/api/v1/plans", headers={**POST, "origin": "http://evil.example"}, content=body).status_code == 403
+    )
+    assert client.post("/api/v1/plans", content=body).status_code == 415
+    form = {"content-type": "application/x-www-form-urlencoded", "x-oncelog-console": "1"}
+    assert client.post("/api/v1/plans", headers=form, content=body).status_code == 415
+
+
+def test_an_open_transaction_is_ended_after_its_name(
+    client: TestClient, night: Cli, caplog: pytest.LogCaptureFixture
+) -> None:
+    night.leave_open("planned", "slow\x1b[31m")
+    made = post(client, "plans", 200, action="force-terminate", transactional_id="slow\x1b[31m")
+    assert made["word"] == "slow\x1b[31m"
+    post(client, f"plans/{made['id']}", 400, word="slow")
+    with caplog.at_level(logging.WARNING, "oncelog.console"):
+        assert "abort transaction" in post(client, f"plans/{made['id']}", 200, word=made["word"])["done"]
+    assert "done: " in caplog.text
+    assert "\x1b" not in caplog.text
+    assert night.json("transactions", "describe", "slow\x1b[31m")["state"] == "Empty"
+    post(client, f"plans/{made['id']}", 400, word=made["word"])
+
+
+def test_what_changed_since_is_not_done(client: TestClient, night: Cli) -> None:
+    night.leave_open("planned", "moving")
+    made = post(client, "plans", 200, action="force-terminate", transactional_id="moving")
+    night("transactions", "force-terminate", "--transactional-id", "moving", "--yes")
+    night.leave_open("planned", "moving")
+    again = post(client, f"plans/{made['id']}", 409, word="moving")
+    assert again["error"] == "stale"
+    assert night.json("transactions", "describe", "moving")["state"] == "Ongoing"
+    post(client, f"plans/{again['plan']['id']}", 200, word="moving")
+
+
+def test_a_prepared_one_is_ended_only_as_decided(client: TestClient, night: Cli) -> None:
+    state = night.leave_open("planned", "prepared", two_phase=True)
+    assert "refused" in post(client, "plans", 502, action="force-terminate", transactional_id="prepared")["message"]
+    wanted = {"action": "complete", "transactional_id": "prepared", "state": state}
+    post(client, "plans", 400, **wanted)
+    post(client, "plans", 502, **{**wanted, "state": "1:99"}, outcome="commit")
+    made = post(client, "plans", 200, **wanted, outcome="commit")
+    post(client, f"plans/{made['id']}", 200, word="prepared")
+    assert night.json("transactions", "describe", "prepared")["state"] == "CompleteCommit"
+
+
+def test_a_hanging_one_is_aborted_and_an_owned_one_is_not(client: TestClient, night: Cli) -> None:
+    night.create("haunted")
+    ghost = night.leave_hanging("haunted", "ghost")
+    made = post(client, "plans", 200, action="abort", topic="haunted", partition=0, producer_id=ghost)
+    assert made["word"] == "haunted-0"
+    post(client, f"plans/{made['id']}", 200, word="haunted-0")
+    assert night.json("topics", "describe", "haunted")[0]["blocked"] == 0
+    night.leave_open("haunted", "owned")
+    owner = night.json("transactions", "describe", "owned")["producer_id"]
+    refused = post(client, "plans", 502, action="abort", topic="haunted", partition=0, producer_id=owner)
+    assert "owns" in refused["message"]
+    night("transactions", "force-terminate", "--transactional-id", "owned", "--yes")
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"action": "drop"}, {"action": "abort"}, {"action": "abort", "more": 1}, {"action": 5}]
+)
+def test_plans_that_make_no_sense_are_refused(client: TestClient, body: dict[str, Any]) -> None:
+    post(client, "plans", 400, **body)
