@@ -126,10 +126,21 @@ async def raw_tokens_in_a_session(target: Target) -> str:
 @attack("put out within seconds", "credentials deleted")
 async def a_deleted_user_stays(target: Target) -> str:
     """Has a connection open while an administrator deletes its credentials."""
+    return await goes_on(target, None)
+
+
+@attack("put out within seconds", "the password was changed")
+async def who_knows_the_old_password_stays(target: Target) -> str:
+    """Has a connection open while an administrator changes the password that it knows."""
+    return await goes_on(target, "leavers-new-secret")
+
+
+async def goes_on(target: Target, password: str | None) -> str:
+    """Whether it is still served after the password has become another, or none."""
     async with with_admin(target) as admin:
         await admin.alter_user_scram_credential("leaver", "SCRAM-SHA-256", "leavers-secret")
         peer = await logged_in(target)
-        await admin.alter_user_scram_credential("leaver", "SCRAM-SHA-256", None)
+        await admin.alter_user_scram_credential("leaver", "SCRAM-SHA-256", password)
     begun_s = time.monotonic()
     while time.monotonic() - begun_s < 15:
         if not await peer.is_served():

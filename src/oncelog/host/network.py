@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from typing import Protocol as TypingProtocol
 
+from oncelog.host.listening_sockets import BACKLOG, listening_sockets
 from oncelog.host.tls import refusal_in, shown_by
 from oncelog.host.tls_listener import SHUTDOWN_S, TlsListener, TlsListening
 
@@ -90,11 +91,12 @@ class RealListener:
 
     host: str
     port: int
-    _server: asyncio.AbstractServer
+    _servers: tuple[asyncio.AbstractServer, ...]
 
     def close(self) -> None:
         """Accept no more."""
-        self._server.close()
+        for each in self._servers:
+            each.close()
 
 
 class RealNetwork:
@@ -110,10 +112,12 @@ class RealNetwork:
             return await self._listen_with_tls(host, port, protocol_factory, tls)
         loop = asyncio.get_running_loop()
         try:
-            server = await loop.create_server(protocol_factory, host or None, port, backlog=1024)
+            sockets = await listening_sockets(host, port)
         except OSError as error:
             raise _not_listened(host, port, error) from error
-        return RealListener(host, server.sockets[0].getsockname()[1], server)
+        real_port = int(sockets[0].getsockname()[1])
+        servers = [await loop.create_server(protocol_factory, sock=each, backlog=BACKLOG) for each in sockets]
+        return RealListener(host, real_port, tuple(servers))
 
     async def _listen_with_tls(
         self, host: str, port: int, protocol_factory: ProtocolFactory, tls: TlsListening

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from struct import Struct
 
 from oncelog.errors import StorageError
@@ -16,9 +17,13 @@ class ReadOnlyFile:
     def __init__(self, path: str) -> None:
         self._path = path
         try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            # Without O_NONBLOCK a pipe that stands in a file's place would be waited for until somebody writes into it.
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise _failed(path, error) from error
+        if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            os.close(self._descriptor)
+            raise StorageError(f"{path} cannot be read: it is no regular file")
 
     def read_at(self, position: int, size_bytes: int) -> bytes:
         """Up to `size_bytes` from `position`; fewer only where the file ends. Raises StorageError."""

@@ -32,6 +32,9 @@ VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3
 OTHERS = stat.S_IRWXO
 FILE_BYTES_MAX = 1 << 20
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+# A block that a properties file has on one line: base64 without a line break. Headers of an encrypted key cannot be on it.
+_ONE_LINE = re.compile(r"(-----BEGIN ([A-Z0-9 ]{1,40})-----)([A-Za-z0-9+/= \t]+)(-----END \2-----)")
+_LINE_LENGTH = 64
 
 
 class TlsInvalid(Exception):
@@ -142,10 +145,21 @@ def _set_up(context: ssl.SSLContext, settings: TlsSettings) -> ssl.SSLContext:
 
 def _identify(context: ssl.SSLContext, identity: TlsIdentity) -> None:
     try:
-        with _as_file(f"{identity.key}\n{identity.chain}\n") as path:
+        with _as_file(_with_lines(f"{identity.key}\n{identity.chain}\n")) as path:
             context.load_cert_chain(path, password=lambda: identity.key_password)
     except ssl.SSLError as error:
         raise TlsInvalid(f"{identity.name}: {_why(error, identity)}") from None
+
+
+def _with_lines(pem: str) -> str:
+    """Blocks that were pasted as one line, with blanks where lines ended, as OpenSSL reads them."""
+
+    def block(found: re.Match[str]) -> str:
+        body = "".join(found[3].split())
+        lines = [body[start : start + _LINE_LENGTH] for start in range(0, len(body), _LINE_LENGTH)]
+        return "\n".join(["", found[1], *lines, found[4], ""])
+
+    return _ONE_LINE.sub(block, pem)
 
 
 @contextlib.contextmanager

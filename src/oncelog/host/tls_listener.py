@@ -13,11 +13,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from oncelog.host.listening_sockets import listening_sockets
 from oncelog.host.tasks import Tasks
 from oncelog.host.tls_alert import accepted
 
 SHUTDOWN_S = 1.0  # for the other end's goodbye
-BACKLOG = 1_024
 ACCEPT_AGAIN_S = 1.0  # where the system has no descriptor left
 
 
@@ -95,17 +95,7 @@ class TlsListener:
         cls, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol], tls: TlsListening
     ) -> TlsListener:
         """Raises OSError."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        sockets: list[socket.socket] = []
-        try:
-            for family, _, _, _, address in dict.fromkeys(found):
-                sockets.append(_listening(family, (address[0], port, *address[2:])))
-                port = int(sockets[0].getsockname()[1])
-        except OSError:
-            for each in sockets:
-                each.close()
-            raise
+        sockets = await listening_sockets(host, port)
         return cls(host, sockets, protocol_factory, tls)
 
     def close(self) -> None:
@@ -158,18 +148,3 @@ class TlsListener:
 
 def _close(listening: socket.socket, _task: object) -> None:
     listening.close()
-
-
-def _listening(family: int, address: tuple[object, ...]) -> socket.socket:
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setblocking(False)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listening.bind(address)
-        listening.listen(BACKLOG)
-    except OSError:
-        listening.close()
-        raise
-    return listening

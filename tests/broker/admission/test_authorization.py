@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 
 import pytest
-from evidence.world.broker import Client, ConnectionClosed, _Protocol, broker_and_client, keys, run, until
+from evidence.world.broker import (
+    Client,
+    ConnectionClosed,
+    _Protocol,
+    broker_and_client,
+    fetch_request,
+    keys,
+    run,
+    until,
+)
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid, config_from
 from oncelog.broker.network.peer import client_host_of
+from oncelog.broker.requests.audit import FAILURES_MAX
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.errors import ErrorCode
 from oncelog.host.host import real_host
@@ -19,12 +31,13 @@ from oncelog.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from oncelog.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from oncelog.wire.messages.describe_acls import DescribeAclsRequest
 from oncelog.wire.messages.describe_cluster import DescribeClusterRequest
+from oncelog.wire.messages.heartbeat import HeartbeatRequest
 from oncelog.wire.messages.metadata import MetadataRequest
 from oncelog.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 E = ErrorCode
 CONFIG = {"authorizer_class_name": STANDARD_AUTHORIZER, "allow_everyone_if_no_acl_found": True}
-TOPIC, CLUSTER, TRANSACTIONAL_ID = 2, 4, 5
+TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
 READ, WRITE, DESCRIBE, ALTER, CLUSTER_ACTION = 3, 4, 8, 7, 9
 DENY, ALLOW = 2, 3
 
@@ -66,6 +79,37 @@ def test_rules_hold_at_once_and_until_they_are_deleted(tmp_path):
             assert (await client.produce("t", "c")).error_code == E.NONE
 
     run(work())
+
+
+def denials(caplog):
+    said = [json.loads(record.getMessage()) for record in caplog.records if record.name == "oncelog.audit"]
+    return [
+        (each["request"], *(tuple(one.values()) for one in each["denied"]))
+        for each in said
+        if each["event"] == "denied"
+    ]
+
+
+def test_what_was_denied_is_named(tmp_path, caplog):
+    """Who investigates needs the right that was missing, not the request alone; a reader is told, too."""
+    caplog.set_level(logging.INFO, "oncelog.audit")
+
+    async def work():
+        async with broker_and_client(tmp_path, **CONFIG) as (_, client):
+            await client.create("t")
+            assert (await client.produce("t", "a")).error_code == E.NONE
+            await create(client, rule(TOPIC, "t", WRITE), rule(TOPIC, "t", READ), rule(GROUP, "a\nb", READ))
+            await client.produce("t", "b")
+            for _ in range(12):
+                await client.call(fetch_request("t", 0, committed=False), 12)
+            await client.call(HeartbeatRequest(group_id="a\nb", generation_id=1, member_id="m"))
+
+    run(work())
+    (produce, *fetches, heartbeat) = denials(caplog)
+    assert produce == ("PRODUCE", ("WRITE", "TOPIC", "t"))
+    assert fetches == [("FETCH", ("READ", "TOPIC", "t"))] * FAILURES_MAX  # of a reader who asks again and again
+    assert heartbeat == ("HEARTBEAT", ("READ", "GROUP", "a\nb"))
+    assert all("\n" not in record.getMessage() for record in caplog.records if record.name == "oncelog.audit")
 
 
 def test_rules_survive_a_restart(tmp_path):

@@ -161,7 +161,7 @@ def test_the_end_comes_behind_a_refusal_not_together_with_it(monkeypatch):
             with pytest.raises(TimeoutError):  # neither an answer nor the end
                 await asyncio.wait_for(client.frame(), 0.05)
             client.close()
-            await until(lambda: not broker.server.strangers._per_host)
+            await until(lambda: not broker.server.strangers._of_host)
 
     run(work())
 
@@ -256,7 +256,7 @@ def test_strangers_make_room_for_strangers():
             for client in clients:
                 client.close()
             await until(lambda: not broker.server.strangers._held_bytes)
-            assert not broker.server.strangers._per_host
+            assert not broker.server.strangers._of_host
         async with secured_broker(oncelog_max_unauthenticated_connections=2) as broker:
             clients = [await stranger(broker) for _ in range(3)]
             assert await is_closed(clients[0])
@@ -340,6 +340,41 @@ def test_a_user_whose_credentials_are_deleted_is_put_out():
             assert (await log_in(again, SCRAM_USER, mechanism="SCRAM-SHA-256")).error_code == 58
 
     run(work())
+
+
+def test_a_new_password_ends_the_sessions_of_the_old_one(caplog):
+    """A password is changed because others may know it. Another user's, or another kind's, ends nothing."""
+    caplog.set_level(logging.INFO, "oncelog.audit")
+
+    async def work():
+        async with secured_broker(connections_max_idle_ms=200) as broker:
+            await add_scram_user(broker)
+            await add_scram_user(broker, "other")
+            old, other_kind = await stranger(broker), await stranger(broker)
+            await log_in(old, SCRAM_USER, mechanism="SCRAM-SHA-256")
+            await log_in(other_kind, SCRAM_USER, mechanism="SCRAM-SHA-512")
+            async with Admin(bootstrap_servers=plain_servers(broker)) as admin:
+                await admin.alter_user_scram_credential(SCRAM_USER, "SCRAM-SHA-256", "another-secret")
+                await admin.alter_user_scram_credential("other", "SCRAM-SHA-512", "another-secret")
+            for _ in range(100):
+                try:
+                    await is_served(old)
+                except ConnectionClosed:
+                    break
+                assert await is_served(other_kind)
+                await asyncio.sleep(0.02)
+            else:
+                pytest.fail("the session of the old password goes on")
+            new = await stranger(broker)
+            answer = await log_in(new, SCRAM_USER, "another-secret", mechanism="SCRAM-SHA-256")
+            assert answer.error_code == E.NONE
+            assert await is_served(new)
+            assert await is_served(other_kind)
+
+    run(work())
+    said = [json.loads(line.message) for line in caplog.records if line.name == "oncelog.audit"]
+    ended = [(line["reason"], line["mechanism"]) for line in said if line["event"] == "session ended"]
+    assert ended == [("the password was changed", "SCRAM-SHA-256")]
 
 
 def test_each_listener_tells_its_own_address():

@@ -8,8 +8,8 @@ from oncelog.broker.network.strangers import DELAY_S_MAX, FREE_FAILURES, WINDOW_
 
 
 class Client:
-    def __init__(self, client_host: str, *, is_over: bool = False) -> None:
-        self.client_host, self.is_over = client_host, is_over
+    def __init__(self, client_host: str) -> None:
+        self.client_host = client_host
         self.ended = ""
 
     def refuse(self, reason: str) -> None:
@@ -23,9 +23,12 @@ def strangers(**config: int) -> Strangers:
 
 def test_one_that_waits_for_its_refusal_makes_room_before_one_that_may_log_in() -> None:
     found = strangers(oncelog_max_unauthenticated_connections_per_ip=3)
-    trying, refused, other, newest = Client("a"), Client("a", is_over=True), Client("b", is_over=True), Client("a")
-    for each in (other, trying, refused, Client("a"), newest):
+    trying, refused, other, newest = Client("a"), Client("a"), Client("b"), Client("a")
+    for each in (other, trying, refused, Client("a")):
         found.came(each)
+    for each in (other, refused):
+        found.is_over(each)
+    found.came(newest)
     assert "oncelog.max.unauthenticated.connections.per.ip" in refused.ended
     assert not trying.ended
     assert not other.ended, "its own address has room"
@@ -36,13 +39,31 @@ def test_one_that_waits_for_its_refusal_makes_room_before_one_that_may_log_in() 
 
 def test_of_all_addresses_together_too() -> None:
     found = strangers(oncelog_max_unauthenticated_connections=2)
-    oldest, refused = Client("a"), Client("b", is_over=True)
-    for each in (oldest, refused, Client("c")):
+    oldest, refused = Client("a"), Client("b")
+    for each in (oldest, refused):
         found.came(each)
+    found.is_over(refused)
+    found.came(Client("c"))
     assert refused.ended
     assert not oldest.ended
     found.came(Client("d"))
     assert oldest.ended
+
+
+def test_whoever_left_is_not_asked_to_make_room_and_one_that_left_may_be_refused_late() -> None:
+    found = strangers(oncelog_max_unauthenticated_connections=2)
+    gone, first, second = Client("a"), Client("a"), Client("b")
+    for each in (gone, first):
+        found.came(each)
+    found.is_over(gone)
+    found.left(gone)
+    found.is_over(gone)
+    found.came(second)
+    assert not gone.ended
+    assert not first.ended
+    found.came(Client("c"))
+    assert first.ended
+    assert not gone.ended
 
 
 def test_two_hundred_clients_of_one_address_may_log_in_at_once() -> None:
@@ -54,7 +75,8 @@ def test_two_hundred_clients_of_one_address_may_log_in_at_once() -> None:
     assert not any(each.ended for each in clients)
     for each in clients:
         found.left(each)
-    assert not found._per_host
+    assert not found._of_host
+    assert not found._all
 
 
 def test_an_address_that_fails_again_and_again_waits_longer_and_others_do_not() -> None:

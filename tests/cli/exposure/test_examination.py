@@ -54,6 +54,12 @@ def examined(here: Path, **changes: str | None) -> list[Finding]:
     return found
 
 
+def test_an_address_of_ipv6_stands_in_brackets(here: Path) -> None:
+    told = [each.found for each in examined(here, listeners="CLIENTS://[::]:9093") if each.check == "listener CLIENTS"]
+    assert told
+    assert all(each.startswith("[::]:9093") for each in told)
+
+
 def bad(here: Path, **changes: str | None) -> list[tuple[str, str]]:
     rows = [each for each in examined(here, **changes) if each.status != OK]
     assert all(each.advice for each in rows)

@@ -13,7 +13,7 @@ from typing import Any
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.error_counts import errors_of
 from oncelog.broker.metrics.metrics import Metrics
-from oncelog.broker.requests.audit import Audit
+from oncelog.broker.requests.audit import Audit, AuditValue
 from oncelog.broker.requests.completion import finished
 from oncelog.broker.requests.request import NO_REPLY, CloseConnection, NoReply, Outcome, Reply, Request
 from oncelog.core.access.authorizer import Authorizer, Identity, super_users_of
@@ -70,29 +70,46 @@ class Authorization:
         asked = request.message
         if passage.reply is not None:
             self._metrics.add("authorization_failures")
-            self._note_denials(request, passage.reply)
+            self._note_denials(request, caller, passage.reply)
             return _without_acks(request.api_key, asked, passage.reply)
         request.message = passage.message
         outcome = answer(request)
         if passage.complete is None:
             return outcome
-        return _completed(request.api_key, asked, outcome, passage, partial(self._note_denials, request))
+        return _completed(request.api_key, asked, outcome, passage, partial(self._note_denials, request, caller))
 
-    def _note_denials(self, request: Request, reply: Reply) -> None:
+    def _note_denials(self, request: Request, caller: Caller, reply: Reply) -> None:
         if DENIED.intersection(errors_of(type(reply))(reply)):
-            self.note_denied(request)
+            self.note_denied(request, caller)
 
-    def note_denied(self, request: Request) -> None:
-        """Say in the audit log that a request was refused, at least in part."""
-        who = request.connection
-        self._audit.said(
-            "denied",
-            who.client_host,
-            principal=who.principal,
-            listener=who.listener_name,
-            request=request.api_key.name,
-            client_id=request.client_id,
-        )
+    def note_denied(self, request: Request, caller: Caller) -> None:
+        """Say in the audit log that a request was refused, at least in part, and for which rights that are missing.
+
+        Where one of several rights would do (create on the topic or on the cluster), all that were asked for are named.
+        """
+        self._audit.said("denied", request.connection.client_host, **_denial(request, caller))
+
+    def note_denied_fetch(self, request: Request, caller: Caller) -> None:
+        """The same for a reader, who asks again and again: as often as an address may fail, and counted beyond that."""
+        self._audit.failed("denied", request.connection.client_host, **_denial(request, caller))
+
+
+def _denial(request: Request, caller: Caller) -> dict[str, AuditValue]:
+    who, denials = request.connection, caller.denials
+    said: dict[str, AuditValue] = {
+        "principal": who.principal,
+        "listener": who.listener_name,
+        "request": request.api_key.name,
+        "client_id": request.client_id or "",
+    }
+    if denials is not None:
+        said["denied"] = [
+            {"operation": operation.name, "resource_type": resource_type.name, "resource": name}
+            for operation, resource_type, name in denials.first
+        ]
+        if denials.more_count:
+            said["more_denied"] = denials.more_count
+    return said
 
 
 def _without_acks(api_key: ApiKey, asked: Any, reply: Reply) -> Reply:

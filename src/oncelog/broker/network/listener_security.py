@@ -135,12 +135,18 @@ class ListenerSecurity:
             raise NoRuleFits("the certificate's name is ANONYMOUS")
         return principal
 
-    def has_user(self, mechanism: str, user: str, token_id: str = "") -> bool:
-        """Whether a user who has logged in, by a delegation token or not, could still."""
-        if token_id:
-            return self._token_keys.holds(token_id)
-        number = NUMBERS.get(mechanism)
-        return number is None or (user, number) in self._credentials
+    def why_revoked(self, session: SaslConnection) -> str | None:
+        """Why who has logged in could not any more by the same token or password; None where it could."""
+        if session.token_id:
+            return None if self._token_keys.holds(session.token_id) else "the token is gone"
+        number = NUMBERS.get(session.mechanism)
+        if number is None:
+            return None
+        kept = self._credentials.get((session.user, number))
+        if kept is None:
+            return "credentials deleted"
+        # Both are the broker's own: whoever waits for the answer learns nothing from how long it takes.
+        return None if kept.stored_key == session.stored_key else "the password was changed"
 
     def _begin(self, name: str, mechanism: MechanismConfig) -> Exchange:
         if name == PLAIN:

@@ -86,11 +86,6 @@ class SecuredConnection(Connection):
                 timer.cancel()
         super().connection_lost(exc)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether it is refused, and only waits for that answer."""
-        return self.is_draining
-
     # time
 
     def _set_deadline(self, begun_s: float) -> None:
@@ -200,6 +195,7 @@ class SecuredConnection(Connection):
     def _refuse_later(self, delay_s: float, slot: Slot | None = None, reply: Reply = None) -> None:
         """Nothing that stands behind is begun; the answer, where there is one, and the end come after the delay."""
         self.is_draining = True
+        self._security.strangers.is_over(self)
         self._forget_frames()
         self._clear_deadline()
         self.mute(delay_s)
@@ -254,10 +250,11 @@ class SecuredConnection(Connection):
         }
 
     def end_if_revoked(self) -> None:
-        """End a session whose user's credentials, or whose token, are gone; Kafka lets it go on."""
-        sasl = self._sasl
-        if not self._is_stranger and not self._listener.has_user(sasl.mechanism, sasl.user, sasl.token_id):
-            reason = "the token is gone" if sasl.token_id else "credentials deleted"
+        """End a session whose user's credentials, or whose token, are gone or others now; Kafka lets it go on."""
+        if self._is_stranger:
+            return
+        reason = self._listener.why_revoked(self._sasl)
+        if reason is not None:
             self._security.audit.said("session ended", self.client_host, reason=reason, **self._who())
             self.close()
 

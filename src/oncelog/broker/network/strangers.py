@@ -8,7 +8,7 @@ they are more than that each new one ends one that has nearly logged in.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 from oncelog.broker.config.config import BrokerConfig
@@ -25,24 +25,45 @@ class Stranger(Protocol):
 
     client_host: str
 
-    @property
-    def is_over(self) -> bool:
-        """Whether it is refused, and only waits for that answer."""
-        ...
-
     def refuse(self, reason: str) -> None:
         """End it."""
         ...
 
 
+class _Queue:
+    """Strangers of one address, or of all: each is found in constant time, however many a crowd sends."""
+
+    def __init__(self) -> None:
+        self._trying: dict[Stranger, None] = {}  # in the order of their arrival
+        self._over: dict[Stranger, None] = {}  # refused, and waiting for that answer
+
+    def __len__(self) -> int:
+        return len(self._trying) + len(self._over)
+
+    def add(self, stranger: Stranger) -> None:
+        self._trying[stranger] = None
+
+    def set_over(self, stranger: Stranger) -> None:
+        self._over[stranger] = self._trying.pop(stranger, None)
+
+    def remove(self, stranger: Stranger) -> None:
+        self._trying.pop(stranger, None)
+        self._over.pop(stranger, None)
+
+    def least(self) -> Stranger:
+        """Whom it costs least to end."""
+        return next(iter(self._over or self._trying))
+
+
 class Strangers:
-    """All of one broker, in the order of their arrival."""
+    """All of one broker."""
 
     def __init__(self, config: Callable[[], BrokerConfig], metrics: Metrics) -> None:
         self._config = config
         self._metrics = metrics
         self._held_bytes: dict[Stranger, int] = {}
-        self._per_host: Counter[str] = Counter()
+        self._all = _Queue()
+        self._of_host: dict[str, _Queue] = {}
         self._total_bytes = 0
         metrics.gauge("connections_unauthenticated", lambda: len(self._held_bytes))
 
@@ -50,13 +71,20 @@ class Strangers:
         """One more; where there are too many, another one ends."""
         config = self._config()
         host = stranger.client_host
-        if self._per_host[host] >= config.oncelog_max_unauthenticated_connections_per_ip:
-            same = [each for each in self._held_bytes if each.client_host == host]
-            self._make_room(_least(same), "oncelog.max.unauthenticated.connections.per.ip")
-        elif len(self._held_bytes) >= config.oncelog_max_unauthenticated_connections:
-            self._make_room(_least(self._held_bytes), "oncelog.max.unauthenticated.connections")
+        same = self._of_host.get(host)
+        if same is not None and len(same) >= config.oncelog_max_unauthenticated_connections_per_ip:
+            self._make_room(same.least(), "oncelog.max.unauthenticated.connections.per.ip")
+        elif len(self._all) >= config.oncelog_max_unauthenticated_connections:
+            self._make_room(self._all.least(), "oncelog.max.unauthenticated.connections")
         self._held_bytes[stranger] = 0
-        self._per_host[host] += 1
+        self._all.add(stranger)
+        self._of_host.setdefault(host, _Queue()).add(stranger)
+
+    def is_over(self, stranger: Stranger) -> None:
+        """It is refused, and only waits for that answer: of all it is the first to make room."""
+        if stranger in self._held_bytes:
+            self._all.set_over(stranger)
+            self._of_host[stranger.client_host].set_over(stranger)
 
     def holds(self, stranger: Stranger, size_bytes: int) -> None:
         """So much of it waits in memory; where all hold too much, it ends."""
@@ -73,20 +101,16 @@ class Strangers:
         if size_bytes is None:
             return
         self._total_bytes -= size_bytes
-        self._per_host[stranger.client_host] -= 1
-        if self._per_host[stranger.client_host] <= 0:
-            del self._per_host[stranger.client_host]
+        self._all.remove(stranger)
+        same = self._of_host[stranger.client_host]
+        same.remove(stranger)
+        if not same:
+            del self._of_host[stranger.client_host]
 
     def _make_room(self, stranger: Stranger, limit: str) -> None:
         self._metrics.limit_hit(limit)
         self.left(stranger)
         stranger.refuse(f"it had not authenticated, and there are more such connections than {limit} allows")
-
-
-def _least(strangers: Iterable[Stranger]) -> Stranger:
-    """Whom it costs least to end, of strangers in the order of their arrival."""
-    in_order = list(strangers)
-    return next((each for each in in_order if each.is_over), in_order[0])
 
 
 class Failures:

@@ -22,8 +22,6 @@ _log = logging.getLogger("oncelog.server")
 class _HalfOpen:
     """A handshake among the strangers."""
 
-    is_over = False
-
     def __init__(self, handshake: Handshake) -> None:
         self.client_host = client_host_of(handshake.peer_name)
         self._handshake = handshake

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 _log = logging.getLogger("oncelog.audit")
@@ -20,6 +20,8 @@ FAILURES_MAX = 10
 WINDOW_S = 60.0
 ADDRESSES_MAX = 10_000
 OTHERS = "(others)"
+
+AuditValue = str | float | Sequence[Mapping[str, str]]  # a list where something happened to several things
 
 
 class Budget(Protocol):
@@ -39,16 +41,16 @@ class Audit:
         self._failures: Counter[str] = Counter()
         self._window_begun_s = float("-inf")
 
-    def said(self, event: str, address: str, **what: str | float) -> None:
+    def said(self, event: str, address: str, **what: AuditValue) -> None:
         """Something that happened to a client at `address`."""
         if not _log.isEnabledFor(logging.INFO):
             return
         left_out = self._budget.take(asyncio.get_running_loop().time())
         if left_out is not None:
-            more: dict[str, str | float] = {"left_out": left_out} if left_out else {}
+            more: dict[str, AuditValue] = {"left_out": left_out} if left_out else {}
             self._write(event, address, {**what, **more})
 
-    def failed(self, event: str, address: str, **what: str | float) -> None:
+    def failed(self, event: str, address: str, **what: AuditValue) -> None:
         """As `said`, of what a guesser does a thousand times a second."""
         self._begin_window()
         known = address if address in self._failures or len(self._failures) < ADDRESSES_MAX else OTHERS
@@ -66,7 +68,15 @@ class Audit:
         if beyond:
             self.said("failures not shown", "", count=beyond, addresses=sum(n > FAILURES_MAX for n in before.values()))
 
-    def _write(self, event: str, address: str, what: dict[str, str | float]) -> None:
-        shown = {name: value[:TEXT_LENGTH_MAX] if isinstance(value, str) else value for name, value in what.items()}
+    def _write(self, event: str, address: str, what: dict[str, AuditValue]) -> None:
+        shown = {name: _cut(value) for name, value in what.items()}
         line = {"time_ms": self._now_ms(), "event": event, "address": address, **shown}
         _log.info("%s", json.dumps(line))  # with every character beyond ASCII escaped
+
+
+def _cut(value: AuditValue) -> AuditValue:
+    if isinstance(value, str):
+        return value[:TEXT_LENGTH_MAX]
+    if isinstance(value, (int, float)):
+        return value
+    return [{name: text[:TEXT_LENGTH_MAX] for name, text in each.items()} for each in value]

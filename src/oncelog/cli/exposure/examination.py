@@ -11,7 +11,13 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from oncelog.broker.config.addresses import EVERYWHERE, address_from, advertised_addresses, controller_addresses
+from oncelog.broker.config.addresses import (
+    EVERYWHERE,
+    Address,
+    address_from,
+    advertised_addresses,
+    controller_addresses,
+)
 from oncelog.broker.config.config import (
     BrokerConfig,
     ConfigInvalid,
@@ -113,7 +119,7 @@ def _read(file: Path) -> dict[str, str]:
 def _listener(
     config: BrokerConfig, address: NamedAddress, listener: ListenerConfig | ConfigInvalid
 ) -> Iterator[Finding]:
-    check, where = f"listener {address.name}", f"{address.host or '*'}:{address.port}"
+    check, where = f"listener {address.name}", str(Address(address.host or "*", address.port))
     if isinstance(listener, ConfigInvalid):
         yield Finding(check, FAILURE, f"{where}: {listener}", "the broker does not start with it")
         return

@@ -11,10 +11,11 @@ clients/NAME/         all that NAME needs, and nothing of the others: client.pro
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,7 @@ PASSWORD_LISTENER, CERTIFICATE_LISTENER = "CLIENTS", "CERTIFICATES"
 ALWAYS_NAMED = ("localhost", "127.0.0.1", "::1")  # whoever is on the machine itself
 BELIEVED_SUBJECTS = "RULE:^CN=([A-Za-z0-9._@-]+)$/$1/"  # and no other: what this authority signs for clients
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")  # of users: a file's name, a principal, a common name
+OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 NOT_STORED_YET = ".not-stored-yet"
 
 
@@ -219,16 +221,33 @@ def _read(path: Path) -> str:
         raise Failed(f"{path} cannot be read: {error}") from error
 
 
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """What a full or failing disk says names no file. Raises Failed."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in OF_THE_DISK:
+            raise
+        hint = f"make room on the disk of {path.parent}, and run the same again: what it had begun is put right"
+        raise Failed(f"{path} cannot be written: {error.strerror}", hint) from error
+
+
 def write_file(path: Path, text: str, *, is_public: bool = False) -> None:
-    """A new file, readable by nobody else where it is not public."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+    """A new file, readable by nobody else where it is not public. Raises Failed where the disk is full."""
+    with _naming(path), open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         if is_public:
             os.fchmod(file.fileno(), 0o644)
         file.write(text)
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Replace a file that nobody else can read: durably, whole or not at all."""
+    """Replace a file that nobody else can read: durably, whole or not at all. Raises Failed where the disk is full."""
+    with _naming(path):
+        _replace_file(path, text)
+
+
+def _replace_file(path: Path, text: str) -> None:
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # which nobody else can read
     try:
         with open(descriptor, "w", encoding="utf-8") as file:

@@ -17,6 +17,28 @@ from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.wire.access_rules import Operation, ResourceType
 
 T = TypeVar("T")
+DENIALS_MAX = 10  # that are told of a request; the rest is counted
+
+Denial = tuple[Operation, ResourceType, str]  # what was asked for, of which kind of resource, and its name
+
+
+class Denials:
+    """What a caller was refused in one request: the first `DENIALS_MAX`, each once, and how many there were besides."""
+
+    __slots__ = ("first", "more_count")
+
+    def __init__(self) -> None:
+        self.first: dict[Denial, None] = {}
+        self.more_count = 0
+
+    def add(self, denial: Denial) -> None:
+        """One question that was answered with no."""
+        if denial in self.first:
+            return
+        if len(self.first) < DENIALS_MAX:
+            self.first[denial] = None
+        else:
+            self.more_count += 1
 
 
 class Caller:
@@ -27,10 +49,16 @@ class Caller:
         self._who = who
         self.metadata = metadata
         self.may_create = may_create  # auto.create.topics.enable
+        self.denials: Denials | None = None  # made with the first: most requests have none
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether the caller may do this."""
-        return self._authorizer.allows(self._who, operation, resource_type, name)
+        if self._authorizer.allows(self._who, operation, resource_type, name):
+            return True
+        if self.denials is None:
+            self.denials = Denials()
+        self.denials.add((operation, resource_type, name))
+        return False
 
     def may_on_cluster(self, operation: Operation) -> bool:
         """Whether the caller may do this to the cluster itself."""

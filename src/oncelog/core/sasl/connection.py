@@ -64,6 +64,7 @@ class SaslConnection:
         self.mechanism = ""
         self.user = ""  # of the session that has begun last
         self.token_id = ""  # of the delegation token that it came by
+        self.stored_key = b""  # what its password was proved against, by SCRAM
         self.session_ends_ms: float | None = None
         self._began_again_ms: float | None = None
         self._is_again = False
@@ -174,7 +175,7 @@ class SaslConnection:
         if proven.lifetime_ms is not None:
             session_ms = min(session_ms or proven.lifetime_ms, proven.lifetime_ms)
         self.user, self.state, self._exchange = proven.user, State.AUTHENTICATED, None
-        self.token_id = proven.token_id
+        self.token_id, self.stored_key = proven.token_id, proven.stored_key
         self.session_ends_ms = now_ms + session_ms if session_ms else None
         return session_ms
 

@@ -17,13 +17,15 @@ class Challenge:
 class Proven:
     """The client is `user`; `token` is the mechanism's last word. What it showed holds for `lifetime_ms`; None: for ever.
 
-    `token_id`: of the delegation token that it came by.
+    `token_id`: of the delegation token that it came by. `stored_key`: what the password was proved against (RFC 5802), where
+    it is kept as one: a session holds while that is in force.
     """
 
     user: str
     token: bytes = field(default=b"", repr=False)
     lifetime_ms: int | None = None
     token_id: str = ""
+    stored_key: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

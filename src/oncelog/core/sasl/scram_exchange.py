@@ -112,7 +112,7 @@ class ScramExchange:
         last = b"v=" + base64_text(signature).encode()
         if isinstance(keys, TokenKeys):
             return Proven(keys.owner, last, keys.lifetime_ms, first.user)
-        return Proven(first.user, last)
+        return Proven(first.user, last, stored_key=bytes(keys.stored_key))
 
     def _false_salt(self, user: str) -> bytes:
         return hmac.digest(self._secret, f"{self._mechanism} {user}".encode(), "sha256")[:USUAL_SALT_BYTES]

@@ -34,7 +34,7 @@ def _may_create(node: Node, request: Request, owner: str) -> bool:
     caller = None if authorization is None else authorization.caller_of(request)
     if authorization is None or caller is None or caller.may(Operation.CREATE_TOKENS, ResourceType.USER, owner):
         return True
-    authorization.note_denied(request)
+    authorization.note_denied(request, caller)
     return False
 
 

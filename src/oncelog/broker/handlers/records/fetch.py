@@ -37,6 +37,7 @@ class _Fetch:
 
     def __init__(self, node: Node, request: Request, context: FetchContext) -> None:
         self.node = node
+        self._request = request
         self.version = request.api_version
         self.message: FetchRequest = request.message
         self.context = context
@@ -112,6 +113,9 @@ class _Fetch:
             left = max(left - size_bytes, 0)
             if self._must_answer(wanted, data):
                 self._topic(topics, wanted.key.topic).partitions.append(data)
+        if self.caller is not None and self.caller.denials is not None:
+            assert self.node.authorization is not None
+            self.node.authorization.note_denied_fetch(self._request, self.caller)
         return FetchResponse(session_id=self.context.session_id, responses=list(topics.values()))
 
     def _must_answer(self, wanted: PartitionToFetch, data: PartitionData) -> bool:
