@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 from oncelog.log.partition_log import PartitionLog
@@ -38,12 +39,15 @@ class Archive:
 
 @contextmanager
 def archiving(archive: Archive) -> Iterator[None]:
-    """While it lasts, every append of every log is noted before it happens."""
-    original = PartitionLog.append
+    """While it lasts, every append of every log of this thread is noted before it happens.
+
+    A simulation has one thread: a real broker in another (tests/cli keeps one) writes its own logs, of its own partitions.
+    """
+    original, thread = PartitionLog.append, get_ident()
 
     def append(self: PartitionLog, batch: Any, **more: Any) -> None:
-        topic, _, index = self.directory.rpartition("/")[2].rpartition("-")
-        if self.failure is None:
+        if self.failure is None and get_ident() == thread:
+            topic, _, index = self.directory.rpartition("/")[2].rpartition("-")
             archive.note(TopicPartition(topic, int(index)), bytes(batch), more["base_offset"])
         original(self, batch, **more)
 

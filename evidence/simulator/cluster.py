@@ -12,6 +12,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from threading import get_ident
 from typing import Any
 
 from evidence.simulator.client_calls import ClientCalls
@@ -377,11 +378,12 @@ class Cluster:
 
 
 class TraceHandler(logging.Handler):
-    """Warnings of broker and clients, in the trace."""
+    """Warnings of this simulation's broker and clients, in the trace; not those of a real broker in another thread."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(logging.WARNING)
-        self._cluster = cluster
+        self._cluster, self._thread = cluster, get_ident()
+        self.addFilter(lambda record: record.thread == self._thread)
 
     def emit(self, record: logging.LogRecord) -> None:
         process = PROCESS.get()

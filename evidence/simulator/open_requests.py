@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
+from threading import get_ident
 from typing import Any
 
 from evidence.world.network import SimTransport
@@ -290,7 +291,7 @@ def _where(transport: SimTransport, request: OpenRequest) -> str:
 
 @contextmanager
 def watching(requests: OpenRequests) -> Iterator[None]:
-    """While this lasts, the steps of requests inside the broker are noted."""
+    """While this lasts, the steps of requests inside the broker are noted: the simulated one, all of it in this thread."""
     with ExitStack() as taps:
         for owner, name, tap in (
             (Connection, "_begin", lambda self, frame: (self._transport, _id_of(frame), "begun")),
@@ -326,11 +327,12 @@ def _id_of(frame: memoryview) -> int:
 
 @contextmanager
 def _tapped(requests: OpenRequests, owner: type, name: str, tap: Callable[..., tuple[Any, int, str]]) -> Iterator[None]:
-    original = owner.__dict__[name]
+    original, thread = owner.__dict__[name], get_ident()
 
     @wraps(original)
     def tapped(self: Any, *args: Any, **more: Any) -> Any:
-        requests.passed(*tap(self, *args))
+        if get_ident() == thread:
+            requests.passed(*tap(self, *args))
         return original(self, *args, **more)
 
     setattr(owner, name, tapped)
@@ -343,19 +345,23 @@ def _tapped(requests: OpenRequests, owner: type, name: str, tap: Callable[..., t
 @contextmanager
 def _mutes_noted(requests: OpenRequests) -> Iterator[None]:
     mute, accepted, close_answered = Connection.mute, Server.accepted, SecuredConnection._close_answered
+    thread = get_ident()
 
     def noted_mute(self: Connection, delay_s: float) -> None:
-        requests.muted(self._transport, requests.now + delay_s)
+        if get_ident() == thread:
+            requests.muted(self._transport, requests.now + delay_s)
         mute(self, delay_s)
 
     def noted_accepted(self: Server, connection: Connection) -> Admission | None:
         admission = accepted(self, connection)
-        if admission is not None and admission.delay_s > 0:
+        if admission is not None and admission.delay_s > 0 and get_ident() == thread:
             requests.muted(connection._transport, requests.now + admission.delay_s)
         return admission
 
     def noted_close_answered(self: SecuredConnection) -> None:
-        if self._is_refused:  # what comes behind a refused login is not begun, and ends with the connection
+        if (
+            self._is_refused and get_ident() == thread
+        ):  # what comes behind a refused login is not begun, and ends with the connection
             requests.muted(self._transport, requests.now + secured_connection.LINGER_S)
         close_answered(self)
 
