@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-options
+.PHONY: migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-options spark-mistakes
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -80,7 +80,7 @@ AXE := build/axe/package/axe.min.js
 $(AXE):
 	@mkdir -p build/axe && cd build/axe && npm pack --silent axe-core@4.14.1 >/dev/null && tar xzf axe-core-4.14.1.tgz
 browser: $(STAMP) $(AXE)
-	@ONCELOG_BROWSER=all ONCELOG_AXE=$(AXE) $(BIN)/python -m pytest -q -s -n 0 -p no:randomly tests/console/test_journey.py tests/console/test_browser.py
+	@ONCELOG_BROWSER=all ONCELOG_AXE=$(AXE) $(BIN)/python -m pytest -q -s -n 0 -p no:randomly tests/console/test_journey.py tests/console/test_browser.py tests/console/test_more_browser.py
 
 lock:
 	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/dev.txt requirements/dev.in
@@ -153,6 +153,10 @@ spark-kills: $(STAMP)
 attacks: $(STAMP)
 	@$(BIN)/python -m pytest -q evidence/attacks
 
+# A topic moved from oncelog to Apache Kafka and back while it is written and read, and who moves it killed; judged by a foreign client.
+migration: $(STAMP)
+	@$(BIN)/python -m evidence.migration $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")
+
 # Faults planted into directories of both brokers, found by `oncelog reconcile`; healthy ones of many lives are called so.
 reconcile: $(STAMP)
 	@$(BIN)/python -m evidence.reconcile --seeds $(if $(filter file,$(origin SEEDS)),2,$(SEEDS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")
@@ -161,6 +165,10 @@ reconcile: $(STAMP)
 # Random maps of the Spark format's options. SEED draws others.
 spark-options: $(STAMP)
 	@ONCELOG_OPTION_MAPS=$(or $(COUNT),500) SEED=$(SEED) $(BIN)/python -m pytest -q tests/spark/test_random_options.py
+
+# What Spark itself tells of mistakes, and how our lines arrive in a session (docs/spark-mistakes.md).
+spark-mistakes: $(STAMP)
+	@$(BIN)/python -m evidence.spark_mistakes
 
 # Each documented way to bring oncelog to a cluster: a standalone master and a worker as processes of their own (six minutes).
 spark-cluster: $(STAMP)

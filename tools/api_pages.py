@@ -15,6 +15,7 @@ INTROS = {
     "oncelog.sync": "The same clients without asyncio: for scripts, notebooks, threads and Spark workers.",
     "oncelog.testing": "A broker and faults for tests: [testing](../testing.md).",
     "oncelog.recipes": "Rows and records together or not at all: [dual writes](../dual-writes.md).",
+    "oncelog.schema": "Values with a registered schema: [schemas](../schemas.md).",
     "oncelog.opentelemetry": "Spans of what the clients do: [tracing](../tracing.md).",
     "oncelog.spark": "Functions beside the Spark format `oncelog`: [Spark](../spark.md).",
     "oncelog.errors": "The exception classes. Cause and cure of each: [errors](../errors.md).",

@@ -68,6 +68,10 @@ OWN = {
         "Your deserializer raised for one record. The position stays before it.",
         "`error.topic_partition` and `error.offset` name it. Repair the deserializer, or seek behind the record.",
     ),
+    "SchemaRegistryError": Advice(
+        "A schema registry refused a schema, does not know one, or did not answer in time.",
+        "The text says which. Incompatible: change the schema, or the subject's compatibility. No answer: see its address.",
+    ),
     "InstanceFenced": Advice(
         "A newer instance of this dual writer took over. Of this transaction nothing was written.",
         "Let the newer one work; if both are to live, give each its own `transactional_id`.",

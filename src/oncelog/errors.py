@@ -79,6 +79,10 @@ class RecordDeserialization(OncelogError):
         self.topic_partition, self.offset = topic_partition, offset
 
 
+class SchemaRegistryError(OncelogError):
+    """A schema registry refused, or gave no answer that can be used; the text has its words."""
+
+
 class InstanceFenced(OncelogError):
     """A newer instance of a dual writer took over; of the transaction that met this nothing was written."""
 

@@ -156,3 +156,8 @@ def test_one_file_may_serve_all_kinds_of_clients(cli: Cli, tmp_path: pathlib.Pat
     file = tmp_path / "client.properties"
     file.write_text("acks=all\nauto.offset.reset=earliest\nlinger.ms=1\nisolation.level=read_committed\n")
     assert isinstance(cli.json("topics", "list", "--command-config", file), list)
+
+
+def test_a_command_to_copy_names_what_it_is_about() -> None:
+    command = Settings().repair("transactions", "force-terminate", "--transactional-id", "new\nline")
+    assert command == "oncelog transactions force-terminate --transactional-id $'new\\x0aline'"

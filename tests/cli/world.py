@@ -49,12 +49,24 @@ class Cli:
         self("topics", "create", topic, "-p", partitions)
         return topic
 
-    def leave_open(self, topic: str, transactional_id: str, *, two_phase: bool = False, count: int = 3) -> str:
+    def leave_open(
+        self,
+        topic: str,
+        transactional_id: str,
+        *,
+        two_phase: bool = False,
+        count: int = 3,
+        timeout_ms: int | None = None,
+    ) -> str:
         """Records in a transaction that nobody ends; its state as `complete` takes it."""
-        return asyncio.run(self._leave_open(topic, transactional_id, two_phase, count))
+        return asyncio.run(self._leave_open(topic, transactional_id, two_phase, count, timeout_ms))
 
-    async def _leave_open(self, topic: str, transactional_id: str, two_phase: bool, count: int) -> str:
+    async def _leave_open(
+        self, topic: str, transactional_id: str, two_phase: bool, count: int, timeout_ms: int | None
+    ) -> str:
         more: dict[str, Any] = {"transaction_two_phase_commit_enable": True} if two_phase else {}
+        if timeout_ms is not None:
+            more["transaction_timeout_ms"] = timeout_ms
         producer = Producer(bootstrap_servers=self.bootstrap_servers, transactional_id=transactional_id, **more)
         await producer.start()
         producer.begin_transaction()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import inspect
-import shlex
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from oncelog.cli.interruption import asked, run
 from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, FORMATS, Failed, Output, Row, is_terminal, printable
 from oncelog.cli.properties_file import property_from_text, read_properties
 from oncelog.cli.signals import heard_by, line_of, raise_signalled, status_of
+from oncelog.core.shell_words import shell_text
 from oncelog.errors import ConfigurationError, InvalidArgument, KafkaError, OncelogError, RequestTimedOut
 from oncelog.wire.schema import InvalidField
 
@@ -67,7 +67,7 @@ class Settings:
         """A command line to copy, that goes to the same brokers."""
         brokers = ["-b", self.bootstrap_servers] if self.bootstrap_servers else []
         config = ["--command-config", self.command_config] if self.command_config else []
-        return shlex.join(["oncelog", *brokers, *config, *map(str, words)])
+        return shell_text(["oncelog", *brokers, *config, *map(str, words)])
 
     def confirm(self, what: str, word: str, *, more: Sequence[str] = (), plan: Sequence[Row] = ()) -> bool:
         """Say on stderr what will happen (`more`: lines below it), then ask. False: a dry run, nothing is to be done; machines

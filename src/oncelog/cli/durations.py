@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from oncelog.core.ages import age_text
+
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,14 +39,7 @@ def duration_text(duration_ms: int | None) -> str:
         return f"{duration_ms}ms"
     if duration_ms < 10_000:
         return f"{duration_ms / 1000:.1f}s"
-    seconds = duration_ms // 1000
-    if seconds < 60:
-        return f"{seconds}s"
-    if seconds < 3600:
-        return f"{seconds // 60}m{seconds % 60:02}s"
-    if seconds < 86_400:
-        return f"{seconds // 3600}h{seconds % 3600 // 60:02}m"
-    return f"{seconds // 86_400}d{seconds % 86_400 // 3600:02}h"
+    return age_text(duration_ms)
 
 
 def moment_text(timestamp_ms: int | None) -> str:
@@ -66,6 +61,14 @@ def moment_from_text(text: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _BEGINNING) // timedelta(milliseconds=1)
+
+
+def record_time_from_text(text: str) -> int:
+    """The same of a time that a record can have. Raises ValueError."""
+    moment = moment_from_text(text)
+    if not 0 <= moment < 2**63:
+        raise ValueError("no record has that time")
+    return moment
 
 
 class Duration(click.ParamType[int]):

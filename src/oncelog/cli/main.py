@@ -47,6 +47,7 @@ COMMANDS = {
         "oncelog.cli.commands.reconcile:reconcile",
         "Compare the logs of directories: torn, hanging, damaged, with witnesses.",
     ),
+    "migrate": ("oncelog.cli.migrate.migrate:migrate", "Topics and their groups to another broker, exactly once."),
     "recover": ("oncelog.cli.commands.recover:recover", "Finish a Spark query's transactions without Spark."),
     "doctor": ("oncelog.cli.commands.doctor:doctor", "Look at this machine: what is fast, what is missing."),
     "support-bundle": (

@@ -14,6 +14,11 @@ NAMED_MAX = 20
 WHY_OFFLINE = "its disk failed or a batch is damaged: it takes nothing more until a restart; the broker's log says why"
 
 
+def unread_row(what: object, error: KafkaError) -> dict[str, str]:
+    """What could not be read, for a machine: {what, error, why}."""
+    return {"what": str(what), "error": error_name(error), "why": why(error)}
+
+
 def offline_partitions(topics: Iterable[TopicView]) -> list[TopicPartition]:
     """Those without a leader, and those whose leader says that it cannot serve them, in order."""
     return sorted(

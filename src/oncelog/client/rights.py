@@ -5,9 +5,9 @@ A broker answers with a code alone (29, 30, 31, 53); whoever reads the error is 
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 
+from oncelog.core.shell_words import quoted
 from oncelog.errors import ErrorCode
 
 _OPTIONS = {
@@ -35,10 +35,10 @@ class Rights:
         kind, option, usual = found
         operation = operation or usual or self.of_topics
         resource = kind if option == "--cluster" else f"{kind} {name!r}"
-        argument = "" if option == "--cluster" else f" {shlex.quote(name)}"
+        argument = "" if option == "--cluster" else f" {quoted(name)}"
         who = f"User:{self.user}" if self.user else "its user"
         also = " (create too where it does not exist yet)" if option == "--topic" and operation != "describe" else ""
         return (
             f"; {who} needs the right to {operation} {resource}{also}: oncelog acls add {option}{argument} "
-            f"--principal {shlex.quote(f'User:{self.user}') if self.user else 'User:NAME'} --operation {operation}"
+            f"--principal {quoted(f'User:{self.user}') if self.user else 'User:NAME'} --operation {operation}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from oncelog.core.reconciliation.coordinator_log import CoordinatorLog
@@ -33,7 +34,7 @@ class Markers(Listener):
         put_ended(self._rows, self._place, ended)
 
 
-class Decoding(Listener):
+class Decoding(Listener, ABC):
     """Decodes records one after the other; those that cannot be decoded are findings."""
 
     def __init__(self, rows: Rows, place: int) -> None:
@@ -52,9 +53,9 @@ class Decoding(Listener):
             except MalformedMessage as error:
                 self._bad(batch, str(error))
 
+    @abstractmethod
     def record(self, batch: RecordBatch, record: Record) -> None:
         """One record that is none of control. Raises MalformedMessage."""
-        raise NotImplementedError
 
     def _records(self, batches: Batches) -> Iterator[tuple[RecordBatch, Record]]:
         for row in range(len(batches)):

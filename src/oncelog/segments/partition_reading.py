@@ -5,7 +5,6 @@ Works with the columns of one chunk at a time; of what was read only the replay'
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +19,7 @@ from oncelog.core.reconciliation.findings import (
     Finding,
 )
 from oncelog.core.reconciliation.partition_replay import Ended, Marker, Open, PartitionReplay
+from oncelog.core.shell_words import quoted
 from oncelog.errors import CorruptIndex, StorageError
 from oncelog.log.producer_snapshot import snapshot_from_bytes
 from oncelog.log.transaction_index import aborted_from_bytes
@@ -118,7 +118,7 @@ class PartitionReader:
         if not self._files.is_oncelog:
             return replace(finding, repair="")  # docs/reconcile.md: not tried with Apache Kafka
         away = "truncate -s 1" if finding.kind == ABORTED_INDEX else "rm -f"
-        mended = f"{away} {shlex.quote(finding.file)} && oncelog recover {shlex.quote(finding.directory)}"
+        mended = f"{away} {quoted(finding.file)} && oncelog recover {quoted(finding.directory)}"
         return replace(finding, repair=mended)
 
     # Segments

@@ -17,6 +17,7 @@ from oncelog.core.reconciliation.group_offsets import Bounds, GroupOffsets, judg
 from oncelog.core.reconciliation.open_transactions import judge_ongoing, judge_open
 from oncelog.core.reconciliation.partition_replay import Open
 from oncelog.core.two_phase.exactly_once_sink import DecisionLog
+from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from oncelog.errors import ConfigurationError, StorageError
 from oncelog.segments.coordinators import (
     CONSUMER_OFFSETS,
@@ -33,8 +34,6 @@ from oncelog.segments.rows import BUCKET_COUNT, Rows, bucket_of, judge_bucket
 from oncelog.segments.source import Source
 from oncelog.types import TopicPartition
 
-SINK_PREFIX = "oncelog-spark"
-SINK_DECISIONS = "__oncelog_decisions"
 FINDINGS_MAX = 100_000  # of each of the three ways of judging
 SKEW_MS = 1000  # between brokers; the logs of one directory were written by one clock
 Progress = Callable[[int], None]
@@ -72,7 +71,7 @@ class Report:
 
 
 def plan_of(
-    source: Source, paths: Iterable[str], *, decision_topic: str = SINK_DECISIONS, is_running: Callable[[str], bool]
+    source: Source, paths: Iterable[str], *, decision_topic: str = DECISION_TOPIC, is_running: Callable[[str], bool]
 ) -> Plan:
     """List the directories. Raises StorageError, and ConfigurationError where they cannot be reconciled together."""
     directories = [list_directory(source, path, is_running=is_running(path)) for path in paths]
@@ -106,7 +105,9 @@ def read_log(source: Source, files: PartitionFiles, place: int, rows: Rows, prog
 class Reconciliation:
     """Call `read_first`, then `add` the summary of each log of `plan.rest`, then `conclude`."""
 
-    def __init__(self, source: Source, plan: Plan, rows: Rows, decided: Rows, *, prefix: str = SINK_PREFIX) -> None:
+    def __init__(
+        self, source: Source, plan: Plan, rows: Rows, decided: Rows, *, prefix: str = TRANSACTIONAL_ID_PREFIX
+    ) -> None:
         self.plan = plan
         self._source, self._rows, self._decided, self._prefix = source, rows, decided, prefix
         self.coordinators = CoordinatorLog()

@@ -103,6 +103,9 @@ def test_a_group_goes_on_where_it_stopped(cli: Cli, topic: str) -> None:
         ("consume:0", "--group", "g"),
         ("consume", "--group", "g", "--from", "3"),
         ("consume", "--group", "g", "--to", 3),
+        ("consume", "--from", 5, "--to", 2),
+        ("consume", "--from", 2, "--to", 2),
+        ("consume", "--from", "@3000", "--to", "@1500"),
     ],
     ids=str,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog.cli.dump_log.records import record_row
+from oncelog.testing import TestBroker
 from oncelog.wire.log_records.cluster_metadata import ScramCredentialRecord, record_to_value
 from oncelog.wire.record_batch import RecordBatch, build_batch
 from tests.cli.world import Cli
@@ -27,6 +28,24 @@ def test_without_a_mechanism_no_old_password_lives_on(cli: Cli) -> None:
     assert [each["iterations"] for each in cli.json("credentials", "list", "dora")] == [5000, 5000]
     cli("credentials", "remove", "dora", "-y")
     assert cli.json("credentials", "list", "dora", status=1)["error"] == "RESOURCE_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("enabled", "made"),
+    [
+        ("SCRAM-SHA-512", ["SCRAM-SHA-512"]),
+        ("PLAIN,SCRAM-SHA-256", ["SCRAM-SHA-256"]),
+        ("PLAIN", ["SCRAM-SHA-256", "SCRAM-SHA-512"]),
+        ("", ["SCRAM-SHA-256", "SCRAM-SHA-512"]),
+    ],
+)
+def test_a_new_user_gets_what_listeners_take(enabled: str, made: list[str]) -> None:
+    """With SCRAM-SHA-256 alone nobody new could log in to a broker of `oncelog secure`."""
+    with TestBroker({"sasl.enabled.mechanisms": enabled} if enabled else {}) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        said = cli.json("credentials", "set", "emil", "--iterations", 4096, "-y", stdin="secret\n")
+        assert [(each["mechanism"], each["result"]) for each in said] == [(each, "set") for each in made]
+        assert [each["mechanism"] for each in cli.json("credentials", "list", "emil")] == made
 
 
 def test_a_dump_of_the_metadata_hides_them() -> None:

@@ -62,3 +62,11 @@ def test_other_processes_find_the_same(data: pathlib.Path, monkeypatch: pytest.M
     monkeypatch.setattr("oncelog.cli.commands.reconcile.ALONE_BYTES_MAX", 0)
     result = oncelog("reconcile", data, "--workers", "2", "--no-header")
     assert result.stdout.startswith("hanging  t-0")
+
+
+def test_a_directory_that_is_named_twice_is_read_once(data: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Also by a link: its records were counted twice, and its clocks held to be those of two brokers."""
+    link = tmp_path / "link"
+    link.symlink_to(data)
+    once = json.loads(oncelog("-o", "json", "reconcile", str(data)).stdout)
+    assert json.loads(oncelog("-o", "json", "reconcile", str(data), f"{data}/", str(link)).stdout) == once

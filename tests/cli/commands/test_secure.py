@@ -312,6 +312,8 @@ def test_a_path_that_no_configuration_can_hold(tmp_path: Path, name: str, monkey
         (("--data-dir", "x"), "--data-dir is for its first run"),
         (("--admin", "other"), "--admin is for its first run"),
         (("--host", "x"), "--renew changes the certificate's names"),
+        (("--days", "30"), "--days 30: no certificate is made without --renew"),
+        (("--days", "397", "--user", "alice"), "--days 397: no certificate is made without --renew"),
     ],
 )
 def test_what_was_decided_once(secured: Home, arguments: tuple[str, ...], says: str) -> None:
@@ -424,3 +426,25 @@ def test_a_user_is_whole_or_completed_by_the_next_run(
                 assert lets_in(broker, home.client("carol") / "client.properties"), f"at {number}"
         number += 1 if LONG else 3
     assert number > 10
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full is Linux's")
+def test_a_full_disk_is_told_with_the_file_and_the_next_run_completes(copy: Home) -> None:
+    """It was "[Errno 28] No space left on device", and no word of where."""
+    opened, full = os.open, os.open("/dev/full", os.O_WRONLY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            os, "open", lambda path, *more: os.dup(full) if str(path).endswith("password") else opened(path, *more)
+        )
+        said = secure(copy.path, "--user", "carol", "-y", status=1).stderr
+    os.close(full)
+    assert "password cannot be written: No space left on device" in said
+    assert "make room on the disk of" in said
+    assert not home_of_carol_is_half(copy)
+    secure(copy.path, "--user", "carol", "-y")
+    with broker_of(copy) as broker:
+        assert lets_in(broker, copy.client("carol") / "client.properties")
+
+
+def home_of_carol_is_half(home: Home) -> bool:
+    return "carol" in home.users() and not (home.client("carol") / "client.properties").exists()

@@ -22,6 +22,16 @@ def test_rows_and_a_picture(cli: Cli, tmp_path: pathlib.Path) -> None:
     assert ET.fromstring(only).tag == "{http://www.w3.org/2000/svg}svg"
 
 
+def test_a_picture_is_written_whole_or_not_at_all(cli: Cli, tmp_path: pathlib.Path) -> None:
+    topic = cli.create("lanes-unwritten")
+    nowhere = tmp_path / "no" / "such.svg"
+    told = cli("transactions", "lanes", topic, "--svg", nowhere, status=1).stderr
+    assert f"the picture cannot be written to {nowhere}: No such file or directory" in told
+    told = cli("transactions", "lanes", topic, "--svg", "/dev/full", status=1).stderr
+    assert "the picture cannot be written to /dev/full: No space left on device" in told
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_hanging_one_is_called_so(cli: Cli) -> None:
     topic = cli.create("lanes-hanging")
     cli.leave_hanging(topic, "lanes-ghost")

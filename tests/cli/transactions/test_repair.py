@@ -68,6 +68,8 @@ def test_abort_refuses_what_its_coordinator_owns(cli: Cli) -> None:
     error = cli(*command, status=1).stderr
     assert "refused: its coordinator still owns this transaction (repair-owned)" in error
     assert f"oncelog -b {cli.bootstrap_servers} transactions force-terminate --transactional-id repair-owned" in error
+    assert "its owner can still commit it" in error
+    assert "two-phase" not in error
     assert is_open(cli, "repair-owned")
     cli(*command, "--force")
     assert not is_open(cli, "repair-owned")
@@ -155,6 +157,12 @@ def test_a_prepared_transaction_is_not_ended_without_its_decision(cli: Cli) -> N
         assert f"complete --transactional-id repair-prepared --state {state} --commit or --abort" in refused.stderr
         assert "repair-prepared-0" in refused.stderr, "what is known of it"
     assert cli.json("transactions", "describe", "repair-prepared")["state"] == "Ongoing"
+    abort = ("transactions", "abort", "--topic", "repair-prepared", "--partition", 0, "--start-offset", 0)
+    refused = cli(*abort, "-y", status=1)
+    assert "force-terminate" not in refused.stderr, "which would be refused, too"
+    assert f"complete --transactional-id repair-prepared --state {state} --commit or --abort" in refused.stderr
+    for said in (refused, cli(*abort, "--force", "--dry-run")):
+        assert "it is in two-phase commit: its database may have committed already" in said.stderr
     done = cli(*command, "--even-if-prepared", "-y")
     assert "topic and database then disagree" in done.stderr
     assert cli.json("transactions", "describe", "repair-prepared")["state"] == "Empty"

@@ -42,6 +42,7 @@ def test_listed_with_filters(cli: Cli, state: str) -> None:
 def test_the_exit_status_for_monitoring(cli: Cli, state: str) -> None:
     cli("transactions", "list", "--pattern", "list-open", "--exit-code", status=3)
     cli("transactions", "list", "--pattern", "nobody", "--exit-code", status=0)
+    assert "--pattern [: the broker takes it for no" in cli("transactions", "list", "--pattern", "[", status=2).stderr
     cli("transactions", "list", "--pattern", "list-open", status=0)
 
 

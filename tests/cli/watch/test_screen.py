@@ -6,7 +6,7 @@ import dataclasses
 
 from oncelog.cli.command import Settings
 from oncelog.cli.watch.looks import Seen
-from oncelog.cli.watch.screen import SHOWN_MAX, alert_lines, headline, screen
+from oncelog.cli.watch.screen import SHOWN_MAX, alert_lines, headline, screen, verdict
 from oncelog.core.diagnosis.facts import TOPIC, Facts, NotRead, OpenTransaction, Owner, PartitionFacts
 from oncelog.core.diagnosis.watching import Watching
 from oncelog.types import TopicPartition
@@ -29,6 +29,21 @@ def test_the_first_line_says_it_all() -> None:
     missing = dataclasses.replace(seen.facts, not_read=(NotRead("orders-9", "X", "gone"),))
     assert headline(dataclasses.replace(seen, facts=missing)).endswith("ledger-7; not everything could be read")
     assert headline(seen_with(0)) == "active: 0 of 0 partitions"
+
+
+def test_what_could_not_be_read_is_no_all_clear() -> None:
+    """A topic that is not there, or that one may not see: nothing was found, because nothing was looked at."""
+    seen = seen_with(0)
+    assert verdict(seen) == "active"
+    gone = (NotRead("topic nope", "UNKNOWN_TOPIC_OR_PARTITION", "there is no such topic, or you may not see it"),)
+    blind = dataclasses.replace(seen, facts=dataclasses.replace(seen.facts, not_read=gone))
+    assert verdict(blind) == "unknown"
+    assert (
+        headline(blind)
+        == "unknown: nothing held back in what could be read, 0 partitions; not everything could be read"
+    )
+    held = dataclasses.replace(seen_with(1), facts=dataclasses.replace(seen_with(1).facts, not_read=gone))
+    assert verdict(held) == "stopped"  # what was found counts all the same
 
 
 def test_one_transaction_is_one_alert_and_one_cause_however_many_partitions_it_holds() -> None:

@@ -11,7 +11,7 @@ from oncelog.core.diagnosis.transactions import ENDING, HANGING, IN_PROGRESS, TW
 from oncelog.core.lanes.drawing import BYTES_MAX, LANES_MAX
 from oncelog.core.lanes.lane import Lane
 from oncelog.core.lanes.lanes import Lanes
-from oncelog.core.lanes.view import ACTIVE, STOPPED, UNREADABLE, WAITING, Judged, Position, age_text
+from oncelog.core.lanes.view import ACTIVE, STOPPED, UNREADABLE, WAITING, Judged, Position
 from oncelog.types import TopicPartition
 from tests.core.lanes.test_lane import data, marker
 
@@ -86,10 +86,6 @@ def test_the_headline() -> None:
 )
 def test_what_will_happen(judged: Judged, says: str) -> None:
     assert lanes().future(judged) == says
-
-
-def test_ages() -> None:
-    assert [age_text(n * 1000) for n in (-1, 59, 252, 11_100, 187_200)] == ["0s", "59s", "4m12s", "3h05m", "2d04h"]
 
 
 def test_the_picture_says_what_happens() -> None:

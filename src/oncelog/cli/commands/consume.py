@@ -12,7 +12,7 @@ import click
 
 from oncelog.cli.clients import open_admin, open_consumer
 from oncelog.cli.command import Settings, command, hint_for
-from oncelog.cli.durations import duration_text, moment_from_text
+from oncelog.cli.durations import duration_text, moment_from_text, record_time_from_text
 from oncelog.cli.numbers import is_number
 from oncelog.cli.output import EXIT_FAILURE, Failed, Row, is_terminal, printable
 from oncelog.cli.partitions import partitions_of, topic_and_partitions
@@ -141,6 +141,7 @@ def _emitter(
 
 
 async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> None:
+    _check_order(wanted)
     unreadable: dict[TopicPartition, KafkaError] = {}
     async with open_admin(settings) as admin:
         partitions = await partitions_of(admin, wanted.topics)
@@ -305,6 +306,23 @@ async def _starts(
     return {at: found[at].offset if found[at].offset >= 0 else latest[at].offset for at in found}
 
 
+def _check_order(wanted: Wanted) -> None:
+    """Two offsets, or two moments, between which nothing can lie are a mistake. Raises UsageError."""
+    start, end = wanted.start, wanted.end
+    if end is None:
+        return
+    if is_number(start) and is_number(end):
+        is_empty = int(end) <= int(start)
+    elif start.startswith("@") and end.startswith("@"):
+        is_empty = _end_moment(end) <= _moment_of(start)
+    else:
+        return
+    if is_empty:
+        raise click.UsageError(
+            f"nothing lies between --from {start} and --to {end}: --to is exclusive and must be later"
+        )
+
+
 def _moment_of(text: str) -> int:
     """The milliseconds of @TIME and of by_duration:PT1H. Raises UsageError for anything else."""
     try:
@@ -341,9 +359,6 @@ async def _ends(
 def _end_moment(text: str) -> int:
     """The time of `@TIME` in ms. Raises a usage error."""
     try:
-        moment = moment_from_text(text[1:])
+        return record_time_from_text(text[1:])
     except ValueError as error:
         raise click.UsageError(f"--to {text}: {error}") from error
-    if not 0 <= moment < 2**63:
-        raise click.UsageError(f"--to {text}: no record has that time")
-    return moment

@@ -12,7 +12,8 @@ from oncelog.cli.command import Group, Settings
 from oncelog.cli.interruption import asked
 from oncelog.cli.output import columns, is_terminal, printable
 from oncelog.client.admin.clients import MECHANISMS
-from oncelog.errors import ResourceNotFound
+from oncelog.client.config import snake_case
+from oncelog.errors import ClusterAuthorization, ResourceNotFound
 
 MECHANISM = click.option(
     "--mechanism",
@@ -20,7 +21,7 @@ MECHANISM = click.option(
     default=None,
     help="Of which kind; without it every kind that the user has.",
 )
-NEW_USER = ("SCRAM-SHA-256",)
+ENABLED = "sasl.enabled.mechanisms"
 
 
 @click.group(cls=Group)
@@ -47,12 +48,16 @@ async def list_credentials(settings: Settings, users: tuple[str, ...]) -> None:
 async def set_credential(settings: Settings, user: str, mechanism: str | None, iterations: int) -> None:
     """Set a user's password, asked for on a terminal, else the first line of stdin. Only its salted form is sent.
 
-    Without --mechanism it replaces every password that the user has; a user who has none gets one of SCRAM-SHA-256.
+    Without --mechanism it replaces every password that the user has; a user who has none gets those that the broker's
+    listeners take, and both where that is not known.
     """
     try:
         mechanisms = await _mechanisms(settings, user, mechanism)
     except ResourceNotFound:
-        mechanisms = NEW_USER
+        mechanisms = await _taken_by_listeners(settings)
+    # Our own way in comes last: the broker ends the session of a password that is replaced.
+    own = snake_case(settings.client_config()).get("sasl_mechanism")
+    mechanisms = sorted(mechanisms, key=lambda each: each == own)
     if not settings.dry_run:
         settings.confirm(
             f"set the {' and '.join(mechanisms)} password of {user}; one that is there stops working", user
@@ -71,6 +76,20 @@ async def _mechanisms(settings: Settings, user: str, named: str | None) -> Seque
         return (named,)
     async with open_admin(settings) as admin:
         return [each.mechanism for each in await admin.describe_user_scram_credentials([user])]
+
+
+async def _taken_by_listeners(settings: Settings) -> Sequence[str]:
+    """Of the kinds that there are those with which somebody can log in, as far as the broker tells and we know by ourselves."""
+    async with open_admin(settings) as admin:
+        try:
+            enabled = (await admin.describe_broker_configs()).get(ENABLED) or ""
+        except ClusterAuthorization:
+            return tuple(MECHANISMS)
+    listed = {name.strip() for name in enabled.split(",")} & MECHANISMS.keys()
+    if not listed:
+        return tuple(MECHANISMS)  # nothing is told of what single listeners take by keys of their own
+    own = snake_case(settings.client_config()).get("sasl_mechanism")
+    return [name for name in MECHANISMS if name in listed or name == own]
 
 
 def _show(settings: Settings, user: str, mechanisms: Sequence[str], done: str) -> None:

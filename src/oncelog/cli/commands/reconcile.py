@@ -15,6 +15,7 @@ import click
 
 from oncelog.cli.command import Settings, command
 from oncelog.cli.output import EXIT_FOUND, REPAIR, Column, Failed, Output, counted, json_text
+from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from oncelog.errors import ConfigurationError, StorageError
 from oncelog.host.read_only_files import ReadOnlyFiles, is_locked
 from oncelog.host.spill import BucketFiles, read_bucket
@@ -47,8 +48,10 @@ _COLUMNS = [
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only findings of this kind; `note` for notes.")
 @click.option("--notes", is_flag=True, help="Also what is unfinished, or was not judged.")
 @click.option("--workers", type=click.IntRange(1), help="Processes that read [default: one for each core].")
-@click.option("--prefix", default="oncelog-spark", show_default=True, help="The Spark sink's transactionalIdPrefix.")
-@click.option("--decision-topic", default="__oncelog_decisions", show_default=True, help="Where its decisions are.")
+@click.option(
+    "--prefix", default=TRANSACTIONAL_ID_PREFIX, show_default=True, help="The Spark sink's transactionalIdPrefix."
+)
+@click.option("--decision-topic", default=DECISION_TOPIC, show_default=True, help="Where its decisions are.")
 @click.pass_context
 def reconcile(
     ctx: click.Context,
@@ -80,7 +83,7 @@ def reconcile(
     try:
         plan = plan_of(
             files,
-            [os.path.abspath(each) for each in directories],
+            list({os.path.realpath(each): os.path.abspath(each) for each in reversed(directories)}.values())[::-1],
             decision_topic=decision_topic,
             is_running=lambda path: is_locked(f"{path}/.lock"),
         )
@@ -240,7 +243,7 @@ def _row(finding: Finding) -> dict[str, Any]:
     }
 
 
-def reconciled(directories: Sequence[str], prefix: str = "oncelog-spark") -> Report:
+def reconciled(directories: Sequence[str], prefix: str = TRANSACTIONAL_ID_PREFIX) -> Report:
     """The same as a call, in this process: for programs and tests. Raises ConfigurationError, StorageError."""
     from oncelog.segments.reconciliation import plan_of
 

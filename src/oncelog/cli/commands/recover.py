@@ -12,6 +12,7 @@ from oncelog.cli.command import Settings, command
 from oncelog.cli.output import EXIT_FAILURE, columns
 from oncelog.cli.progress import progress
 from oncelog.client.config import HAS_NO_MEANING, AdminConfig
+from oncelog.core.two_phase.sink_names import TRANSACTIONAL_ID_PREFIX
 
 
 @command(name="recover", changes=True)
@@ -19,7 +20,7 @@ from oncelog.client.config import HAS_NO_MEANING, AdminConfig
 @click.option(
     "--to-kafka", is_flag=True, help="With DIRECTORY: say that Apache Kafka, or an older oncelog, is to read it."
 )
-@click.option("--prefix", default="oncelog-spark", show_default=True, help="The query's transactionalIdPrefix.")
+@click.option("--prefix", default=TRANSACTIONAL_ID_PREFIX, show_default=True, help="The query's transactionalIdPrefix.")
 @click.option(
     "--query", "query_id", metavar="ID", help="Only this: the id in <checkpoint>/metadata, or a batch write's txnAppId."
 )

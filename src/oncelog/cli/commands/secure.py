@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from oncelog.cli.command import Settings, command
 from oncelog.cli.output import columns
@@ -64,6 +65,7 @@ async def secure(ctx: click.Context, /, directory: str, **options: Any) -> None:
     for user in (*options["users"], *([options["admin"]] if options["admin"] else [])):
         if not NAME.fullmatch(user) or user == "ANONYMOUS":
             raise click.UsageError(f"user {user[:80]!r}: 1 to 64 letters, digits and . _ @ -, and not ANONYMOUS")
+    options["has_days"] = ctx.get_parameter_source("days") is ParameterSource.COMMANDLINE
     shown = await (_again(settings, home, options) if home.is_made else _first(settings, home, options))
     if shown is not None:
         _show(settings, home, *shown, show_passwords=options["show_passwords"])
@@ -111,6 +113,9 @@ async def _again(settings: Settings, home: Home, options: Mapping[str, Any]) -> 
 
     server = read_server(home)
     _refuse_what_was_decided(home, server, options)
+    new_users = any(user not in home.users() for user in options["users"])
+    if options["has_days"] and not options["renew"] and not (new_users and server.has_certificates):
+        raise click.UsageError(f"--days {options['days']}: no certificate is made without --renew")
     is_renewed, users = options["renew"], [user for user in dict.fromkeys(options["users"]) if user not in home.users()]
     unfinished = home.not_stored_yet()
     steps = [

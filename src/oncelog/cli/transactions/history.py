@@ -63,13 +63,13 @@ async def history(ctx: click.Context, transactional_id: str, since_ms: int | Non
     notes, failed = [], []
     async with open_admin(settings) as admin:
         try:
-            rows += await _states(settings, admin, transactional_id, from_ms)
+            rows += await states(settings, admin, transactional_id, from_ms)
             notes += [COMPACTED] if rows else []
         except (KafkaError, MalformedMessage) as error:
             failed.append(f"{TRANSACTIONS_TOPIC} could not be read: {_said(error)}")
         try:
             kept = [each async for each in audit_entries(settings, admin, from_ms)]
-            rows += [_audited(each) for each in kept if each.get("transactional_id") == transactional_id]
+            rows += [audited(each) for each in kept if each.get("transactional_id") == transactional_id]
         except UnknownTopicOrPartition:
             notes.append(WHO_IS_NOT_KEPT)
         except KafkaError as error:
@@ -94,7 +94,8 @@ def _said(error: KafkaError | MalformedMessage) -> str:
     return f"{error_name(error)}: {error}{takes}"
 
 
-async def _states(settings: Settings, admin: Admin, transactional_id: str, from_ms: int | None) -> list[dict[str, Any]]:
+async def states(settings: Settings, admin: Admin, transactional_id: str, from_ms: int | None) -> list[dict[str, Any]]:
+    """A row for each state that its coordinator logged. Raises KafkaError, MalformedMessage."""
     try:
         view = (await admin.describe_topics([TRANSACTIONS_TOPIC]))[TRANSACTIONS_TOPIC]
     except UnknownTopicOrPartition:
@@ -153,6 +154,7 @@ def _what(found: TransactionRecord) -> str:
     return "all its markers are written"
 
 
-def _audited(entry: dict[str, Any]) -> dict[str, Any]:
+def audited(entry: dict[str, Any]) -> dict[str, Any]:
+    """A row of what the audit topic kept."""
     keys = ("time_ms", "event", "producer_id", "producer_epoch", "what", "outcome", "principal", "client_id", "address")
     return {"source": AUDIT_TOPIC, **{key: entry.get(key) for key in keys}}

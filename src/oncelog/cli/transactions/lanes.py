@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import DURATION
-from oncelog.cli.output import EXIT_FAILURE, columns
+from oncelog.cli.output import EXIT_FAILURE, Failed, columns
 from oncelog.client.admin.lanes import WINDOW_MAX_MS, WINDOW_MS
 from oncelog.core.lanes.lane import OPEN, Lane, Span
 from oncelog.core.lanes.lanes import Lanes
@@ -34,8 +35,7 @@ async def lanes(ctx: click.Context, topic: str, partitions: tuple[int, ...], win
     async with open_admin(settings) as admin:
         found = await admin.lanes(topic, partitions=partitions or None, window_ms=window_ms)
     if svg is not None:
-        with click.open_file(svg, "w", encoding="utf-8") as file:
-            file.write(found.to_svg() + "\n")
+        _write(svg, found.to_svg() + "\n")
         settings.out.note(f"{found.verdict()}" + ("" if svg == "-" else f": drawn in {svg}"))
     if svg != "-":
         rows = [_row(found, lane, span) for lane in found.lanes for span in [*lane.done, *lane.open.values()]]
@@ -47,6 +47,25 @@ async def lanes(ctx: click.Context, topic: str, partitions: tuple[int, ...], win
         settings.out.note(f"error: {note}")
     if any(lane.error for lane in found.lanes):
         ctx.exit(EXIT_FAILURE)
+
+
+def _write(svg: str, picture: str) -> None:
+    """Whole or not at all: what was there before stays where this cannot be written."""
+    try:
+        with click.open_file(svg, "w", encoding="utf-8", atomic=svg != "-" and not _is_device(svg)) as file:
+            file.write(picture)
+            file.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = "standard output" if svg == "-" else svg
+        raise Failed(
+            f"the picture cannot be written to {where}: {error.strerror or error}", "say another --svg"
+        ) from error
+
+
+def _is_device(path: str) -> bool:
+    return Path(path).exists() and not Path(path).is_file()
 
 
 def _row(found: Lanes, lane: Lane, span: Span) -> dict[str, Any]:

@@ -72,7 +72,7 @@ async def abort(
             where, await _open_producer_at(admin, where, start_offset, producer_id), given, force=force
         )
         owner = await _owner_of(admin, producer.producer_id)
-        owned = await _is_owned(admin, where, producer)
+        owned = await is_owned(admin, where, producer)
         hidden = await admin.why_owners_may_be_hidden() if owner is None else []
         text, *more = await _abort_text(admin, where, producer, owner, owned=owned, hidden=hidden)
         if hidden and not force:
@@ -84,7 +84,10 @@ async def abort(
         if owned and not force:
             settings.out.note(text, *more)
             assert owner is not None
-            way = settings.repair("transactions", "force-terminate", "--transactional-id", owner.transactional_id)
+            if is_prepared(owner):
+                way = f"{complete_command(settings, owner)} --commit or --abort, as its database decided"
+            else:
+                way = settings.repair("transactions", "force-terminate", "--transactional-id", owner.transactional_id)
             raise Failed(
                 f"refused: its coordinator still owns this transaction ({owner.transactional_id})", f"use {way}"
             )
@@ -133,7 +136,7 @@ async def _owner_of(admin: Admin, producer_id: int) -> TransactionDescription | 
     return None
 
 
-async def _is_owned(admin: Admin, where: TopicPartition, producer: ProducerDescription) -> bool:
+async def is_owned(admin: Admin, where: TopicPartition, producer: ProducerDescription) -> bool:
     """Whether a coordinator will end it: it is not among the hanging ones, however young."""
     found = await admin.find_hanging_transactions(
         topic=where.topic, partition=where.partition, max_transaction_timeout_ms=ANY_AGE_MS
@@ -161,7 +164,11 @@ async def _abort_text(
         opinion = f"{owner.transactional_id} is {owner.state} at epoch {owner.producer_epoch}, {relation}"
     whose = f"producer {producer.producer_id}:{producer.producer_epoch} on {where}"
     warning = []
-    if owner is not None and not owned:
+    if owner is not None and owned:
+        warning = ["its owner can still commit it: everywhere else its records then appear, and here they are gone"]
+        if is_prepared(owner):
+            warning.append("it is in two-phase commit: its database may have committed already")
+    elif owner is not None:
         found = seen(where, producer, owner, None, 0)
         if may_be_committed(dataclasses.replace(found, hanging_reason=opinion)):
             warning = [f"{MAY_BE_COMMITTED}; where its other partitions show its records, this abort tears it apart"]

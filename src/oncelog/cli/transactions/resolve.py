@@ -28,6 +28,7 @@ from oncelog.cli.transactions.plan import (
 )
 from oncelog.cli.transactions.repair import end_as_decided
 from oncelog.client.config import AdminConfig, ProducerConfig
+from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from oncelog.errors import KafkaError
 
 SHOWN = ("transactional_id", "state", "duration_ms", "source", "decision", "result", "why")
@@ -54,9 +55,11 @@ class Sources:
     help="Who decides; several may be asked.",
 )
 @click.option("--database", "url", metavar="URL", help="With --from database: as `in-doubt` takes it.")
-@click.option("--prefix", default="oncelog-spark", show_default=True, help="With --from spark: transactionalIdPrefix.")
+@click.option(
+    "--prefix", default=TRANSACTIONAL_ID_PREFIX, show_default=True, help="With --from spark: transactionalIdPrefix."
+)
 @click.option("--query", "query_id", metavar="ID", help="With --from spark: only this query.")
-@click.option("--decision-topic", metavar="TOPIC", help="With --from spark [default: __oncelog_decisions].")
+@click.option("--decision-topic", metavar="TOPIC", help=f"With --from spark [default: {DECISION_TOPIC}].")
 @click.option("--decision-url", metavar="URL", help="With --from spark: the database its decisions are in.")
 @click.pass_context
 async def resolve(

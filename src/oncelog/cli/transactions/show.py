@@ -23,7 +23,7 @@ from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.owners import owner_seen, owners_of
 from oncelog.client.admin.transaction_listing import NEVER_MS, HangingTransaction, TransactionDescription
 from oncelog.core.diagnosis.facts import OpenTransaction
-from oncelog.errors import KafkaError
+from oncelog.errors import InvalidRegularExpression, KafkaError
 from oncelog.types import TopicPartition
 
 STATES = [
@@ -78,9 +78,12 @@ async def list_transactions(
     if open_longer_than is not None and not states:
         states = OPEN_STATES  # the brokers' filter counts from the last start, of transactions that are over as well
     async with open_admin(settings) as admin:
-        found = await admin.list_transactions(
-            states=states, producer_ids=producer_ids, duration_ms=open_longer_than, pattern=pattern
-        )
+        try:
+            found = await admin.list_transactions(
+                states=states, producer_ids=producer_ids, duration_ms=open_longer_than, pattern=pattern
+            )
+        except InvalidRegularExpression as error:
+            raise click.UsageError(f"--pattern {pattern}: the broker takes it for no regular expression") from error
     rows = [
         {
             "transactional_id": each.transactional_id,

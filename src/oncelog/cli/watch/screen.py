@@ -14,7 +14,7 @@ from oncelog.cli.why.words import Told, row, told
 from oncelog.core.diagnosis.causes import Cause, causes
 from oncelog.core.diagnosis.facts import OpenTransaction, Owner
 from oncelog.core.diagnosis.transactions import transaction_verdict
-from oncelog.core.diagnosis.watching import OFFLINE, STOPPED, WORDS, WatchedPartition
+from oncelog.core.diagnosis.watching import ACTIVE, OFFLINE, STOPPED, WORDS, WatchedPartition
 from oncelog.types import TopicPartition
 
 SHOWN_MAX, CAUSES_SHOWN_MAX = 15, 5
@@ -22,6 +22,7 @@ TOLD_MAX = 1_000  # rows of each kind in a machine's line
 BLOCKED = ("topic", "partition", "state", "held_ms", "blocked", "last_stable_offset", "trend", "held_by", "groups")
 TRANSACTIONS = ("transactional_id", "state", "age_ms", "remaining_ms", "verdict", "partitions")
 NOWHERE = TopicPartition("", -1)
+UNKNOWN = "unknown"
 
 
 def causes_of(seen: Seen, older_than_ms: int) -> tuple[Cause, ...]:
@@ -29,11 +30,19 @@ def causes_of(seen: Seen, older_than_ms: int) -> tuple[Cause, ...]:
     return causes(seen.facts, older_than_ms)
 
 
+def verdict(seen: Seen) -> str:
+    """The worst word of the look; `unknown` where nothing was found and not everything could be read: as `why` says it."""
+    word = seen.picture.verdict
+    return UNKNOWN if word == ACTIVE and seen.not_read else word
+
+
 def headline(seen: Seen) -> str:
     """`stopped: 3 of 40 partitions, the longest for 4m12s by ledger-7`."""
     picture = seen.picture
-    count = picture.count(picture.verdict)
-    text = f"{picture.verdict}: {count} of {counted(len(picture.partitions), 'partition')}"
+    partitions = counted(len(picture.partitions), "partition")
+    if verdict(seen) == UNKNOWN:
+        return f"{UNKNOWN}: nothing held back in what could be read, {partitions}; not everything could be read"
+    text = f"{picture.verdict}: {picture.count(picture.verdict)} of {partitions}"
     if picture.verdict != STOPPED and (offline := picture.count(OFFLINE)) and picture.verdict != OFFLINE:
         text += f", {offline} offline"
     if blocked := picture.blocked:
@@ -110,7 +119,7 @@ def document(settings: Settings, seen: Seen, older_than_ms: int) -> dict[str, An
     found = causes_of(seen, older_than_ms)
     return {
         "time_ms": seen.time_ms,
-        "verdict": seen.picture.verdict,
+        "verdict": verdict(seen),
         "partitions": {word: seen.picture.count(word) for word in WORDS},
         "open_transactions": seen.open_count,
         "blocked": blocked_rows(seen, seen.picture.blocked[:TOLD_MAX]),
@@ -138,7 +147,7 @@ def failed_document(time_ms: int, error: str, message: str) -> dict[str, Any]:
     nothing |= {key: [] for key in ("blocked", "alerts", "transactions", "groups", "causes", "notes")}
     return {
         "time_ms": time_ms,
-        "verdict": "unknown",
+        "verdict": UNKNOWN,
         **nothing,
         "not_read": [{"what": "the cluster", "error": error, "why": message}],
     }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from oncelog.core.ages import age_text
 from oncelog.core.lanes.drawing import svg_text
-from oncelog.core.lanes.view import LanesView, OpenSpan, age_text
+from oncelog.core.lanes.view import LanesView, OpenSpan
 
 ROWS_MAX = 25
 TEXT_LENGTH_MAX = 60

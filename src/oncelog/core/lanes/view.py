@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from oncelog.core.ages import age_text
 from oncelog.core.diagnosis.transactions import ENDING, HANGING, IN_PROGRESS, TWO_PHASE
 from oncelog.core.lanes.lane import Lane, Span, usual_ms
 from oncelog.types import TopicPartition
@@ -156,15 +157,3 @@ def _begin(places: Sequence[tuple[Lane, Span]]) -> int:
 def counted(count: int, noun: str) -> str:
     """`1 partition`, `2 partitions`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def age_text(age_ms: int) -> str:
-    """An age for a person: `0s`, `59s`, `4m12s`, `3h05m`, `2d04h`."""
-    seconds = max(0, age_ms) // 1000
-    if seconds < 60:
-        return f"{seconds}s"
-    if seconds < 3600:
-        return f"{seconds // 60}m{seconds % 60:02}s"
-    if seconds < 86_400:
-        return f"{seconds // 3600}h{seconds % 3600 // 60:02}m"
-    return f"{seconds // 86_400}d{seconds % 86_400 // 3600:02}h"

@@ -7,7 +7,6 @@ apart by time: a marker belongs to the last decision made before it.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from oncelog.core.reconciliation.findings import (
     Finding,
 )
 from oncelog.core.reconciliation.partition_replay import NO_COORDINATOR_EPOCH, Ended, Open
+from oncelog.core.shell_words import shell_text
 from oncelog.types import NO_OFFSET
 from oncelog.wire.log_records.transaction_state import TransactionState
 
@@ -226,7 +226,7 @@ def lost_marker(
 def abort_command(place: Place, opened: Open) -> str:
     """What ends a transaction on one partition."""
     words = ["transactions", "abort", "--topic", place.topic, "--partition", str(place.partition)]
-    return shlex.join(["oncelog", *words, "--start-offset", str(opened.first_offset)])
+    return shell_text(["oncelog", *words, "--start-offset", str(opened.first_offset)])
 
 
 def _contradictions(markers: Sequence[tuple[Place, Ended]]) -> list[Finding]:

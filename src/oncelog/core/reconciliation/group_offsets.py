@@ -5,11 +5,11 @@ Offsets of a transaction count once its COMMIT marker is in the log of `__consum
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from oncelog.core.reconciliation.findings import NOTE, OFFSET_NOWHERE, Finding
+from oncelog.core.shell_words import shell_text
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.consumer_offsets import ConsumerOffsetsRecord, OffsetCommit, OffsetDeleted
 
@@ -107,5 +107,5 @@ def _finding(kind: str, each: CommittedOffset, directory: str, text: str) -> Fin
         each.log_partition,
         first_offset=each.log_offset,
         last_offset=each.log_offset,
-        repair=shlex.join(words) if kind == OFFSET_NOWHERE else "",
+        repair=shell_text(words) if kind == OFFSET_NOWHERE else "",
     )

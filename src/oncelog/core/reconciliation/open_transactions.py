@@ -5,13 +5,13 @@ And the other way round: what is Ongoing at a coordinator though nobody will end
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 
 from oncelog.core.reconciliation.coordinator_log import COMPLETED, PREPARED, CoordinatorLog, Current
 from oncelog.core.reconciliation.ended import Place, abort_command, lost_marker
 from oncelog.core.reconciliation.findings import HANGING, NOTE, ORPHANED, Finding
 from oncelog.core.reconciliation.partition_replay import Open
+from oncelog.core.shell_words import shell_text
 from oncelog.core.two_phase.exactly_once_sink import DecisionLog, attempt_name
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.transaction_state import TWO_PHASE_TIMEOUT_MS, TransactionRecord, TransactionState
@@ -94,7 +94,7 @@ def _sink_finding(
     if batch_id > newest.get(query_id, -1):
         return None  # its driver may still decide
     known = decisions.known(query_id, str(batch_id))
-    repair = shlex.join(["oncelog", "recover", "--query", query_id])
+    repair = shell_text(["oncelog", "recover", "--query", query_id])
     if known.decision is not None and any(
         each.transactional_id == record.transactional_id for each in known.decision.winners
     ):
@@ -138,7 +138,7 @@ def _hanging(place: Place, opened: Open, record: TransactionRecord, why: str) ->
 
 
 def _force_terminate(record: TransactionRecord) -> str:
-    return shlex.join(["oncelog", "transactions", "force-terminate", "--transactional-id", record.transactional_id])
+    return shell_text(["oncelog", "transactions", "force-terminate", "--transactional-id", record.transactional_id])
 
 
 def _finding(kind: str, place: Place, opened: Open, text: str, transactional_id: str, repair: str) -> Finding:
