@@ -159,7 +159,7 @@ def test_the_fixture(oncelog_faults: FaultyProxy) -> None:
 
 
 def test_a_connection_that_comes_as_the_proxy_stops_is_closed():
-    """Its task was cancelled before the first step, and its transport stayed open."""
+    """Its task was cancelled before the first step, or never begun; its transport stayed open."""
 
     async def main() -> None:
         closed: list[bool] = []
@@ -170,6 +170,8 @@ def test_a_connection_that_comes_as_the_proxy_stops_is_closed():
 
         async with FaultyProxy("127.0.0.1:1") as proxy:
             proxy._accepted(asyncio.StreamReader(), Writer(), ("127.0.0.1", 1))  # type: ignore[arg-type]
-        assert closed
+        assert closed == [True] * 2  # its task's, and its own
+        proxy._accepted(asyncio.StreamReader(), Writer(), ("127.0.0.1", 1))  # type: ignore[arg-type]
+        assert len(closed) == 3
 
     asyncio.run(main())

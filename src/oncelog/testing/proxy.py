@@ -24,6 +24,8 @@ from oncelog.wire.messages.api_versions import FinalizedFeatureKey
 
 _PRODUCE, _API_VERSIONS = API_KEYS["Produce"], API_KEYS["ApiVersions"]
 Address = tuple[str, int]
+_TURNS_TO_ACCEPT = 3  # of asyncio's loop: the socket, its transport, its protocol
+_TURNS_TO_CLOSE = 2
 
 
 class _Broken(Exception):
@@ -69,9 +71,9 @@ class FaultyProxy(Faults):
     async def __aexit__(self, *_: object) -> None:
         for listener in self._listeners.values():
             listener.close()
+        await _turns(_TURNS_TO_ACCEPT)  # who was accepted just now is served, so that what follows ends it
         await self._tasks.close()
-        for _turn in range(2):  # in which the loop closes what was ended
-            await asyncio.sleep(0)
+        await _turns(_TURNS_TO_CLOSE)
 
     def __enter__(self) -> Self:
         self._thread = LoopThread("proxy", lambda: self)
@@ -92,6 +94,9 @@ class FaultyProxy(Faults):
         return "127.0.0.1", port
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, broker: Address) -> None:
+        if self._tasks.is_closed:
+            writer.close()
+            return
         task = self._tasks.start(self._serve(reader, writer, broker), name="oncelog-proxy-connection")
         task.add_done_callback(lambda _: writer.close())  # also of one that the stop ends before its first step
 
@@ -176,6 +181,11 @@ class FaultyProxy(Faults):
         for name, level in self._features.items():
             told[name] = FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
         response.finalized_features = list(told.values())
+
+
+async def _turns(count: int) -> None:
+    for _turn in range(count):
+        await asyncio.sleep(0)
 
 
 async def _read_frame(reader: asyncio.StreamReader) -> bytes:
