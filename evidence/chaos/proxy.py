@@ -11,6 +11,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
+from oncelog.host.listening_sockets import stop_listening
+
 
 @dataclass
 class Weather:
@@ -99,7 +101,7 @@ class Proxy:
         self._loop.close()
 
     async def _shut(self) -> None:
-        self._server.close()
+        stop_listening(self._server)
         await self._cut()
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:

@@ -16,6 +16,8 @@ from typing import Any
 from joserfc.jwk import ECKey, RSAKey
 from joserfc.jws import JWSRegistry
 
+from oncelog.host.listening_sockets import stop_listening
+
 TURNS = 10
 ISSUER, AUDIENCE = "https://issuer.example", "oncelog"
 
@@ -134,7 +136,7 @@ async def provider(**context: Any) -> AsyncIterator[Provider]:
     try:
         yield found
     finally:
-        server.close()
+        stop_listening(server)
         for _ in range(TURNS):  # of the loop, in which what was accepted becomes a connection, and an aborted one ends
             await asyncio.sleep(0)
             for writer in tuple(found.open):

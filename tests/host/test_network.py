@@ -1,6 +1,7 @@
 """The real network: free ports, ports in use, nobody there."""
 
 import asyncio
+import socket
 
 import pytest
 
@@ -22,6 +23,35 @@ def test_listen_connect_and_what_can_go_wrong():
             await network.connect("127.0.0.1", listener.port, asyncio.Protocol)
         with pytest.raises(NetworkFailed):
             await network.listen("192.0.2.1", 0, asyncio.Protocol)
+
+    asyncio.run(work())
+
+
+class Ended(asyncio.Protocol):
+    """Ends each connection as soon as it hears of it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.abort()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_who_is_accepted_as_listening_ends_is_told(turns):
+    """Accepted in the step in which the listener was closed, it was held open by nobody, and its client waited for ever."""
+
+    async def work():
+        listener = await RealNetwork().listen("127.0.0.1", 0, Ended)
+        with socket.create_connection(("127.0.0.1", listener.port)) as client:
+            for _turn in range(turns):
+                await asyncio.sleep(0)
+            listener.close()
+            for _turn in range(6):
+                await asyncio.sleep(0)
+            client.setblocking(False)
+            try:
+                told = client.recv(1)
+            except ConnectionResetError:
+                told = b""
+        assert told == b""
 
     asyncio.run(work())
 

@@ -1,4 +1,4 @@
-"""Sockets that listen: one for each address of a host, with one port."""
+"""Sockets that listen: one for each address of a host, with one port; and how to end listening."""
 
 from __future__ import annotations
 
@@ -37,6 +37,18 @@ async def listening_sockets(host: str, port: int) -> list[socket.socket]:
             each.close()
         raise
     return sockets
+
+
+def stop_listening(server: asyncio.Server) -> None:
+    """Accept no more, from now on; in the next step of the loop the sockets are closed.
+
+    Who was accepted in this very step gets its protocol first. With `Server.close` at once it would stay open, and nobody
+    would hear of it (CPython gh-109564: its transport cannot attach itself to a closed server, and the error is dropped).
+    """
+    loop = server.get_loop()
+    for each in server.sockets:
+        loop.remove_reader(each.fileno())
+    loop.call_soon(server.close)
 
 
 def _listening(family: int, address: tuple[object, ...]) -> socket.socket:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from typing import Protocol as TypingProtocol
 
-from oncelog.host.listening_sockets import BACKLOG, listening_sockets
+from oncelog.host.listening_sockets import BACKLOG, listening_sockets, stop_listening
 from oncelog.host.tls import refusal_in, shown_by
 from oncelog.host.tls_listener import SHUTDOWN_S, TlsListener, TlsListening
 
@@ -91,12 +91,12 @@ class RealListener:
 
     host: str
     port: int
-    _servers: tuple[asyncio.AbstractServer, ...]
+    _servers: tuple[asyncio.Server, ...]
 
     def close(self) -> None:
         """Accept no more."""
         for each in self._servers:
-            each.close()
+            stop_listening(each)
 
 
 class RealNetwork:

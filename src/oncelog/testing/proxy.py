@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from oncelog.errors import MalformedMessage
+from oncelog.host.listening_sockets import stop_listening
 from oncelog.host.tasks import Tasks
 from oncelog.testing.faults import API_KEYS, REFUSALS, Fault, Faults, Kind, put_error
 from oncelog.testing.loop_thread import LoopThread
@@ -70,7 +71,7 @@ class FaultyProxy(Faults):
 
     async def __aexit__(self, *_: object) -> None:
         for listener in self._listeners.values():
-            listener.close()
+            stop_listening(listener)
         await _turns(_TURNS_TO_ACCEPT)  # who was accepted just now is served, so that what follows ends it
         await self._tasks.close()
         await _turns(_TURNS_TO_CLOSE)
