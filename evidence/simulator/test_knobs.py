@@ -7,6 +7,7 @@ import pkgutil
 import random
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -26,14 +27,20 @@ PACKAGES = ("broker", "client", "core", "log", "host", "wire", "recipes")
 CONSTANTS = [knob for knob in KNOBS.values() if knob.is_constant]
 
 
-def _files() -> Iterator[tuple[str, ast.Module]]:
+def _files() -> Iterator[tuple[str, Path]]:
     for package in PACKAGES:
         for path in sorted((SOURCE / package).rglob("*.py")):
             parts = path.relative_to(SOURCE).with_suffix("").parts
-            yield ".".join(("oncelog", *parts)).removesuffix(".__init__"), ast.parse(path.read_text())
+            yield ".".join(("oncelog", *parts)).removesuffix(".__init__"), path
 
 
 FILES = dict(_files())
+
+
+@cache
+def tree_of(module: str) -> ast.Module:
+    """Read when a test asks: every process of the suite imports this file, one runs it."""
+    return ast.parse(FILES[module].read_text())
 
 
 def _is_number(value: ast.expr) -> bool:
@@ -62,7 +69,7 @@ def _numbers(tree: ast.Module) -> Iterator[str]:
 
 
 def test_every_number_of_a_module_is_a_knob_or_has_a_reason() -> None:
-    present = {(module, name) for module, tree in FILES.items() for name in _numbers(tree)}
+    present = {(module, name) for module in FILES for name in _numbers(tree_of(module))}
     assert len(present) > 300
     neither = [f"{m}.{n}" for m, n in sorted(present) if f"{m}.{n}" not in KNOBS and reason_for(m, n) is None]
     assert not neither, f"put each into knobs.py, or with a reason into not_knobs.py: {neither}"
@@ -102,14 +109,16 @@ def _imported_as_is(tree: ast.Module) -> Iterator[tuple[str, str]]:
                     yield node.module, alias.name
 
 
-IMPORTED = {module: frozenset(_imported_as_is(tree)) for module, tree in FILES.items()}
+@cache
+def imported() -> dict[str, frozenset[tuple[str, str]]]:
+    return {module: frozenset(_imported_as_is(tree_of(module))) for module in FILES}
 
 
 @pytest.mark.parametrize("module", FILES)
 def test_no_knob_is_read_once_and_for_all(module: str) -> None:
-    tree = FILES[module]
+    tree = tree_of(module)
     names = {knob.place[1] for knob in CONSTANTS if knob.place[0] == module}
-    names |= {name for _, name in IMPORTED[module]}
+    names |= {name for _, name in imported()[module]}
     assert not list(_frozen_uses(tree, names)), f"{module} reads a knob when it is imported: read it where it is used"
 
 
@@ -136,7 +145,7 @@ def test_a_drawn_constant_is_everywhere_and_then_nowhere(knob) -> None:  # type:
     module, name = knob.place
     before = getattr(sys.modules[module], name)
     value = knob.low if before != knob.low else knob.high
-    importers = [each for each, names in IMPORTED.items() if (module, name) in names]
+    importers = [each for each, names in imported().items() if (module, name) in names]
     with turned((f"{knob.name}:{value!r}",)):
         assert {each.__name__ for each in holders(module, name)} == {module, *importers}
         assert all(getattr(sys.modules[each], name) == value for each in (module, *importers))

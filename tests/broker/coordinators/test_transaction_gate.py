@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -45,9 +46,11 @@ HELD_MS_MAX = 100
 
 def names_of_one_lane(count: int) -> list[str]:
     """Transactional ids whose questions share a lane, as it is and with a single one."""
-    names = (f"pay-{index}" for index in range(100_000))
+    names = (f"pay-{index}" for index in itertools.count())
     lane = coordinator_partition("pay-0", gate_module.LANE_COUNT)
-    return [name for name in names if coordinator_partition(name, gate_module.LANE_COUNT) == lane][:count]
+    return list(
+        itertools.islice((name for name in names if coordinator_partition(name, gate_module.LANE_COUNT) == lane), count)
+    )
 
 
 A, B, C = names_of_one_lane(3)
