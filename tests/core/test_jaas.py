@@ -26,6 +26,25 @@ def test_lines_as_they_stand_in_server_properties():
     assert jaas_entry(f"{SCRAM_MODULE} required;").options == {}
 
 
+def test_quotes_and_comments_are_javas():
+    entry = jaas_entry(
+        f"""{PLAIN_MODULE} required // the broker's own
+        username='broker' /* and
+        clients' */ user_alice='al"ice' user_bob="it's//no comment" user_carol="\\101\\60" ;"""
+    )
+    assert entry.options == {
+        "username": "broker",
+        "user_alice": 'al"ice',
+        "user_bob": "it's//no comment",
+        "user_carol": "A0",
+    }
+
+
+def test_several_modules_on_a_line_are_called_so():
+    with pytest.raises(JaasInvalid, match="one login module"):
+        jaas_entry(f'{PLAIN_MODULE} required user_a="b"; {SCRAM_MODULE} required;')
+
+
 def test_nothing_of_the_options_is_shown():
     entry = jaas_entry(f'{PLAIN_MODULE} required username="u" password="hidden-word";')
     assert "hidden-word" not in repr(entry)
@@ -45,6 +64,9 @@ def test_nothing_of_the_options_is_shown():
         "Module required a=;",
         'Module required a="b;',
         'Module required a="b" "c";',
+        "Module required a='b;",
+        "Module required a='b\";",
+        "Module required /* a=b;",
         'Module required a="b" a="c";',
         'Module required a="b"; Other required c="d";',
     ],

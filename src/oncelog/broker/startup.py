@@ -59,7 +59,7 @@ async def read_meta_properties(parts: Assembly) -> None:
         parts.node.cluster_id = values.get("cluster.id", "")
         if values.get("node.id") != str(parts.node.node_id) or not parts.node.cluster_id:
             raise ConfigInvalid(
-                f"{path}: written by node {values.get('node.id')}, and this is node {parts.node.node_id}"
+                f"{path}: written by node {values.get('node.id')}, and this is node {parts.node.node_id}: set node.id"
             )
         return
     parts.node.cluster_id = urlsafe_b64encode(random_uuid(parts.host.random)).decode("ascii").rstrip("=")

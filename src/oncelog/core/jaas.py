@@ -1,6 +1,7 @@
 """JAAS lines, as existing deployments have them: parsed, never run.
 
-One context for each text: `CLASS FLAG key="value" ... ;`. Values stand in quotes, with backslash escapes, or bare.
+One context for each text: `CLASS FLAG key="value" ... ;`. Values stand in quotes of either kind, with backslash escapes, or
+bare; comments are Java's (its `StreamTokenizer` reads them in Kafka).
 Which classes mean anything is said by who asks; what is in the options is secret and shown nowhere.
 """
 
@@ -14,9 +15,10 @@ PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 BEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
-_TOKEN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s="\;]+)|(=)|(;))', re.DOTALL)
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_BETWEEN = re.compile(r"(?:\s+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+_TOKEN = re.compile(r"""(["'])((?:(?!\1)[^\\]|\\.)*)\1|([^\s="';]+)|(=)|(;)""", re.DOTALL)
+_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 class JaasInvalid(ValueError):
@@ -42,6 +44,8 @@ def jaas_entry(text: str) -> JaasEntry:
     if tokens[-1][0] != ";":
         raise JaasInvalid("expected ; at the end")
     rest = tokens[2:-1]
+    if (";", "") in rest:
+        raise JaasInvalid("expected one login module, and no ; but at its end")
     if len(rest) % 3:
         raise JaasInvalid('expected key="value" behind the flag')
     options: dict[str, str] = {}
@@ -57,17 +61,30 @@ def jaas_entry(text: str) -> JaasEntry:
 
 def _tokens(text: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
-    at, end = 0, len(text.rstrip())
+    at, end = _after_blanks(text, 0), len(text)
     while at < end:
         match = _TOKEN.match(text, at)
         if match is None:
             raise JaasInvalid("a quote is not closed")
-        quoted, word, equals, semicolon = match.groups()
-        if quoted is not None:
-            found.append(("text", _ESCAPE.sub(lambda each: _ESCAPES.get(each[1], each[1]), quoted)))
+        quote, quoted, word, equals, semicolon = match.groups()
+        if quote is not None:
+            found.append(("text", _ESCAPE.sub(_unescaped, quoted)))
         elif word is not None:
             found.append(("word", word))
         else:
             found.append((equals or semicolon, ""))
-        at = match.end()
+        at = _after_blanks(text, match.end())
     return found
+
+
+def _after_blanks(text: str, at: int) -> int:
+    match = _BETWEEN.match(text, at)
+    assert match is not None, "nothing fits, too"
+    if text.startswith("/*", match.end()):
+        raise JaasInvalid("a comment is not closed")
+    return match.end()
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
+    return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPES.get(code, code)

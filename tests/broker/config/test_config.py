@@ -45,6 +45,49 @@ def test_an_unknown_key_gets_a_suggestion_and_a_foreign_one_a_warning():
     assert len(warnings) == 2
 
 
+def test_each_line_that_cannot_be_honoured_is_named_at_once():
+    """Somebody else's distribution: what has to go should not be found out one start after the other."""
+    values = {f"confluent.x{number}": "1" for number in range(30)}
+    with pytest.raises(ConfigInvalid) as refused:
+        config_from(
+            {
+                "tls.type": "JKS",
+                "authorizer.class.name": "org.example.Authorizer",
+                "principal.builder.class": "org.example.Builder",
+                "num.partitions": "0",
+                "num.partition": "1",
+                **values,
+            }
+        )
+    said = str(refused.value)
+    for each in (
+        "unknown config key 'tls.type': Kafka has none of this name either, take the line out",
+        "authorizer.class.name='org.example.Authorizer'",
+        "principal.builder.class: oncelog loads no classes",
+        "num.partitions=0",
+        "unknown config key 'num.partition' (did you mean num.partitions?)",
+        "'confluent.x0'",
+        "; and 15 more",
+    ):
+        assert each in said, said
+    assert "\n" not in said
+
+
+def test_broker_id_is_node_id():
+    assert config_from({"broker.id": "11"})[0].node_id == 11
+    assert config_from({"broker.id": "-1"})[0].node_id == 1
+    assert config_from({"broker.id": "3", "node.id": "3"})[0].node_id == 3
+    with pytest.raises(ConfigInvalid, match=r"node\.id=4 and broker\.id=3"):
+        config_from({"broker.id": "3", "node.id": "4"})
+
+
+def test_a_list_of_super_users_with_commas_is_named():
+    _, warnings = config_from({"super.users": "User:CN=a,O=b;User:c"})
+    assert warnings == []
+    _, warnings = config_from({"super.users": "User:admin, User:bob"})
+    assert warnings == ["super.users: 'User:admin, User:bob' is one user: several are separated by ;"]
+
+
 def test_no_key_is_both_honoured_and_foreign():
     assert [key for key in rules() if is_known_to_kafka(key)] == []
 
@@ -106,6 +149,16 @@ def test_addresses():
     assert advertised_address(config, both) == Address("localhost", 9)
     with pytest.raises(ConfigInvalid, match=r"advertised\.listeners"):
         advertised_address(config_from({"advertised.listeners": "IN"})[0], both)
+    config, _ = config_from({"advertised.listeners": "PLAINTEXT://:7"})
+    assert advertised_address(config, listening) == Address("localhost", 7)
+    for nowhere in ("PLAINTEXT://0.0.0.0:7", "PLAINTEXT://[::]:7", "PLAINTEXT://0:0:0:0:0:0:0:0:7"):
+        with pytest.raises(
+            ConfigInvalid, match=r"advertised\.listeners: .* is no address that a client can connect to"
+        ):
+            advertised_address(config_from({"advertised.listeners": nowhere})[0], listening)
+    with pytest.raises(ConfigInvalid, match="listeners: A and B have the same port 9"):
+        listen_addresses(config_from({"listeners": "A://127.0.0.1:9,B://127.0.0.1:9"})[0], [])
+    listen_addresses(config_from({"listeners": "A://127.0.0.1:9,B://[::1]:9,C://127.0.0.1:0,D://127.0.0.1:0"})[0], [])
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,26 @@ def test_a_key_of_a_listener_that_is_not_there_is_named():
     ]
 
 
+def test_keys_for_the_controllers_listener_of_another_node_are_passed_over():
+    """As Strimzi writes them into a broker's file, which has no such listener itself."""
+    config = config_of(
+        "listeners=TLS-9093://127.0.0.1:1\nlistener.security.protocol.map=TLS-9093:PLAINTEXT\n"
+        "controller.listener.names=CONTROLPLANE-9090\nlistener.name.controlplane-9090.ssl.client.auth=required"
+    )
+    assert warnings_of(listeners_of(config, []), config) == []
+
+
+def test_each_listener_that_cannot_be_is_named_at_once():
+    config = config_of(
+        "listeners=A://:1,B://:2,C://:3\nlistener.security.protocol.map=A:SASL_PLAINTEXT,B:SSL,C:PLAINTEXT\n"
+        "sasl.enabled.mechanisms=GSSAPI"
+    )
+    with pytest.raises(ConfigInvalid) as refused:
+        listeners_of(config, [])
+    assert "'GSSAPI' is not built" in str(refused.value)
+    assert "; listener B: ssl.keystore.location does not say where its key is" in str(refused.value)
+
+
 def test_the_file_of_a_controller_is_refused():
     """It was served at an address that nobody had named."""
     with pytest.raises(ConfigInvalid, match=r"CONTROLLER://:9093 are for controllers .* name one for clients"):

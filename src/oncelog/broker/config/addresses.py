@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,14 @@ from oncelog.core.access.listeners import (
 )
 
 EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104
+
+
+def is_everywhere(host: str) -> bool:
+    """Whether it stands for all of this machine's addresses, however it is written; "" is left to who asks."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 class Address(NamedTuple):
@@ -57,7 +66,16 @@ def listen_addresses(config: BrokerConfig, otherwise: Sequence[str]) -> list[Nam
             f"listeners: {config.listeners[:80]} are for controllers (controller.listener.names), and oncelog needs none: "
             "name one for clients, as the file of a broker does"
         )
+    _check_ports(found)
     return found
+
+
+def _check_ports(listening: Sequence[NamedAddress]) -> None:
+    at: dict[tuple[str, int], str] = {}
+    for each in listening:
+        other = at.setdefault((each.host, each.port), each.name)
+        if other != each.name and each.port:
+            raise ConfigInvalid(f"listeners: {other} and {each.name} have the same port {each.port}")
 
 
 def controller_addresses(config: BrokerConfig) -> list[NamedAddress]:
@@ -69,17 +87,25 @@ def controller_addresses(config: BrokerConfig) -> list[NamedAddress]:
 def advertised_address(config: BrokerConfig, listening: Sequence[NamedAddress], name: str = "") -> Address:
     """What clients that came by the listener `name` (else the first) are told to connect to. Raises ConfigInvalid."""
     own = next((each for each in listening if each.name == name), listening[0])
+    host = "localhost" if own.host in EVERYWHERE else own.host
     if config.advertised_listeners:
         for told in advertised_addresses(config):
             if told.name == own.name:
-                return Address(told.host, told.port)
-    return Address("localhost" if own.host in EVERYWHERE else own.host, own.port)
+                return Address(told.host or host, told.port)
+    return Address(host, own.port)
 
 
 def advertised_addresses(config: BrokerConfig) -> list[NamedAddress]:
     """What `advertised.listeners` says. Raises ConfigInvalid."""
     controllers = controller_names(config.controller_listener_names)
     try:
-        return [each for each in named_addresses(config.advertised_listeners) if each.name not in controllers]
+        found = [each for each in named_addresses(config.advertised_listeners) if each.name not in controllers]
     except ListenerInvalid as error:
         raise ConfigInvalid(f"advertised.listeners: {error}") from error
+    for each in found:
+        if is_everywhere(each.host):
+            raise ConfigInvalid(
+                f"advertised.listeners: {each.name}://{each.host}:{each.port} is no address that a client can connect to: "
+                "name this host as they do"
+            )
+    return found

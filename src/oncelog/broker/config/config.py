@@ -7,7 +7,8 @@ or unknown (an error with a suggestion): a typing mistake must not pass silently
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -302,19 +303,25 @@ def config_from(values: Mapping[str, object], *, base: BrokerConfig | None = Non
     changes: dict[str, Any] = {}
     overrides: dict[str, Any] = {}
     warnings: list[str] = []
+    faults: list[str] = []
     for key, value in values.items():
         name = key.replace(".", "_")
-        if key.startswith(LISTENER_PREFIX) and (own := listener_key(key)) is not None:
-            overrides[key.lower()] = parse_value(own, value)
-        elif name in _rules() and "_" not in key:
-            changes[name] = parse_value(key, value)
-        elif key.endswith(CLASS_KEYS):
-            if str(value).strip() not in KNOWN_CLASSES:
-                raise ConfigInvalid(f"{key}: oncelog loads no classes")
-        elif is_known_to_kafka(key):
-            warnings.append(f"config key {key} is Kafka's, but oncelog does not honour it")
-        else:
-            raise ConfigInvalid(f"unknown config key {key!r}{_suggestion(key)}")
+        try:
+            if key.startswith(LISTENER_PREFIX) and (own := listener_key(key)) is not None:
+                overrides[key.lower()] = parse_value(own, value)
+            elif name in _rules() and "_" not in key:
+                changes[name] = parse_value(key, value)
+            elif key.endswith(CLASS_KEYS):
+                _check_class(key, value)
+            elif is_known_to_kafka(key):
+                warnings.append(f"config key {key} is Kafka's, but oncelog does not honour it")
+            else:
+                faults.append(f"unknown config key {key[:80]!r}{_suggestion(key)}")
+        except ConfigInvalid as error:
+            faults.append(str(error))
+    if faults:
+        raise ConfigInvalid(in_one_line(faults))
+    _take_broker_id(changes)
     if overrides:
         changes["listener_overrides"] = ListenerOverrides(overrides)
     config = replace(base or BrokerConfig(), **changes)
@@ -322,6 +329,8 @@ def config_from(values: Mapping[str, object], *, base: BrokerConfig | None = Non
         raise ConfigInvalid("group.min.session.timeout.ms is larger than group.max.session.timeout.ms")
     if changes.get("journal") == "on" and config.flush_policy != "fsync":
         raise ConfigInvalid(f"journal=on is for flush.policy=fsync: with {config.flush_policy} nobody waits for a sync")
+    if len(config.super_users.split(";")) == 1 and re.search(r",\s*User:", config.super_users):
+        warnings.append(f"super.users: {config.super_users[:80]!r} is one user: several are separated by ;")
     if "," in config.log_dirs:
         warnings.append(
             f"log.dirs: only {config.log_dirs.split(',')[0]} is used: oncelog keeps all data in one directory"
@@ -329,7 +338,28 @@ def config_from(values: Mapping[str, object], *, base: BrokerConfig | None = Non
     return config, warnings
 
 
+def in_one_line(faults: Sequence[str]) -> str:
+    """Each of them, as far as one line can be read."""
+    more = len(faults) - FAULTS_SHOWN_MAX
+    return "; ".join(faults[:FAULTS_SHOWN_MAX]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _check_class(key: str, value: object) -> None:
+    if str(value).strip() not in KNOWN_CLASSES:
+        raise ConfigInvalid(f"{key}: oncelog loads no classes")
+
+
+def _take_broker_id(changes: dict[str, Any]) -> None:
+    """`broker.id` is what `node.id` was called; -1 draws one."""
+    broker_id = changes.get("broker_id", -1)
+    if broker_id >= 0 and changes.setdefault("node_id", broker_id) != broker_id:
+        raise ConfigInvalid(
+            f"node.id={changes['node_id']} and broker.id={broker_id}: they are one thing, leave one out"
+        )
+
+
 LISTENER_PREFIX = "listener.name."
+FAULTS_SHOWN_MAX = 20
 TLS_KEYS = (
     "ssl.client.auth",
     "ssl.principal.mapping.rules",
@@ -410,7 +440,7 @@ def of_listener(config: BrokerConfig, listener: str, key: str, otherwise: T, mec
 
 def _suggestion(key: str) -> str:
     near = difflib.get_close_matches(key.replace("_", "."), rules(), n=1, cutoff=0.6)
-    return f" (did you mean {near[0]}?)" if near else ""
+    return f" (did you mean {near[0]}?)" if near else ": Kafka has none of this name either, take the line out"
 
 
 def parse_value(key: str, value: object) -> Any:

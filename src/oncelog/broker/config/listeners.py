@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from oncelog.broker.config.addresses import advertised_addresses, controller_addresses, listen_addresses
 from oncelog.broker.config.bearer_config import OAUTHBEARER, UNSECURED_KEY, BearerConfig, bearer_config
-from oncelog.broker.config.config import LISTENER_PREFIX, BrokerConfig, ConfigInvalid, of_listener
+from oncelog.broker.config.config import LISTENER_PREFIX, BrokerConfig, ConfigInvalid, in_one_line, of_listener
 from oncelog.broker.config.secret import Secret
 from oncelog.broker.config.tls_config import TlsConfig, tls_config
 from oncelog.core.access.listeners import (
     ListenerInvalid,
     NamedAddress,
     Protocol,
+    controller_names,
     is_loopback,
     openness,
     protocol_map,
@@ -58,12 +59,17 @@ class ListenerConfig:
 def listeners_of(config: BrokerConfig, otherwise: Sequence[str]) -> list[ListenerConfig]:
     """Every listener there is to be. Raises ConfigInvalid, naming the key and no value that is secret."""
     found: list[ListenerConfig] = []
+    faults: list[str] = []
     for _, listener in each_listener(config, otherwise):
-        if isinstance(listener, ConfigInvalid):
-            raise listener
-        found.append(listener)
-    for each in found:
-        _check_openness(config, each)
+        try:
+            if isinstance(listener, ConfigInvalid):
+                raise listener
+            _check_openness(config, listener)
+            found.append(listener)
+        except ConfigInvalid as error:
+            faults.append(str(error))
+    if faults:
+        raise ConfigInvalid(in_one_line(list(dict.fromkeys(faults))))
     return found
 
 
@@ -104,15 +110,15 @@ def warnings_of(listeners: Sequence[ListenerConfig], config: BrokerConfig) -> li
             found.append(f"listener {each.name} on {each.host or '*'}:{each.port} sends all in clear but the passwords")
     if not config.authorizer_class_name and any(not each.is_plain for each in listeners):
         found.append("there is no authorizer (authorizer.class.name): whoever comes in may do everything")
-    names = [each.name for each in listeners] + [each.name for each in controller_addresses(config)]
-    for key in keys_of_no_listener(config, names):
+    for key in keys_of_no_listener(config, [each.name for each in listeners]):
         found.append(f"{key} is for a listener that is not there: it has no effect")
     return found
 
 
 def keys_of_no_listener(config: BrokerConfig, names: Iterable[str]) -> list[str]:
-    """The `listener.name.*` keys that no listener of these names takes: mostly a name that is mistyped."""
-    own = tuple(f"{LISTENER_PREFIX}{name.lower()}." for name in names)
+    """The `listener.name.*` keys that no listener of these names, and no controller's, takes: mostly a name mistyped."""
+    controllers = controller_names(config.controller_listener_names)
+    own = tuple(f"{LISTENER_PREFIX}{name.lower()}." for name in (*names, *controllers))
     return [key for key in config.listener_overrides if not key.startswith(own)]
 
 

@@ -16,7 +16,6 @@ from oncelog.broker.config.addresses import (
     Address,
     address_from,
     advertised_addresses,
-    controller_addresses,
 )
 from oncelog.broker.config.config import (
     BrokerConfig,
@@ -65,7 +64,7 @@ def examine_config(path: str, now_ms: int) -> tuple[list[Finding], str | None]:
     file = Path(path).absolute()
     try:
         values = _read(file)
-        config, _ = config_from(values)
+        config, warnings = config_from(values)
         listeners = list(each_listener(config, DEFAULT_LISTEN))
     except ConfigInvalid as error:
         return [Finding("config", FAILURE, f"{path}: {error}", "the broker does not start with it")], None
@@ -74,10 +73,12 @@ def examine_config(path: str, now_ms: int) -> tuple[list[Finding], str | None]:
         found += examine_secret_file(file)
     else:
         found += examine_trusted_file(file)
+    for warning in warnings:
+        if warning.startswith("super.users"):
+            found.append(Finding("rights", WARNING, warning, "super.users=User:a;User:b"))
     for address, listener in listeners:
         found += _listener(config, address, listener)
-    names = [address.name for address, _ in listeners] + [each.name for each in controller_addresses(config)]
-    for key in keys_of_no_listener(config, names):
+    for key in keys_of_no_listener(config, [address.name for address, _ in listeners]):
         found.append(
             Finding(
                 "config", WARNING, f"{key} is for a listener that is not there", "the listener's name, in lower case"
