@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 
 from oncelog.host.certificate_authority import Authority
-from oncelog.host.tls import TlsIdentity, TlsInvalid, TlsSettings, server_context
+from oncelog.host.tls import OF_TLS_13, TlsIdentity, TlsInvalid, TlsSettings, server_context
 
 KEY, CERTIFICATE = "PRIVATE KEY", "CERTIFICATE"
 
@@ -32,3 +34,45 @@ def test_a_damaged_line_is_told(pem: str, damage: str) -> None:
     key, chain = (block(pem, kind).replace("\n", " ") for kind in (KEY, CERTIFICATE))
     with pytest.raises(TlsInvalid, match="here: no key with its certificate in PEM"):
         server_context(TlsSettings(identity=TlsIdentity(chain, key.replace(damage, "", 1), name="here")))
+
+
+def names_of_tls_12(pem: str, *ciphers: str) -> list[str]:
+    identity = TlsIdentity(block(pem, CERTIFICATE), block(pem, KEY))
+    context = server_context(TlsSettings(identity, ciphers=ciphers))
+    return [each["name"] for each in context.get_ciphers() if each["name"] not in OF_TLS_13]
+
+
+def test_suites_by_their_names_at_iana_in_openssl_and_of_older_files(pem: str) -> None:
+    assert names_of_tls_12(
+        pem,
+        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384",
+        "TLS_DHE_RSA_WITH_AES_128_GCM_SHA256",
+        "TLS_RSA_WITH_AES_128_CBC_SHA",
+        "ECDHE-RSA-AES128-GCM-SHA256",
+        "TLS_AES_256_GCM_SHA384",
+    ) == [
+        "ECDHE-RSA-AES256-GCM-SHA384",
+        "ECDHE-ECDSA-CHACHA20-POLY1305",
+        "ECDHE-RSA-AES256-SHA384",
+        "DHE-RSA-AES128-GCM-SHA256",
+        "AES128-SHA",
+        "ECDHE-RSA-AES128-GCM-SHA256",
+    ]
+    assert names_of_tls_12(pem, "ECDHE+AESGCM", "!ECDSA", "!AES128") == ["ECDHE-RSA-AES256-GCM-SHA384"]
+
+
+def test_a_suite_that_is_not_known_is_named(pem: str) -> None:
+    """The others would have been spoken without a word about it."""
+    with pytest.raises(TlsInvalid, match=r"ssl\.cipher\.suites: 'TLS_KRB5_WITH_RC4_128_MD5', 'X' are not known here"):
+        names_of_tls_12(pem, "TLS_KRB5_WITH_RC4_128_MD5", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "X")
+
+
+def test_suites_of_tls_13_alone_leave_no_tls_12(pem: str) -> None:
+    """It was spoken with every suite that is usual."""
+    identity = TlsIdentity(block(pem, CERTIFICATE), block(pem, KEY))
+    context = server_context(TlsSettings(identity, ciphers=["TLS_AES_256_GCM_SHA384"]))
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+    with pytest.raises(TlsInvalid, match=r"ssl\.cipher\.suites: all are of TLS 1\.3, and ssl\.enabled\.protocols"):
+        server_context(TlsSettings(identity, ciphers=["TLS_AES_256_GCM_SHA384"], versions=["TLSv1.2"]))

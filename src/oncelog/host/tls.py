@@ -19,14 +19,7 @@ from oncelog.host.tls_alert import AlertingContext
 
 TlsContext = ssl.SSLContext  # for those who only pass it on
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-IANA = {
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
-}
+_IANA = re.compile(r"TLS_(?:(ECDHE|DHE)_)?(ECDSA|RSA)_WITH_(?:AES_(128|256)_(?:(GCM)|CBC)|CHACHA20_POLY1305)_(SHA\d*)")
 OF_TLS_13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")  # always there
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 OTHERS = stat.S_IRWXO
@@ -62,6 +55,11 @@ class TlsSettings:
     checks_host_name: bool = True  # a client's
     ciphers: Sequence[str] = ()  # by their names at IANA or in OpenSSL
     versions: Sequence[str] = ("TLSv1.2", "TLSv1.3")
+
+
+def has_other_suites(settings: TlsSettings) -> bool:
+    """Whether suites are spoken beside those that are named."""
+    return bool(settings.ciphers) and "TLSv1.3" in settings.versions and not set(OF_TLS_13) <= set(settings.ciphers)
 
 
 def read_secret_file(path: str) -> str:
@@ -133,14 +131,47 @@ def _set_up(context: ssl.SSLContext, settings: TlsSettings) -> ssl.SSLContext:
     versions = [VERSIONS[name] for name in settings.versions]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    try:
-        asked = [IANA.get(name, name) for name in settings.ciphers if name not in OF_TLS_13]
-        context.set_ciphers(":".join(asked) or CIPHERS)
-    except ssl.SSLError:
-        raise TlsInvalid("ssl.cipher.suites: none of them is known here") from None
+    _choose_ciphers(context, settings.ciphers)
     if settings.identity is not None:
         _identify(context, settings.identity)
     return context
+
+
+def _choose_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
+    """What is named and no more; of TLS 1.3 Python cannot choose, there it is all or nothing."""
+    asked = [_name_in_openssl(name) for name in names if name not in OF_TLS_13]
+    if names and not asked:
+        if context.maximum_version != ssl.TLSVersion.TLSv1_3:
+            raise TlsInvalid("ssl.cipher.suites: all are of TLS 1.3, and ssl.enabled.protocols does not have it")
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+    strangers = [name for name in names if name not in OF_TLS_13 and not _is_known(_name_in_openssl(name))]
+    try:
+        if not strangers:
+            context.set_ciphers(":".join(asked) or CIPHERS)
+            return
+    except ssl.SSLError:  # they take each other away
+        strangers = list(names)
+    shown = ", ".join(repr(name[:60]) for name in strangers[:10])
+    raise TlsInvalid(f"ssl.cipher.suites: {shown} {'is' if len(strangers) == 1 else 'are'} not known here: take it out")
+
+
+def _name_in_openssl(name: str) -> str:
+    match = _IANA.fullmatch(name)
+    if match is None:
+        return name
+    exchange, signature, bits, is_gcm, digest = match.groups()
+    cipher = [f"AES{bits}", *(["GCM"] if is_gcm else []), digest] if bits else ["CHACHA20", "POLY1305"]
+    return "-".join([*([exchange, signature] if exchange else []), *cipher])
+
+
+def _is_known(name: str) -> bool:
+    if name.startswith(("!", "-", "+", "@")):  # what it does depends on the names before it
+        return True
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ciphers(name)
+    except ssl.SSLError:
+        return False
+    return True
 
 
 def _identify(context: ssl.SSLContext, identity: TlsIdentity) -> None:

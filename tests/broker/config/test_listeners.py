@@ -12,6 +12,7 @@ from oncelog.broker.config.secret import Secret
 from oncelog.core.access.listeners import Protocol
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.sasl.plain import digests_of
+from oncelog.host.tls import OF_TLS_13
 
 WORD = "very-secret-word"
 JAAS = (
@@ -244,3 +245,27 @@ def test_scram_without_tls_is_warned_about():
     in_clear, no_authorizer = warnings_of(listeners_of(config, []), config)
     assert in_clear == "listener SASL_PLAINTEXT on 0.0.0.0:0 sends all in clear but the passwords"
     assert "may do everything" in no_authorizer
+
+
+@pytest.mark.parametrize(
+    ("suites", "versions", "is_told"),
+    [
+        ("", "TLSv1.2,TLSv1.3", False),
+        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLSv1.2,TLSv1.3", True),
+        ("TLS_AES_256_GCM_SHA384", "TLSv1.3", True),
+        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLSv1.2", False),
+        (",".join(OF_TLS_13), "TLSv1.3", False),
+    ],
+)
+def test_suites_of_tls_13_that_were_not_chosen_are_named(suites, versions, is_told):
+    config, _ = config_from(
+        {
+            "listeners": "SSL://127.0.0.1:0",
+            "ssl.keystore.key": "k",
+            "ssl.keystore.certificate.chain": "c",
+            "ssl.cipher.suites": suites,
+            "ssl.enabled.protocols": versions,
+        }
+    )
+    said = " ".join(warnings_of(listeners_of(config, []), config))
+    assert ("TLS 1.3 is spoken with all its suites" in said) == is_told

@@ -35,6 +35,15 @@ def test_a_subject_that_no_rule_is_about():
 
 
 @pytest.mark.parametrize(
+    "rule", ["RULE:^CN=(\\w+),.*$/$1/", "RULE:(?i)^cn=(D\u00dcKE),.*$/$1/", "RULE:^CN=Duke\\d,.*$/d/"]
+)
+def test_letters_and_digits_are_those_of_java(rule):
+    """There \\w is a-z, A-Z, 0-9 and _: a rule that is careful in Kafka is careful here."""
+    for subject in ("CN=D\u00fcke,O=Org", "CN=Duke\u0663,O=Org"):
+        assert principal_name(subject, mapping_rules(f"{rule},DEFAULT")) == subject
+
+
+@pytest.mark.parametrize(
     "rules", ["RULE:a/b", "RULE:a", "nonsense", "DEFAULT,", "RULE:(/x/", "RULE:a/$1/", "RULE:a/b/X", "DEFAULT DEFAULT"]
 )
 def test_rules_that_are_none(rules):

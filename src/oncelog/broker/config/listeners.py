@@ -23,6 +23,7 @@ from oncelog.core.access.listeners import (
 from oncelog.core.jaas import PLAIN_MODULE, JaasInvalid, jaas_entry
 from oncelog.core.sasl.plain import digests_of
 from oncelog.core.scram import HASHES
+from oncelog.host.tls import has_other_suites
 
 PLAIN = "PLAIN"
 MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
@@ -100,6 +101,11 @@ def warnings_of(listeners: Sequence[ListenerConfig], config: BrokerConfig) -> li
         if takes_unsigned_tokens(each):
             found.append(
                 f"listener {each.name} takes unsigned tokens ({UNSECURED_KEY}): whoever reaches it is who it says"
+            )
+        if each.tls is not None and has_other_suites(each.tls.settings):
+            found.append(
+                f"listener {each.name}: TLS 1.3 is spoken with all its suites, whatever ssl.cipher.suites says; "
+                "ssl.enabled.protocols=TLSv1.2 leaves it out"
             )
         if is_loopback(each.host):
             continue

@@ -46,7 +46,7 @@ def mapping_rules(text: str) -> list[MappingRule]:
 
 def _rule(pattern: str, replacement: str, case: str) -> MappingRule:
     try:
-        compiled = re.compile(pattern)
+        compiled = re.compile(pattern, re.ASCII)  # as in Java: \w, \d and (?i) know no other letters
     except re.error as error:
         raise RulesInvalid(f"{pattern[:40]!r} is no pattern: {error}") from None
     groups = {int(number) for number in _GROUP.findall(replacement)}
