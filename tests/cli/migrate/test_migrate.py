@@ -11,14 +11,19 @@ from click.testing import CliRunner
 
 from oncelog import TopicPartition, sync
 from oncelog.cli.main import root
-from oncelog.client.admin.admin import Acl
+from oncelog.client.admin.admin import Acl, AclFilter
 from oncelog.testing import TestBroker
 
-pytest.importorskip("pyarrow")
+switching = pytest.importorskip("oncelog.cli.migrate.switching", reason="needs pyarrow")
 RULES = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switching, "STILL_MS", 50)
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +197,75 @@ def test_an_open_transaction_keeps_the_source_as_it_was() -> None:
             sync.Producer(bootstrap_servers=source.bootstrap_servers) as producer,
         ):
             producer.send_and_wait("t", b"3", partition=0)
+        with sync.Admin(bootstrap_servers=source.bootstrap_servers) as admin:
+            admin.delete_acls([AclFilter("topic", "t", operation="write", permission="deny")])
+        _, found, said = migrate(source.bootstrap_servers, destination.bootstrap_servers, "t")
+        assert found["writable"] == ["source", "destination"], "somebody took the rule away: it is said"
+
+
+def test_a_run_goes_on_at_once_where_one_was_killed_in_a_transaction(brokers: tuple[str, str]) -> None:
+    source, destination = brokers
+    topic_of(source, "killed")
+    write(source, "killed", 6)
+    assert migrate(source, destination, "killed")[0] == 0
+    write(source, "killed", 6, first=6)
+    with sync.Admin(bootstrap_servers=source) as admin:
+        group = f"__oncelog-migration-{admin.describe_cluster().cluster_id}"
+    left = sync.Producer(bootstrap_servers=destination, transactional_id=group)
+    left.start()
+    left.begin_transaction()
+    left.send("killed", b"v6", partition=0).result()
+    left.send_offsets_to_transaction({TopicPartition("killed", 0): 5}, group)
+    try:
+        status, found, said = migrate(source, destination, "killed", "--timeout", "3s")
+        assert (status, found["verdict"]) == (0, "exact"), said
+    finally:
+        left.stop()
+
+
+def test_partitions_that_are_added_after_the_switch_change_nothing(brokers: tuple[str, str]) -> None:
+    source, destination = brokers
+    for name in ("grown-there", "grown-here"):
+        topic_of(source, name, 1)
+        assert migrate(source, destination, name, "--switch")[0] == 0
+    with sync.Admin(bootstrap_servers=destination) as admin:
+        admin.create_partitions({"grown-there": 2})
+    status, found, said = migrate(source, destination, "grown-there", "--switch")
+    assert (status, found["verdict"]) == (0, "exact"), said
+    with sync.Admin(bootstrap_servers=source) as admin:
+        admin.create_partitions({"grown-here": 2})
+    status, found, said = migrate(source, destination, "grown-here", "--switch")
+    assert (status, found["verdict"], found["switched"]) == (0, "exact", True), said
+    write(source, "grown-here", 4)
+    status, found, said = migrate(source, destination, "grown-here")
+    assert (status, found["verdict"], found["switched"]) == (1, "different", True), said
+    assert "grown-here-1 was added and written at the source after the switch" in said
+    assert read(destination, "grown-here") == {0: [], 1: []}
+
+
+def test_a_topic_that_changed_while_it_was_copied_is_not_switched(
+    brokers: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, destination = brokers
+    topic_of(source, "growing", 1)
+    still = switching.Switch._until_still
+
+    async def grown(self: Any) -> None:
+        await still(self)
+        await self.sides.source.create_partitions({"growing": 2})
+
+    monkeypatch.setattr(switching.Switch, "_until_still", grown)
+    status, _, said = migrate(source, destination, "growing", "--switch")
+    assert status == 1
+    assert "topic growing got partitions at the source while it was copied: nothing was switched" in said
+    monkeypatch.undo()
+    status, found, said = migrate(source, destination, "growing", "--switch")
+    assert (status, [each["partition"] for each in found.get("partitions", [])]) == (0, [0, 1]), (found, said)
+
+
+def test_what_is_not_begun_is_not_to_go_on(brokers: tuple[str, str]) -> None:
+    source, destination = brokers
+    _, _, said = migrate(source, destination, "nowhere")
+    assert "there is no topic 'nowhere' at the source" in said
+    for words in (["*"], [""]):
+        assert "what is copied stays copied" not in migrate(source, destination, *words)[2]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.core.migration.digest import RecordsDigest
+from oncelog.core.migration.digest import RecordsDigest, TableDigest, fingerprints
 
 pa = pytest.importorskip("pyarrow")
 from oncelog.wire.arrow_records import kafka_schema
@@ -64,3 +64,31 @@ def test_bytes_do_not_move_between_records() -> None:
     one = [ROWS[0] | {"value": b"ab"}, ROWS[0] | {"value": b"c"}]
     other = [ROWS[0] | {"value": b"a"}, ROWS[0] | {"value": b"bc"}]
     assert digest(batch(one)) != digest(batch(other))
+
+
+def keyed(*rows: tuple[bytes | None, bytes | None]) -> Any:
+    return batch([{"key": key, "value": value, "timestamp": 1000, "headers": None} for key, value in rows])
+
+
+def table(*rows: tuple[bytes | None, bytes | None]) -> str:
+    found = TableDigest()
+    found.update(keyed(*rows))
+    return found.hex()
+
+
+def test_a_fingerprint_sees_every_part_of_a_record() -> None:
+    found = fingerprints(
+        batch([ROWS[0], ROWS[0] | {"key": None}, ROWS[0] | {"value": None}, ROWS[0] | {"headers": None}])
+    )
+    found += fingerprints(batch([ROWS[0] | {"timestamp": 1001}, ROWS[0] | {"key": b"ab", "value": b"c"}, ROWS[0]]))
+    assert len(set(found)) == 6
+    assert found[0] == found[-1]
+
+
+def test_tables_are_what_compaction_leaves() -> None:
+    whole = table((b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (None, b"x"), (b"c", b"3"), (b"c", None))
+    assert whole == table((b"b", b"1"), (b"a", b"2"))
+    assert whole == table((b"b", b"1"), (b"a", b"2"), (b"c", None))
+    assert whole != table((b"a", b"2"), (b"b", b"1")), "order"
+    assert whole != table((b"b", b"1"), (b"a", b"1")), "not the last one"
+    assert whole != table((b"b", b"1"))

@@ -48,11 +48,15 @@ def test_other_peoples_metadata_is_refused(text: str) -> None:
 
 def test_a_position_starts_from_the_last_point_before_it() -> None:
     progress = FRESH.advanced(20, 10).with_point(12).advanced(50, 25).with_point(40)
-    assert progress.nearest(5) == Point(5, 0, 0)
-    assert progress.nearest(19) == Point(5, 0, 0)
-    assert progress.nearest(20) == Point(20, 10, 12)
-    assert progress.nearest(49) == Point(20, 10, 12)
-    assert progress.nearest(90) == Point(50, 35, 40)
+    assert progress.around(5)[0] == Point(5, 0, 0)
+    assert progress.around(19)[0] == Point(5, 0, 0)
+    assert progress.around(20)[0] == Point(20, 10, 12)
+    assert progress.around(49)[0] == Point(20, 10, 12)
+    assert progress.around(90)[0] == Point(50, 35, 40)
+    assert progress.around(5)[1] == Point(20, 10, 12)
+    assert progress.around(20)[1] == Point(20, 10, 12)
+    assert progress.around(21)[1] == Point(50, 35, 40)
+    assert progress.around(90)[1] == Point(50, 35, 40), "nothing is known behind it"
 
 
 def test_a_second_look_at_the_same_place_replaces_the_first() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,9 +13,9 @@ from oncelog.cli.migrate.sides import Sides
 from oncelog.cli.output import Failed
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.producer.producer import Producer
-from oncelog.core.migration.digest import RecordsDigest
+from oncelog.core.migration.digest import RecordsDigest, TableDigest
 from oncelog.core.migration.progress import pause_ms
-from oncelog.core.migration.verdict import PartitionVerdict, skipped_count
+from oncelog.core.migration.verdict import PartitionVerdict, skipped_counts
 from oncelog.errors import OffsetOutOfRange
 from oncelog.types import TopicPartition
 
@@ -105,17 +106,31 @@ def counts_of(rows: pa.RecordBatch) -> dict[TopicPartition, int]:
     return {TopicPartition(each["topic"], each["partition"]): each["count_all"] for each in counted}
 
 
-async def digest_of(
-    consumer: Consumer, tp: TopicPartition, begin: int, end: int, *, skip: int = 0
-) -> tuple[RecordsDigest, int]:
-    """Visible records in [begin, end), the first `skip` left out of the digest; and how many those were."""
+async def digest_of(consumer: Consumer, tp: TopicPartition, begin: int, end: int, *, skip: int = 0) -> RecordsDigest:
+    """Visible records in [begin, end), but for the first `skip`."""
     digest, seen = RecordsDigest(), 0
     async for rows in visible(consumer, tp, begin, end):
         left = max(skip - seen, 0)
         seen += rows.num_rows
         if rows.num_rows > left:
             digest.update(rows.slice(left))
-    return digest, seen
+    return digest
+
+
+async def count_of(consumer: Consumer, tp: TopicPartition, begin: int, end: int) -> int:
+    """Visible records in [begin, end)."""
+    count = 0
+    async for rows in visible(consumer, tp, begin, end):
+        count += rows.num_rows
+    return count
+
+
+async def table_of(consumer: Consumer, tp: TopicPartition, begin: int, end: int) -> TableDigest:
+    """What compaction would leave of the visible records in [begin, end)."""
+    table = TableDigest()
+    async for rows in visible(consumer, tp, begin, end):
+        table.update(rows)
+    return table
 
 
 async def visible(consumer: Consumer, tp: TopicPartition, begin: int, end: int) -> AsyncIterator[pa.RecordBatch]:
@@ -139,22 +154,41 @@ async def visible(consumer: Consumer, tp: TopicPartition, begin: int, end: int) 
 
 
 async def compared(sides: Sides, source: Consumer, destination: Consumer, tp: TopicPartition) -> PartitionVerdict:
-    """Both sides of a partition, read anew up to where the copy is."""
+    """Both sides of a partition, read anew up to where the copy is; but for what either has deleted since."""
     each = sides.progress[tp]
-    point = each.nearest(each.source_offset)
+    there = each.around(each.source_offset)[0].destination_offset
     begin = (await sides.source.list_offsets({tp: "earliest"}))[tp].offset
-    theirs, count = await digest_of(source, tp, begin, each.source_offset)
-    skip = skipped_count(count, each.count, each.first_offset, begin)
-    mine, _ = await digest_of(destination, tp, 0, point.destination_offset, skip=skip)
+    their_begin = (await sides.destination.list_offsets({tp: "earliest"}))[tp].offset
+    theirs = await digest_of(source, tp, begin, each.source_offset)
+    their_skip, count = 0, each.count
+    if their_begin > 0:
+        count = await count_of(destination, tp, their_begin, there)
+        their_skip, _ = skipped_counts(
+            theirs.record_count, count, has_source_deleted=False, has_destination_deleted=True
+        )
+        if their_skip:
+            theirs = await digest_of(source, tp, begin, each.source_offset, skip=their_skip)
+    _, skip = skipped_counts(
+        theirs.record_count, count, has_source_deleted=begin > each.first_offset, has_destination_deleted=False
+    )
+    mine = await digest_of(destination, tp, their_begin, there, skip=skip)
     end = (await sides.source.list_offsets({tp: "latest"}))[tp].offset
-    return PartitionVerdict(
+    found = PartitionVerdict(
         tp.topic,
         tp.partition,
-        count,
+        theirs.record_count,
         mine.record_count,
         theirs.hex(),
         mine.hex(),
         each.source_offset,
         end,
-        point.destination_offset,
+        there,
+        their_skip + skip,
     )
+    if found.is_exact or tp.topic not in sides.compacted:
+        return found
+    tables = [
+        await table_of(source, tp, begin, each.source_offset),
+        await table_of(destination, tp, their_begin, there),
+    ]
+    return replace(found, is_same_table=tables[0].hex() == tables[1].hex())

@@ -48,7 +48,7 @@ async def migrate(
         import pyarrow as pa  # noqa: F401
     except ModuleNotFoundError as error:
         raise Failed("migrate needs pyarrow: pip install oncelog[arrow]") from error
-    from oncelog.cli.migrate.sides import both_sides
+    from oncelog.cli.migrate.sides import TRANSACTION_TIMEOUT_MS, both_sides
 
     names = tuple(dict.fromkeys(topics))
     if any(name.startswith("__") for name in names):
@@ -60,15 +60,18 @@ async def migrate(
             work = _Migration(settings, sides, options)
             if not await work.planned():
                 return
-            is_good = await work.done()
-    except asyncio.CancelledError:
-        settings.out.note(AGAIN)
-        raise
+            try:
+                is_good = await work.done()
+            except (asyncio.CancelledError, KafkaError) as error:
+                if not isinstance(error, ProducerFenced):
+                    settings.out.note(AGAIN)
+                raise
     except ProducerFenced as error:
-        raise Failed("another `oncelog migrate` from this source took over", "let one of them run") from error
-    except KafkaError as error:
-        settings.out.note(AGAIN)
-        raise error
+        raise Failed(
+            "another `oncelog migrate` from this source took over, or the destination took longer than "
+            f"{TRANSACTION_TIMEOUT_MS / 1000:g} s for a chunk",
+            "let one of them run",
+        ) from error
     if not is_good:
         ctx.exit(EXIT_FAILURE)
 
@@ -110,7 +113,7 @@ class _Migration:
 
     async def done(self) -> bool:
         """All of it; whether the verdict is exact."""
-        from oncelog.cli.migrate.planning import prepare, switched
+        from oncelog.cli.migrate.planning import is_frozen, prepare, switched
         from oncelog.cli.migrate.sides import reader
 
         sides, options = self._sides, self._options
@@ -123,7 +126,7 @@ class _Migration:
                 if is_switched:
                     await self._groups_moved(producer, source, destination)
                     await self._compared(source, destination)
-        return self._told(is_switched)
+        return self._told(is_switched, is_frozen=await is_frozen(sides))
 
     async def _copied(self, producer: Producer, source: Any, destination: Any) -> None:
         from oncelog.cli.migrate.copying import Copy
@@ -166,16 +169,15 @@ class _Migration:
         self._sides.note("comparing both sides")
         self._partitions = [await compared(self._sides, source, destination, tp) for tp in sorted(self._sides.progress)]
 
-    def _told(self, is_switched: bool) -> bool:
+    def _told(self, is_switched: bool, *, is_frozen: bool) -> bool:
         out = self._settings.out
-        late = [each for each in self._partitions if is_switched and not each.is_complete]
+        late = self._late() if is_switched else []
         wrong = [each for each in self._partitions if not each.is_exact]
         held = [each for each in self._groups if not each.is_exact]
         is_good = not (late or wrong or held)
         bad = [each for each in held if each.is_same_record is False]
         verdict = "exact" if is_good else "different" if late or wrong or bad else "groups wait"
-        frozen = is_switched and self._plan.can_freeze
-        writable = [] if frozen else ["source"]
+        writable = [] if is_frozen else ["source"]
         writable += ["destination"]
         rows = [asdict(each) | {"is_exact": each.is_exact} for each in self._partitions]
         moved = [asdict(each) | {"is_exact": each.is_exact} for each in self._groups]
@@ -198,11 +200,29 @@ class _Migration:
                 out.rows(
                     columns("group", "topic", "partition", "source_offset", "destination_offset", "state", "why"), moved
                 )
-        for each in late:
-            out.note(
-                f"error: {each.topic}-{each.partition} was written at the source after the switch: offset {each.source_offset} on"
-            )
+        for line in self._seen() + late:
+            out.note(line)
         out.note(f"verdict: {verdict}; writable now: {' and '.join(writable)}")
         if not is_switched:
             out.note("nothing was switched: the topics' home is the source; run it again with --switch")
         return is_good
+
+    def _late(self) -> list[str]:
+        """What was written at the source after the switch."""
+        return [
+            f"error: {each.topic}-{each.partition} was written at the source after the switch: offset {each.source_offset} on"
+            for each in self._partitions
+            if not each.is_complete
+        ] + [f"error: {name} was added and written at the source after the switch" for name in self._plan.late]
+
+    def _seen(self) -> list[str]:
+        """What was not compared record by record."""
+        return [
+            f"{each.topic}-{each.partition}: {counted(each.deleted_records, 'record')} deleted at one side since, not compared"
+            for each in self._partitions
+            if each.deleted_records
+        ] + [
+            f"{each.topic}-{each.partition} was compacted since it was copied: compared is the last record of each key"
+            for each in self._partitions
+            if each.is_same_table is not None
+        ]

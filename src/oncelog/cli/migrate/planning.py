@@ -9,6 +9,7 @@ from oncelog.cli.migrate.copying import visible
 from oncelog.cli.migrate.sides import Sides, reader
 from oncelog.cli.output import Failed
 from oncelog.client.admin.admin import Acl, AclFilter, ConfigResource, NewTopic
+from oncelog.client.cluster.view import TopicView
 from oncelog.core.migration.progress import GROUP_PREFIX, Progress
 from oncelog.core.migration.topics import WHILE_COPYING, final_configs, refusal, switch_changes
 from oncelog.errors import GroupIdNotFound, KafkaError, SecurityDisabled, UnknownTopicOrPartition
@@ -17,18 +18,21 @@ from oncelog.types import OffsetAndMetadata, TopicPartition
 
 @dataclass
 class TopicPlan:
-    """One topic; `configs` are those after the switch, `is_new` where the destination does not have it yet."""
+    """One topic; `configs` are those after the switch, `is_new` where the destination does not have it yet, `is_switched`
+    where it is at home there already."""
 
     name: str
     partitions: int
     source_id: str
     is_new: bool
+    is_switched: bool
     configs: dict[str, str]
 
 
 @dataclass
 class Plan:
-    """All of it. `groups`: positions at the source; `notes`: what cannot be taken along, and why."""
+    """All of it. `groups`: positions at the source; `notes`: what cannot be taken along, and why; `late`: partitions that the
+    source got, and that were written, after the switch."""
 
     topics: list[TopicPlan] = field(default_factory=list)
     groups: dict[str, dict[TopicPartition, OffsetAndMetadata]] = field(default_factory=dict)
@@ -36,6 +40,11 @@ class Plan:
     quotas: list[tuple[dict[str, str | None], dict[str, float]]] = field(default_factory=list)
     can_freeze: bool = False
     notes: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+
+    def partitions(self) -> list[TopicPartition]:
+        """All of the source's."""
+        return [TopicPartition(each.name, index) for each in self.topics for index in range(each.partitions)]
 
     def document(self) -> dict[str, Any]:
         """For machines."""
@@ -60,55 +69,63 @@ async def plan_of(sides: Sides, only_groups: tuple[str, ...]) -> Plan:
     try:
         there = await sides.source.describe_topics(sides.topics)
     except UnknownTopicOrPartition as error:
-        raise Failed(f"at the source: {error.message}", "`oncelog topics list` shows what is there") from error
+        raise Failed(f"there is no {error.message} at the source", sides.settings.repair("topics", "list")) from error
     at_destination = await sides.destination.list_topics(include_internal=True)
-    state = await sides.stored()
+    state = await sides.stored(is_stable=False)
     home = sorted({tp.topic for tp, each in state.items() if each.is_switched})
     if home and len(home) < len(sides.topics):
         raise Failed(f"topic {home[0]} was switched before, others were not", "name either kind alone")
     for name in sides.topics:
-        view, theirs = there[name], at_destination.get(name)
-        mine = [each for tp, each in state.items() if tp.topic == name]
-        records = 0
-        if theirs is not None:
-            wanted = [TopicPartition(name, index) for index in theirs.partitions]
-            records = 0 if mine else await _visible_count(sides, wanted)
-        why = refusal(
-            name, len(view.partitions), None if theirs is None else len(theirs.partitions), records > 0, bool(mine)
-        )
-        if why is None and any(each.source_id != view.topic_id.hex() for each in mine):
-            why = f"topic {name} was made anew at the source since its copy began: delete the copy, and begin again"
-        if why is None and theirs is not None and any(each.destination_id != theirs.topic_id.hex() for each in mine):
-            why = (
-                f"topic {name} was made anew at the destination since its copy began: delete group {sides.group} there"
-            )
-        if why is not None:
-            raise Failed(why)
-        configs = (await sides.source.describe_configs([ConfigResource("topic", name)]))[ConfigResource("topic", name)]
-        values = {key: each.value for key, each in configs.items()}
-        final = final_configs(values, [key for key, each in configs.items() if each.source == "dynamic topic"])
-        plan.topics.append(TopicPlan(name, len(view.partitions), view.topic_id.hex(), theirs is None, final))
-        if "compact" in final.get("cleanup.policy", ""):
-            plan.notes.append(
-                f"topic {name} is compacted: what the source cleans while this runs is told as a difference"
-            )
+        mine = {tp: each for tp, each in state.items() if tp.topic == name}
+        topic = await _topic_plan(sides, there[name], at_destination.get(name), mine)
+        plan.topics.append(topic)
+        if "compact" in topic.configs.get("cleanup.policy", ""):
+            sides.compacted.add(name)
+            plan.notes.append(f"topic {name} is compacted: where its records differ, the last of each key are compared")
+        if topic.is_switched:
+            added = [TopicPartition(name, index) for index in range(len(mine), topic.partitions)]
+            ends = await sides.source.list_offsets(dict.fromkeys(added, "latest"))
+            plan.late += [str(tp) for tp in added if ends[tp].offset]
     await _refused_configs(sides, plan)
-    plan.groups = await positions_of_groups(sides, only_groups)
+    plan.groups = await positions_of_groups(sides, only_groups, plan.partitions())
     await _access_rules(sides, plan)
     await _quotas(sides, plan)
     return plan
 
 
-async def _visible_count(sides: Sides, partitions: list[TopicPartition]) -> int:
-    """At most one: whether there is any. A run that was killed in its first transaction leaves records that nobody sees."""
+async def _topic_plan(
+    sides: Sides, view: TopicView, theirs: TopicView | None, mine: dict[TopicPartition, Progress]
+) -> TopicPlan:
+    """One topic, of which `mine` is copied. Raises Failed where it cannot be copied."""
+    name, is_switched = view.name, any(each.is_switched for each in mine.values())
+    has_records = False
+    if theirs is not None and not mine:
+        has_records = await _has_visible(sides, [TopicPartition(name, index) for index in theirs.partitions])
+    counts = len(view.partitions), None if theirs is None else len(theirs.partitions)
+    why = None if is_switched and theirs is not None else refusal(name, *counts, has_records, bool(mine))
+    if why is None and any(each.source_id != view.topic_id.hex() for each in mine.values()):
+        why = f"topic {name} was made anew at the source since its copy began: delete the copy, and begin again"
+    their_id = theirs.topic_id.hex() if theirs else ""
+    if why is None and theirs and any(each.destination_id != their_id for each in mine.values()):
+        why = f"topic {name} was made anew at the destination since its copy began: delete group {sides.group} there"
+    if why is not None:
+        raise Failed(why)
+    configs = (await sides.source.describe_configs([ConfigResource("topic", name)]))[ConfigResource("topic", name)]
+    values = {key: each.value for key, each in configs.items()}
+    final = final_configs(values, [key for key, each in configs.items() if each.source == "dynamic topic"])
+    return TopicPlan(name, len(view.partitions), view.topic_id.hex(), theirs is None, is_switched, final)
+
+
+async def _has_visible(sides: Sides, partitions: list[TopicPartition]) -> bool:
+    """Whether a reader finds a record there. A run that was killed in its first transaction leaves some that nobody sees."""
     begins = await sides.destination.list_offsets(dict.fromkeys(partitions, "earliest"))
     ends = await sides.destination.list_offsets(dict.fromkeys(partitions, "latest"), isolation_level="read_committed")
     async with reader(sides.to) as consumer:
         for tp in partitions:
             async for rows in visible(consumer, tp, begins[tp].offset, ends[tp].offset):
                 if rows.num_rows:
-                    return 1
-    return 0
+                    return True
+    return False
 
 
 async def _refused_configs(sides: Sides, plan: Plan) -> None:
@@ -123,25 +140,27 @@ async def _refused_configs(sides: Sides, plan: Plan) -> None:
                 plan.notes.append(f"topic {topic.name}: {key}={value} is not taken: {error.message}")
 
 
-async def positions_of_groups(
-    sides: Sides, only: tuple[str, ...]
-) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-    """Of groups with positions in the topics (default: all groups). Waits for transactions that may move them."""
-    found = {}
+async def groups_of(sides: Sides, only: tuple[str, ...]) -> list[str]:
+    """The source's groups, or these of them. Raises Failed for one that is not there."""
     names = [each.group_id for each in await sides.source.list_groups()]
     missing = [name for name in only if name not in names]
     if missing:
         raise Failed(f"group {missing[0]} does not exist at the source", "`oncelog groups list` shows the known groups")
-    for name in only or names:
-        if name.startswith(GROUP_PREFIX):
-            continue
+    return [name for name in only or names if not name.startswith(GROUP_PREFIX)]
+
+
+async def positions_of_groups(
+    sides: Sides, only: tuple[str, ...], partitions: list[TopicPartition]
+) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+    """Of groups with positions in the topics (default: all groups), as they are now: a transaction may still move them."""
+    found = {}
+    for name in await groups_of(sides, only):
         try:
-            offsets = await sides.source.list_consumer_group_offsets(name, require_stable=True)
+            offsets = await sides.source.list_consumer_group_offsets(name, partitions)
         except GroupIdNotFound:
             continue  # deleted meanwhile, or of another kind
-        wanted = {tp: at for tp, at in offsets.items() if tp.topic in sides.topics}
-        if wanted:
-            found[name] = wanted
+        if offsets:
+            found[name] = offsets
     return found
 
 
@@ -159,7 +178,7 @@ async def _access_rules(sides: Sides, plan: Plan) -> None:
         ]:  # with allow.everyone.if.no.acl.found one rule changes all
             plan.can_freeze = False
             plan.notes.append(f"no access rule is about topic {name}: one that denies writing could deny reading, too")
-    if any(each in frozen for each in rules):
+    if any(each in frozen for each in rules) and not any(topic.is_switched for topic in plan.topics):
         plan.notes.append("an earlier run froze the source: --switch goes on, `oncelog acls delete` makes it writable")
     names = {("topic", name) for name in sides.topics} | {("group", name) for name in plan.groups}
     wanted = [each for each in rules if each not in frozen and (each.resource_type, each.resource_name) in names]
@@ -195,17 +214,21 @@ async def _quotas(sides: Sides, plan: Plan) -> None:
 async def prepare(sides: Sides, plan: Plan, replication_factor: int) -> None:
     """Topics and access rules at the destination, and where each partition is. May be done again."""
     state = await sides.stored()
+    home = {tp.topic for tp, each in state.items() if each.is_switched}
+    sides.progress |= {tp: each for tp, each in state.items() if tp.topic in home}
     for topic in plan.topics:
         copying = {**topic.configs, **WHILE_COPYING}
         if topic.is_new:
             new = NewTopic(topic.name, topic.partitions, replication_factor, copying)
             await sides.destination.create_topics([new])
-        elif not any(each.is_switched for tp, each in state.items() if tp.topic == topic.name):
+        elif topic.name not in home:
             await sides.destination.alter_configs({ConfigResource("topic", topic.name): copying})
     if plan.acls:
         await sides.destination.create_acls(plan.acls)
     views = await sides.destination.describe_topics(sides.topics)
     for topic in plan.topics:
+        if topic.name in home:  # what is added to it at either side now is not a matter of the migration
+            continue
         if len(views[topic.name].partitions) < topic.partitions:  # added at the source since
             await sides.destination.create_partitions({topic.name: topic.partitions})
         wanted = [TopicPartition(topic.name, index) for index in range(topic.partitions)]
@@ -214,6 +237,29 @@ async def prepare(sides: Sides, plan: Plan, replication_factor: int) -> None:
             begin = begins[tp].offset
             new_one = Progress(topic.source_id, views[topic.name].topic_id.hex(), begin, begin)
             sides.progress[tp] = state.get(tp, new_one)
+
+
+async def refuse_changed(sides: Sides, plan: Plan) -> None:
+    """Raises Failed where a topic of the source is not the one any more that was copied."""
+    views = await sides.source.describe_topics(sides.topics)
+    for topic in plan.topics:
+        view = views[topic.name]
+        if view.topic_id.hex() != topic.source_id:
+            raise Failed(f"topic {topic.name} was made anew at the source while it was copied: nothing was switched")
+        if len(view.partitions) != topic.partitions:
+            raise Failed(
+                f"topic {topic.name} got partitions at the source while it was copied: nothing was switched",
+                "run the same command again: it copies them, too",
+            )
+
+
+async def is_frozen(sides: Sides) -> bool:
+    """Whether the rules that deny everybody to write at the source are there now."""
+    try:
+        rules = await sides.source.describe_acls(AclFilter("topic", operation="write", permission="deny"))
+    except SecurityDisabled:
+        return False
+    return all(each in rules for each in freeze_rules(sides.topics))
 
 
 async def finish_topics(sides: Sides, plan: Plan) -> None:

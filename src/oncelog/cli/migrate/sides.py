@@ -19,12 +19,14 @@ from oncelog.types import OffsetAndMetadata, TopicPartition
 REQUEST_BYTES_MAX = 100 << 20
 BUFFER_BYTES = 128 << 20
 TRANSACTION_TIMEOUT_MS = 60_000
+FETCH_BYTES = 16 << 20  # a chunk has to get there within the transaction's timeout, over a slow line, too
 FETCH_WAIT_MS = 20  # a fetch that waits at one partition's end holds up that of the next
 
 
 @dataclass
 class Sides:
-    """Source and destination while a command runs; `progress` of each partition is what is committed there."""
+    """Source and destination while a command runs; `progress` of each partition is what is committed there, `compacted`
+    are the topics of which either side may keep only the last record of each key."""
 
     settings: Settings
     to: Settings
@@ -33,6 +35,7 @@ class Sides:
     source_cluster_id: str
     topics: tuple[str, ...]
     progress: dict[TopicPartition, Progress] = field(default_factory=dict)
+    compacted: set[str] = field(default_factory=set)
 
     @property
     def group(self) -> str:
@@ -43,10 +46,13 @@ class Sides:
         """A line of progress."""
         self.settings.out.note(text, *more)
 
-    async def stored(self) -> dict[TopicPartition, Progress]:
-        """What is committed at the destination for the topics; waits for a transaction that is under way."""
+    async def stored(self, *, is_stable: bool = True) -> dict[TopicPartition, Progress]:
+        """What is committed at the destination for the topics.
+
+        `is_stable` waits for a transaction that is under way: not before this run's producer has ended that of a killed one.
+        """
         try:
-            found = await self.destination.list_consumer_group_offsets(self.group, require_stable=True)
+            found = await self.destination.list_consumer_group_offsets(self.group, require_stable=is_stable)
         except GroupIdNotFound:
             return {}
         try:
@@ -88,6 +94,7 @@ async def reader(settings: Settings) -> AsyncIterator[Consumer]:
         auto_offset_reset="none",
         enable_auto_commit=False,
         max_partition_fetch_bytes=4 << 20,
+        fetch_max_bytes=FETCH_BYTES,
         fetch_max_wait_ms=FETCH_WAIT_MS,
     ) as consumer:
         yield consumer

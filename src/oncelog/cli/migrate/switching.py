@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from oncelog.cli.migrate.copying import Copy
-from oncelog.cli.migrate.planning import Plan, finish_topics, freeze_rules, mark_switched
+from oncelog.cli.migrate.planning import Plan, finish_topics, freeze_rules, mark_switched, refuse_changed
 from oncelog.cli.migrate.sides import Sides
 from oncelog.cli.output import Failed, counted
 from oncelog.client.admin.admin import AclFilter
@@ -51,6 +51,7 @@ class Switch:
             )
         try:
             await self._until_still()
+            await refuse_changed(sides, self.plan)
             await finish_topics(sides, self.plan)
             state = mark_switched(sides)
             async with self.producer.transaction():

@@ -6,7 +6,7 @@ A stream for each column and one for its lengths (-1 for null): where batches en
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,3 +71,40 @@ class RecordsDigest:
         if len(column):
             data = memoryview(column.buffers()[1]).cast("B")
             self._streams[name].update(data[8 * column.offset : 8 * (column.offset + len(column))])
+
+
+def fingerprints(rows: pa.RecordBatch) -> list[bytes]:
+    """Of each record: key, value, headers and timestamp in 16 bytes."""
+    columns = [rows.column(name).to_pylist() for name in ("key", "value", "headers")]
+    stamps = rows.column("timestamp").cast("int64").to_pylist()
+    return [_fingerprint(*each) for each in zip(*columns, stamps, strict=True)]
+
+
+def _fingerprint(key: bytes | None, value: bytes | None, headers: list[dict[str, Any]] | None, stamp: int) -> bytes:
+    text = repr((key, value, [(each["key"], each["value"]) for each in headers or ()], stamp))
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+class TableDigest:
+    """What compaction keeps of a topic, whenever it runs: the last record of each key. Holds 32 bytes of each."""
+
+    def __init__(self) -> None:
+        self._last: dict[bytes, bytes] = {}
+
+    def update(self, rows: pa.RecordBatch) -> None:
+        """The next records. A tombstone counts as no record: compaction removes it, too, and those without a key."""
+        keys, values = rows.column("key").to_pylist(), rows.column("value").to_pylist()
+        for key, value, found in zip(keys, values, fingerprints(rows), strict=True):
+            if key is None:
+                continue
+            name = hashlib.blake2b(key, digest_size=16).digest()
+            self._last.pop(name, None)  # so that the order is that of the last ones
+            if value is not None:
+                self._last[name] = found
+
+    def hex(self) -> str:
+        """32 digits."""
+        whole = hashlib.blake2b(digest_size=16)
+        for found in self._last.values():
+            whole.update(found)
+        return whole.hexdigest()

@@ -53,13 +53,16 @@ class Progress:
         kept = tuple(each for each in self.points if each.source_offset < point.source_offset)
         return replace(self, points=thinned((*kept, point)))
 
-    def nearest(self, source_offset: int) -> Point:
-        """The last known place that is not behind this offset."""
-        found = Point(self.first_offset, 0, 0)
+    def around(self, source_offset: int) -> tuple[Point, Point]:
+        """The last known place that is not behind this offset, and the first that is not before it (else the last)."""
+        low = high = Point(self.first_offset, 0, 0)
         for point in self.points:
             if point.source_offset <= source_offset:
-                found = point
-        return found
+                low = point
+            high = point
+            if point.source_offset >= source_offset:
+                break
+        return low, high
 
     def metadata(self) -> str:
         """As text for the commit. Raises ValueError where there is no room."""

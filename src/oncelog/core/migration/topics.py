@@ -39,7 +39,7 @@ def refusal(
         return f"topic {name} was copied before and is gone at the destination: give it back, or begin anew there" if (
             has_state
         ) else None  # fmt: skip
-    if destination_count > source_count or (destination_count != source_count and not has_state):
+    if destination_count > source_count:  # fewer, of an empty one, are made more
         return f"topic {name} has {destination_count} partitions at the destination and {source_count} at the source"
     if has_records and not has_state:
         return f"topic {name} has records at the destination that no migration of this source copied: delete it there"

@@ -13,6 +13,8 @@ class PartitionVerdict:
     """One partition: visible records of both sides up to where the copy is, and a digest of them in order.
 
     `source_end_offset` is the source's end when it was looked at: behind `source_offset` lies what is not copied.
+    `deleted_records` were copied, and one side has deleted them since: they are not compared. `is_same_table` is asked where
+    a compacted topic differs: whether the last record of each key is the same, in the same order.
     """
 
     topic: str
@@ -24,12 +26,14 @@ class PartitionVerdict:
     source_offset: int
     source_end_offset: int
     destination_offset: int
+    deleted_records: int = 0
+    is_same_table: bool | None = None
 
     @property
     def is_exact(self) -> bool:
-        """Whether both hold the same records in the same order."""
+        """Whether both hold the same records in the same order; of a compacted topic, the same ones that compaction keeps."""
         same = self.source_digest == self.destination_digest
-        return same and self.source_records == self.destination_records
+        return (same and self.source_records == self.destination_records) or bool(self.is_same_table)
 
     @property
     def is_complete(self) -> bool:
@@ -56,9 +60,21 @@ class GroupVerdict:
         return self.state == MOVED and self.is_same_record is not False
 
 
-def skipped_count(source_count: int, destination_count: int, first_offset: int, begin_offset: int) -> int:
-    """Records at the destination's beginning that the source has deleted since the copy began; 0 where it deleted none."""
-    return max(destination_count - source_count, 0) if begin_offset > first_offset else 0
+def skipped_counts(
+    source_count: int, destination_count: int, *, has_source_deleted: bool, has_destination_deleted: bool
+) -> tuple[int, int]:
+    """Of source and destination: records at the beginning that the other side has deleted since; 0 where it deleted none."""
+    more = destination_count - source_count
+    return max(-more, 0) if has_destination_deleted else 0, max(more, 0) if has_source_deleted else 0
+
+
+def standing(offset: int, begin: int, end: int) -> tuple[int, str]:
+    """Where a position really stands that lies out of the source's log, and a word about it."""
+    if offset < begin:
+        return begin, f"the source deleted records below {begin}"
+    if offset > end:
+        return end, f"it stood beyond the source's end, {end}"
+    return offset, ""
 
 
 def blocking(open_transactions: dict[str, tuple[bool, bool]]) -> tuple[list[str], list[str]]:
