@@ -68,7 +68,7 @@ ROOMS = {
     "core/sasl": set(),
     "core/login": set(),
     "core/diagnosis": set(),
-    "core/reconciliation": {"core/two_phase"},
+    "core/reconciliation": {"core/migration", "core/two_phase"},
     "core/lanes": {"core/diagnosis"},
     "core/migration": set(),
     "broker/config": {"core/access", "core/metadata", "core/sasl"},

@@ -35,3 +35,10 @@ def test_where_they_point() -> None:
         ("t", 1, 0): [OFFSET_NOWHERE],
         ("gone", 0, 0): [],  # the topic was deleted
     }
+
+
+def test_a_migrations_state_has_offsets_of_another_broker() -> None:
+    logs = {TopicPartition("t", 0): Bounds(10, 20)}
+    for partition, offset in [(0, 500), (0, 3), (7, 0)]:
+        committed = [CommittedOffset("__oncelog-migration-abc", "t", partition, offset, 0, 3)]
+        assert not list(judge_offsets(committed, logs, directory="/data", has_every_partition=True))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from oncelog.core.migration.progress import GROUP_PREFIX
 from oncelog.core.reconciliation.findings import NOTE, OFFSET_NOWHERE, Finding
 from oncelog.core.shell_words import shell_text
 from oncelog.types import TopicPartition
@@ -73,9 +74,14 @@ def judge_offsets(
     directory: str,
     has_every_partition: bool,
 ) -> Iterable[Finding]:
-    """Committed offsets that point behind the end of their partition, or into one that is not there."""
+    """Committed offsets that point behind the end of their partition, or into one that is not there.
+
+    Those of `oncelog migrate` are offsets of the broker that the topic came from, and moving them would lose records.
+    """
     topics = {where.topic for where in logs}
     for each in committed:
+        if each.group_id.startswith(GROUP_PREFIX):
+            continue
         bounds = logs.get(TopicPartition(each.topic, each.partition))
         if bounds is None:
             if each.topic in topics and has_every_partition:
