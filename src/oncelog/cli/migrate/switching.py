@@ -9,7 +9,7 @@ from oncelog.cli.migrate.copying import Copy
 from oncelog.cli.migrate.planning import Plan, finish_topics, freeze_rules, mark_switched, refuse_changed
 from oncelog.cli.migrate.sides import Sides
 from oncelog.cli.output import Failed, counted
-from oncelog.client.admin.admin import AclFilter
+from oncelog.client.admin.admin import Acl, AclFilter
 from oncelog.client.producer.producer import Producer
 from oncelog.core.migration.verdict import blocking
 from oncelog.errors import TransactionalIdNotFound
@@ -49,6 +49,7 @@ class Switch:
                 "the source cannot be frozen by a rule: nothing there stops a writer. Stop the writers now;",
                 f"the switch comes when nothing was written for {STILL_MS} ms",
             )
+        is_deciding = False
         try:
             await self._until_still()
             await refuse_changed(sides, self.plan)
@@ -56,18 +57,26 @@ class Switch:
             state = mark_switched(sides)
             async with self.producer.transaction():
                 await sides.commit(self.producer, state)
+                is_deciding = True
             sides.progress |= state
         except BaseException:
-            if rules:
-                await sides.source.delete_acls(
-                    [
-                        AclFilter("topic", each.resource_name, each.principal, "write", "deny", "literal", "*")
-                        for each in rules
-                    ]
+            if (
+                rules and is_deciding
+            ):  # else both sides could be writable, and the next run would take the switch for made
+                sides.note(
+                    "whether the destination knows of the switch is not known: the source stays frozen;",
+                    "run the same command again",
                 )
-                sides.note("the source is writable again: the rule was removed")
+            elif rules:
+                await self._thaw(rules)
             raise
         sides.note("switched: write to the destination from now on")
+
+    async def _thaw(self, rules: list[Acl]) -> None:
+        await self.sides.source.delete_acls(
+            [AclFilter("topic", each.resource_name, each.principal, "write", "deny", "literal", "*") for each in rules]
+        )
+        self.sides.note("the source is writable again: the rule was removed")
 
     async def _until_still(self) -> None:
         clock = asyncio.get_running_loop().time
