@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import random
+import shutil
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,9 +18,10 @@ from oncelog.core.two_phase.exactly_once_sink import (
     record_key,
     transactional_id_for,
 )
+from oncelog.log.checkpoint_files import LOG_START_OFFSETS, offsets_from_bytes, offsets_to_bytes
 from oncelog.log.producer_snapshot import snapshot_from_bytes, snapshot_to_bytes
 from oncelog.log.transaction_index import aborted_from_bytes, aborted_to_bytes
-from oncelog.types import AbortedTransaction
+from oncelog.types import AbortedTransaction, TopicPartition
 from oncelog.wire.crc32c import crc32c
 from oncelog.wire.log_records import consumer_offsets, transaction_state
 from oncelog.wire.log_records.transaction_state import TransactionRecord, TransactionState
@@ -238,6 +240,29 @@ def removed_segment(place: Place) -> Planted:
     segment = Segment.read(path)
     path.unlink()
     return Planted(kinds.GAP, segment.topic, segment.partition, int(path.stem))
+
+
+def removed_partition(place: Place) -> Planted:
+    """Its folder, or only what is in it."""
+    if not place.is_clean:
+        raise Impossible
+    segment = place.one(place.segments())
+    assert isinstance(segment, Segment)
+    shutil.rmtree(segment.path.parent)
+    if place.drawn.random() < 0.5:
+        segment.path.parent.mkdir()
+    return Planted(kinds.GAP, segment.topic, segment.partition, 0)
+
+
+def start_behind_the_end(place: Place) -> Planted:
+    if not place.is_clean:
+        raise Impossible
+    segment = place.last_segment("[!_]*")
+    start, where = segment.end_offset + 5, TopicPartition(segment.topic, segment.partition)
+    path = place.data / LOG_START_OFFSETS
+    known = offsets_from_bytes(path.read_bytes()) if path.exists() and path.stat().st_size else {}
+    path.write_bytes(offsets_to_bytes(known | {where: start}))
+    return Planted(kinds.DAMAGED, segment.topic, segment.partition, segment.end_offset)
 
 
 # Transactions
@@ -546,6 +571,8 @@ FAULTS: list[Callable[[Place], Planted]] = [
     unknown_codec,
     removed_batch,
     removed_segment,
+    removed_partition,
+    start_behind_the_end,
     torn,
     lost_marker,
     marker_of_ongoing,

@@ -53,7 +53,10 @@ class PartitionFiles:
 
 @dataclass
 class DataDirectory:
-    """One directory that was given, and what is worth saying about it before anything is read (`notes`)."""
+    """One directory that was given, and what is worth saying about it before anything is read (`notes`).
+
+    `lost`: partitions of a broker that stopped cleanly, of which the checkpoints know records and no segment is here.
+    """
 
     path: str
     partitions: list[PartitionFiles] = field(default_factory=list)
@@ -62,6 +65,7 @@ class DataDirectory:
     is_oncelog: bool = False
     notes: list[str] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)  # file, what is wrong with it
+    lost: dict[TopicPartition, int] = field(default_factory=dict)  # their end offset
 
     def numbers_of(self, topic: str) -> set[int]:
         """The partitions of a topic that are here."""
@@ -85,6 +89,9 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
         if _PARTITION.fullmatch(name) and "." not in name.rpartition("-")[2]:
             inner = f"{path}/{name}"
             _add_partition(found, inner, source.list(inner), checkpoints)
+    if found.is_clean:
+        here = {each.where for each in found.partitions}
+        found.lost = {where: end for where, end in checkpoints.ends().items() if end > 0 and where not in here}
     _note_state(found, names)
     return found
 
@@ -129,6 +136,14 @@ class _Checkpoints:
                 found.problems.append((file, str(error)))
                 read.append({})
         return cls(*read)
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """How far each partition was synced; a clean stop writes both files, with the partitions that are there."""
+        named = self.recovery_points.keys() | self.high_watermarks.keys()
+        return {
+            where: max(self.recovery_points.get(where, 0), self.high_watermarks.get(where, 0))
+            for where in sorted(named)
+        }
 
 
 def _add_partition(found: DataDirectory, path: str, names: list[str], checkpoints: _Checkpoints) -> None:

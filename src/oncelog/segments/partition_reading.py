@@ -21,6 +21,7 @@ from oncelog.core.reconciliation.findings import (
 from oncelog.core.reconciliation.partition_replay import Ended, Marker, Open, PartitionReplay
 from oncelog.core.shell_words import quoted
 from oncelog.errors import CorruptIndex, StorageError
+from oncelog.log.checkpoint_files import LOG_START_OFFSETS
 from oncelog.log.producer_snapshot import snapshot_from_bytes
 from oncelog.log.transaction_index import aborted_from_bytes
 from oncelog.segments.directory import PartitionFiles
@@ -306,6 +307,9 @@ class PartitionReader:
                 GAP, f"offsets {known_start} to {first_offset - 1} are missing", known_start, "", first_offset - 1
             )
         synced = max(files.recovery_point, files.high_watermark if files.is_clean else -1)
+        if files.is_clean and end_offset < known_start:
+            text = f"the checkpoint has the log begin at {known_start}, behind its end, {end_offset}"
+            self._found(DAMAGED, text, end_offset, f"{files.directory}/{LOG_START_OFFSETS}", known_start)
         if end_offset < synced:
             text = f"the log ends at {end_offset}, but it was there up to {synced} (the checkpoints)"
             self._found(GAP, text, end_offset, files.segments[-1][1], synced - 1)

@@ -12,7 +12,7 @@ from itertools import islice
 
 from oncelog.core.reconciliation.coordinator_log import CoordinatorLog, Known
 from oncelog.core.reconciliation.ended import Place
-from oncelog.core.reconciliation.findings import DAMAGED, DECISION_WITHOUT_MARKER, HANGING, Finding, in_order
+from oncelog.core.reconciliation.findings import DAMAGED, DECISION_WITHOUT_MARKER, GAP, HANGING, Finding, in_order
 from oncelog.core.reconciliation.group_offsets import Bounds, GroupOffsets, judge_offsets
 from oncelog.core.reconciliation.open_transactions import judge_ongoing, judge_open
 from oncelog.core.reconciliation.partition_replay import Open
@@ -189,6 +189,7 @@ class Reconciliation:
         for directory in self.plan.directories:
             for file, text in directory.problems:
                 self._findings.append(Finding(DAMAGED, text, directory.path, file=file))
+            self._findings += islice(_of_lost(directory), FINDINGS_MAX)
         report = Report(in_order(self._findings), [note for each in self.plan.directories for note in each.notes])
         if not self.coordinators.partitions:
             report.notes.append(
@@ -269,6 +270,13 @@ class Reconciliation:
         if self._decisions is None:
             self._decisions = DecisionLog()
         return SinkDecisions(self._decisions, self._rows, place)
+
+
+def _of_lost(directory: DataDirectory) -> Iterator[Finding]:
+    for (topic, partition), end_offset in directory.lost.items():
+        path = f"{directory.path}/{topic}-{partition}"
+        text = f"no segment of it is there, but it was there up to {end_offset} (the checkpoints)"
+        yield Finding(GAP, text, directory.path, topic, partition, 0, end_offset - 1, file=path)
 
 
 def _identity(finding: Finding) -> tuple[object, ...]:
