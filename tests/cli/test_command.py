@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from oncelog.cli.command import Command, Group, Settings
+from oncelog.cli.command import Command, Group, Name, Settings
 from oncelog.cli.signals import Signalled
 from oncelog.errors import ConfigurationError, ProducerFenced
 from tests.cli.world import Cli
@@ -141,6 +141,13 @@ def test_watching_survives_a_broker_that_is_away(monkeypatch: pytest.MonkeyPatch
     assert result.stderr.count("no broker listens at") == 2
 
 
+def test_a_name_that_cannot_be_typed_is_typed_as_it_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No terminal gives a newline inside of a line: the question shows it as an escape, and takes the escape."""
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("oncelog.cli.command.asked", lambda _: r"new\nline")
+    assert Settings().confirm("end it", "new\nline")
+
+
 def test_a_repair_command_goes_to_the_same_brokers() -> None:
     assert Settings().repair("transactions", "abort", "--topic", "a b") == "oncelog transactions abort --topic 'a b'"
     assert Settings(bootstrap_servers="h:1").repair("x") == "oncelog -b h:1 x"
@@ -161,3 +168,9 @@ def test_one_file_may_serve_all_kinds_of_clients(cli: Cli, tmp_path: pathlib.Pat
 def test_a_command_to_copy_names_what_it_is_about() -> None:
     command = Settings().repair("transactions", "force-terminate", "--transactional-id", "new\nline")
     assert command == "oncelog transactions force-terminate --transactional-id $'new\\x0aline'"
+
+
+def test_a_name_that_looks_like_an_option_is_none() -> None:
+    assert Settings().repair("groups", "describe", Name("g"), "--members") == "oncelog groups describe g --members"
+    assert Settings(bootstrap_servers="h:1").repair("why", Name("--yes")) == "oncelog -b h:1 why -- --yes"
+    assert Settings().repair("groups", "describe", Name("-g"), "--members") == "oncelog groups describe --members -- -g"

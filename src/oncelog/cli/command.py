@@ -27,6 +27,12 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 TIMEOUT_DEFAULT_MS = 30_000
 
 
+class Name(str):
+    """In a command to copy: an argument, which is no option whatever it begins with."""
+
+    __slots__ = ()
+
+
 @dataclass
 class Settings:
     """The global options as given so far; what stands after a command's name wins over what stands before it."""
@@ -67,6 +73,9 @@ class Settings:
         """A command line to copy, that goes to the same brokers."""
         brokers = ["-b", self.bootstrap_servers] if self.bootstrap_servers else []
         config = ["--command-config", self.command_config] if self.command_config else []
+        if any(isinstance(each, Name) and each.startswith("-") for each in words):
+            options = [each for each in words if not isinstance(each, Name)]
+            words = (*options, "--", *(each for each in words if isinstance(each, Name)))
         return shell_text(["oncelog", *brokers, *config, *map(str, words)])
 
     def confirm(self, what: str, word: str, *, more: Sequence[str] = (), plan: Sequence[Row] = ()) -> bool:
@@ -85,7 +94,7 @@ class Settings:
             return True
         if not is_terminal(sys.stdin):
             raise click.UsageError("this changes something and stdin is no terminal: add --yes (or --dry-run to look)")
-        if asked(f"type {printable(word)} to go on") != word:
+        if asked(f"type {printable(word)} to go on") not in (word, printable(word)):
             raise Failed("not confirmed, nothing was changed")
         return True
 

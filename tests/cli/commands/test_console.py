@@ -20,6 +20,12 @@ from tests.cli.world import oncelog
         (("--auth", "header:X-User"), "say with --trusted-proxy whose"),
         (("--trusted-proxy", "10.0.0.5"), "needs --auth"),
         (("--allow-everything",), "No such option"),
+        (("--auth", "header:X-User", "--trusted-proxy", "proxy.example"), "write an IP address"),
+        (("--auth", "header:X User", "--trusted-proxy", "10.0.0.5"), "write header:NAME"),
+        (("--mask", ""), "names no field"),
+        (("--mask", " , "), "names no field"),
+        (("--public-name", "http://console.example/"), "write HOST or HOST:PORT"),
+        (("--public-name", ""), "write HOST or HOST:PORT"),
         (("--allow-writes", "--i-know-this-is-open"), "exclude each other"),
     ],
 )

@@ -8,10 +8,11 @@ import pathlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import click
 import pytest
 
 from oncelog.cli.clients import CONNECT_TIMEOUT_MS
-from oncelog.cli.commands.produce import Batching, NewRecord, Report, _send_all, record_from_json
+from oncelog.cli.commands.produce import Batching, NewRecord, Report, _send_all, record_from_json, stdin_bytes
 from oncelog.cli.output import Failed
 from oncelog.client.producer.producer import Producer
 from oncelog.errors import RequestTimedOut
@@ -241,3 +242,10 @@ def test_an_interrupt_waits_for_a_commit_that_was_begun_and_says_what_was_commit
         assert (report.transaction_count, report.ended_record_count) == (1, 2)
 
     asyncio.run(work())
+
+
+def test_a_closed_stdin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`<&-` leaves no stdin at all: it was a traceback."""
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(click.UsageError, match="stdin is closed"):
+        stdin_bytes()

@@ -124,6 +124,13 @@ def test_complete_leaves_any_other_transaction_alone(cli: Cli) -> None:
     cli(*command, state)
 
 
+def test_two_decisions_are_none(cli: Cli) -> None:
+    """The last one won in silence: an alias with --commit, and an --abort typed behind it."""
+    words = ("transactions", "complete", "--transactional-id", "nobody", "--state", "1:1", "--yes")
+    for more in (("--commit", "--abort"), ("--abort", "--commit"), ()):
+        assert "one of --commit and --abort" in cli(*words, *more, status=2).stderr
+
+
 @pytest.mark.parametrize("commit", [True, False])
 def test_complete_takes_over_what_a_new_instance_kept(cli: Cli, commit: bool) -> None:
     """KIP-939: the application came back, kept the prepared transaction, and went away again without deciding."""

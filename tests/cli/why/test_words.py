@@ -129,6 +129,7 @@ def test_no_members_with_and_without_access_rules() -> None:
     facts = Facts(GROUP, "billing", (dataclasses.replace(PARTITION, position=8),), group=EMPTY)
     assert first(facts).headline == "no members: nobody reads for billing, and 1 offset of 1 partition wait"
     assert first(facts).command == START + "groups describe billing --members --watch"
+    assert first(dataclasses.replace(facts, name="-b")).command == START + "groups describe --members --watch -- -b"
     assert first(dataclasses.replace(facts, is_guarded=True)).command == START + "acls list --group billing --matching"
     unknown = Facts(GROUP, "billing", (PARTITION,), group=EMPTY)
     assert "where it begins in 1 partition is not stored" in first(unknown).headline

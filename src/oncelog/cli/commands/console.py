@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
+import re
 import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 PORT = 8180
 NAMED_HEADER = "header:"
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+PUBLIC_NAME = re.compile(r"[\w.-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 EXTRA = "the console needs packages that are not here: pip install 'oncelog[console]'"
 
 
@@ -56,6 +60,10 @@ async def console(
     """
     host, port = _address(listen)
     header = _header(auth, proxies)
+    fields = _fields(masked)
+    for each in names:
+        if not PUBLIC_NAME.fullmatch(each):
+            raise click.UsageError(f"--public-name {each!r}: write HOST or HOST:PORT, as the browser's address has it")
     try:
         from oncelog.console.record_filter import Mask
         from oncelog.console.routes import application
@@ -84,7 +92,6 @@ async def console(
         has_links = header is None and not is_known_open
         if has_links:
             gate.on_link_used = lambda: settings.out.note(f"for another browser: {_link(gate, url)}")
-        fields = frozenset(each.strip() for each in (masked or "").split(",") if each.strip())
         app = application(
             settings, gate, database_url=database_url, mask=Mask(fields, hide_values), allow_writes=allow_writes
         )
@@ -110,11 +117,23 @@ def _header(auth: str | None, proxies: tuple[str, ...]) -> str | None:
             raise click.UsageError("--trusted-proxy needs --auth header:NAME")
         return None
     name = auth.removeprefix(NAMED_HEADER)
-    if name == auth or not name:
+    if name == auth or not HEADER_NAME.fullmatch(name):
         raise click.UsageError(f"--auth {auth}: write header:NAME, as in header:X-Forwarded-User")
     if not proxies:
         raise click.UsageError("--auth believes a header: say with --trusted-proxy whose")
+    for each in proxies:
+        try:
+            ipaddress.ip_address(each)
+        except ValueError as error:  # it is compared with where a connection comes from: nobody could ever come
+            raise click.UsageError(f"--trusted-proxy {each}: write an IP address") from error
     return name
+
+
+def _fields(masked: str | None) -> frozenset[str]:
+    fields = frozenset(each.strip() for each in (masked or "").split(",") if each.strip())
+    if masked is not None and not fields:  # as of a variable that is empty: everything would be shown
+        raise click.UsageError(f"--mask {masked!r} names no field: write FIELD,..., or --hide-values")
+    return fields
 
 
 def _bound(host: str, port: int) -> socket.socket:

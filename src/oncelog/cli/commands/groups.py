@@ -12,7 +12,7 @@ from oncelog.cli.command import Group, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import moment_from_text
 from oncelog.cli.outcomes import each_of
-from oncelog.cli.output import EXIT_FAILURE, Failed, columns
+from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.positions_file import positions_of
 from oncelog.cli.transactions.group_scope import GroupScope, describe_group, group_scope, listed
@@ -210,7 +210,7 @@ async def reset_offsets(settings: Settings, /, name: str, topic_texts: tuple[str
         group = await describe_group(admin, name)
         if group is not None and group.state not in EMPTY_STATES:
             raise Failed(f"group {name!r} is {group.state}: it has {len(group.members)} members", "stop them first")
-        if settings.confirm(f"move {len(rows)} positions of group {name}", name):
+        if settings.confirm(f"move {counted(len(rows), 'position')} of group {name}", name):
             await admin.alter_consumer_group_offsets(name, after)
     out.rows(columns("group", "topic", "partition", "from", "to"), rows)
 

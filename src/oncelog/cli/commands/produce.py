@@ -15,7 +15,7 @@ import click
 
 from oncelog.cli.byte_chunks import byte_chunks
 from oncelog.cli.clients import open_admin, open_producer
-from oncelog.cli.command import Settings, command
+from oncelog.cli.command import Name, Settings, command
 from oncelog.cli.durations import duration_text
 from oncelog.cli.numbers import INT64_MAX
 from oncelog.cli.output import Failed, columns, counted
@@ -92,8 +92,9 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
         more["transactional_id"] = transactional_id
     batching = Batching(transactional_id is not None, given["transaction_size"], given["aborts"])
     report = Report(topic, result="aborted" if batching.aborts else "committed" if transactional_id else "sent")
+    sources = files or (stdin_bytes(),)
     async with open_producer(settings, **more) as producer:
-        lines = _lines(files or (sys.stdin.buffer,), delimiter)
+        lines = _lines(sources, delimiter)
         tasks = Tasks()
         tasks.start(_say_why_it_waits(settings, report), name="oncelog-waiting")
         try:
@@ -104,7 +105,7 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
             raise
         finally:
             if report.unknown:
-                describe = settings.repair("transactions", "describe", transactional_id)
+                describe = settings.repair("transactions", "describe", Name(transactional_id))
                 settings.out.note(f"{report.unknown}: `{describe}` tells")
             await tasks.close()
     if report.transaction_count:
@@ -202,6 +203,13 @@ async def _end(producer: Producer, unfinished: list[Delivery], batching: Batchin
             raise
         report.transaction_count += 1
         report.ended_record_count = report.record_count
+
+
+def stdin_bytes() -> IO[bytes]:
+    """Raises click.UsageError where there is none: `<&-`."""
+    if sys.stdin is None:
+        raise click.UsageError("stdin is closed: name files, or give it something to read")
+    return sys.stdin.buffer
 
 
 async def _lines(files: tuple[IO[bytes], ...], delimiter: bytes) -> AsyncIterator[bytes]:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from oncelog.cli.clients import open_admin
-from oncelog.cli.command import Command, Settings
+from oncelog.cli.command import Command, Name, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, duration_text
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, counted, error_name, printable
@@ -128,7 +128,7 @@ def _note_scope(settings: Settings, scope: GroupScope, where: list[TopicPartitio
         members = counted(len(scope.group.members) if scope.group is not None else 0, "member")
         raise Failed(
             f"group {scope.name!r} reads nothing there: {states}{members}, no position is stored",
-            f"look with {settings.repair('groups', 'describe', scope.name)}",
+            f"look with {settings.repair('groups', 'describe', Name(scope.name))}",
         )
     for note in scope.notes:
         settings.out.note(note)

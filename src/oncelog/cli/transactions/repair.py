@@ -246,15 +246,16 @@ def _listed(found: TransactionDescription) -> str:
 @click.command("complete", cls=Command, changes=True)
 @click.option("--transactional-id", required=True)
 @click.option("--state", "state_text", required=True, metavar="PRODUCER-ID:EPOCH", help="What prepare gave, as stored.")
-@click.option("--commit/--abort", "commit", default=None, help="What was decided.")
+@click.option("--commit", is_flag=True, help="It was decided to commit.")
+@click.option("--abort", is_flag=True, help="It was decided to abort.")
 @click.pass_obj
-async def complete(settings: Settings, transactional_id: str, state_text: str, commit: bool | None) -> None:
+async def complete(settings: Settings, transactional_id: str, state_text: str, commit: bool, abort: bool) -> None:
     """End a prepared or left-behind transaction as it was decided elsewhere (two-phase commit, KIP-939).
 
     Nothing happens unless the open transaction is the one of --state. Repeating it is harmless.
     """
-    if commit is None:
-        raise click.UsageError("say what was decided: --commit or --abort")
+    if commit == abort:
+        raise click.UsageError("say what was decided: one of --commit and --abort")
     try:
         state = PreparedTxnState(state_text)
     except ValueError as error:

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from oncelog.cli.command import Settings
+from oncelog.cli.command import Name, Settings
 from oncelog.cli.output import Failed
 from oncelog.cli.transactions.group_scope import OFFSETS_TOPIC, GroupScope, group_scope
 from oncelog.cli.why.looking import Looking
@@ -151,4 +151,6 @@ async def _unknown(settings: Settings, looking: Looking, name: str, wanted: str 
         where = {TOPIC: "topics", TRANSACTION: "transactions"}.get(wanted or "", "groups")
         raise Failed(f"there is no {what} {name!r}", f"look with {settings.repair(where, 'list')}")
     kind = {TRANSACTION: "transactional id"}.get(known[near[0]], known[near[0]])
-    raise Failed(f"there is no {what} {name!r}; the nearest is {kind} {near[0]!r}", settings.repair("why", near[0]))
+    raise Failed(
+        f"there is no {what} {name!r}; the nearest is {kind} {near[0]!r}", settings.repair("why", Name(near[0]))
+    )

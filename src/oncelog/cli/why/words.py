@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oncelog.cli.command import Settings
+from oncelog.cli.command import Name, Settings
 from oncelog.cli.durations import duration_text
 from oncelog.cli.output import counted, printable
 from oncelog.cli.transactions.group_scope import listed
@@ -121,7 +121,7 @@ def _transaction(settings: Settings, facts: Facts, cause: Cause) -> Told:
         advice = (
             "mend the partitions that are offline; else look at the logs of coordinator and leaders. These are left:"
         )
-        command = settings.repair("transactions", "describe", owner.transactional_id)
+        command = settings.repair("transactions", "describe", Name(owner.transactional_id))
     elif cause.kind == kinds.HANGING_TRANSACTION and len(cause.open) > 1:
         if not may_be_committed(first):
             advice = f"end it on each of {counted(len(cause.open), 'partition')}: this names the command for each"
@@ -195,7 +195,7 @@ def _offline(settings: Settings, _: Facts, cause: Cause) -> Told:
         (("where", listed(cause.partitions)),),
         why,
         advice,
-        settings.repair("topics", "describe", *topics, "-o", "wide"),
+        settings.repair("topics", "describe", *map(Name, topics), "-o", "wide"),
     )
 
 
@@ -207,7 +207,7 @@ def _damaged(settings: Settings, facts: Facts, cause: Cause) -> Told:
         (),
         "the batch there is not what was written: its checksum is wrong; `oncelog dump-log` of its files shows where",
         "restore it; or find the offset behind it, and move the group there with `oncelog groups reset-offsets`, without it",
-        settings.repair("consume", f"{at.topic}:{at.partition}", "--from", offset + 1, "--count", 1, "--exit"),
+        settings.repair("consume", Name(f"{at.topic}:{at.partition}"), "--from", offset + 1, "--count", 1, "--exit"),
     )
 
 
@@ -227,7 +227,7 @@ def _out_of_range(settings: Settings, facts: Facts, cause: Cause) -> Told:
         f"{why}; a reader begins where its auto.offset.reset says, or fails",
         "stop its members, then move it (look first; --to-latest skips what is there)",
         settings.repair(
-            "groups", "reset-offsets", facts.name, *_places(cause.partitions), "--to-earliest", "--dry-run"
+            "groups", "reset-offsets", Name(facts.name), *_places(cause.partitions), "--to-earliest", "--dry-run"
         ),
     )
 
@@ -251,7 +251,7 @@ def _rebalancing(settings: Settings, facts: Facts, _: Cause) -> Told:
         tuple(lines),
         f"{counted(group.member_count, 'member')}: one does not poll within max.poll.interval.ms, or they come and go",
         "look which members stay; end the one that does not answer",
-        settings.repair("groups", "describe", group.name, "--members", "--watch"),
+        settings.repair("groups", "describe", Name(group.name), "--members", "--watch"),
     )
 
 
@@ -265,7 +265,7 @@ def _no_members(settings: Settings, facts: Facts, cause: Cause) -> Told:
         "start them; whether they may read:" if facts.is_guarded else "start them, and see whether they come and stay:",
         settings.repair("acls", "list", "--group", facts.name, "--matching")
         if facts.is_guarded
-        else settings.repair("groups", "describe", facts.name, "--members", "--watch"),
+        else settings.repair("groups", "describe", Name(facts.name), "--members", "--watch"),
     )
 
 
