@@ -84,6 +84,24 @@ def test_questions_that_make_no_sense_are_refused(client: TestClient, query: str
     assert get(client, f"records?{query}", 400)["message"]
 
 
+def test_a_partition_that_is_not_there_is_told_at_once(client: TestClient) -> None:
+    """It was a timeout of five seconds."""
+    refused = get(client, "records?topic=orders&partition=99", 502)
+    assert (refused["error"], refused["message"]) == (
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "topic 'orders' has no partition 99",
+    )
+
+
+def test_commands_are_quoted_and_go_to_the_same_brokers(client: TestClient, night: Cli) -> None:
+    """A link names a group: what is copied from the page must not run what the link's maker wrote."""
+    start = f"oncelog -b {night.bootstrap_servers}"
+    found = get(client, "configs?kind=group&name=$(reboot)")
+    assert found["command"] == f"{start} configs set --group '$(reboot)' KEY=VALUE --dry-run"
+    assert get(client, "configs")["command"] == f"{start} configs set --broker default KEY=VALUE --dry-run"
+    assert get(client, "records?topic=orders")["command"] == [f"{start} consume", "orders:0"]
+
+
 def test_markers_of_the_coordinator_are_decoded(client: TestClient) -> None:
     for number in range(50):
         found = get(client, f"records?topic=__transaction_state&partition={number}&from=earliest")["rows"]

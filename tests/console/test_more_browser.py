@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncelog.cli.output import printable
 from tests.cli.world import Cli
 from tests.console.conftest import Console
 
@@ -104,7 +105,8 @@ def test_no_violations_of_wcag_2_aa(browser: Browser, console: Console, scheme: 
 def test_a_plan_is_done_only_after_its_name(browser: Browser, night: Cli) -> None:
     from playwright.sync_api import expect
 
-    name = f"stuck-{HOSTILE}"
+    name = f"stuck-{HOSTILE}-\u202e\n"  # turns its letters around, and cannot be typed: both are shown as escapes
+    shown = printable(name)
     with ThreadPoolExecutor() as elsewhere:
         elsewhere.submit(night.create, "stuck").result()
         elsewhere.submit(night.leave_open, "stuck", name).result()
@@ -112,15 +114,29 @@ def test_a_plan_is_done_only_after_its_name(browser: Browser, night: Cli) -> Non
     console = Console(night.bootstrap_servers, "--allow-writes")
     page = page_of(browser, console, errors)
     page.get_by_role("link", name="Open transactions").click()
-    row = page.get_by_role("row").filter(has_text=name)
+    row = page.get_by_role("row").filter(has_text=shown)
     row.get_by_role("button", name="force-terminate …").click()
     expect(row.get_by_text("its records stay hidden for ever")).to_be_visible()
     row.get_by_role("textbox").fill("yes")
     row.get_by_role("button", name="do it").click()
     expect(row.get_by_text("not confirmed")).to_be_visible()
-    row.get_by_role("textbox").fill(name)
+    row.get_by_role("textbox").fill(shown)
     row.get_by_role("button", name="do it").click()
     expect(row).to_have_count(0, timeout=15_000)
     assert errors == []
     page.close()
     console.stop()
+
+
+def test_a_mistyped_topic_is_no_all_clear(browser: Browser, console: Console) -> None:
+    from playwright.sync_api import expect
+
+    errors: list[str] = []
+    page = page_of(browser, console, errors)
+    page.get_by_label("topics").fill("ordres")
+    page.get_by_label("topics").press("Enter")
+    expect(page.locator("#verdict")).to_have_text("Nothing is looked at", timeout=15_000)
+    expect(page.get_by_text("topic ordres could not be read")).to_be_visible()
+    expect(page.get_by_text("so nobody knows")).to_be_visible()
+    assert errors == []
+    page.close()

@@ -119,6 +119,34 @@ def test_what_changed_since_is_not_done(client: TestClient, night: Cli) -> None:
     post(client, f"plans/{again['plan']['id']}", 200, word="moving")
 
 
+def test_what_is_over_meanwhile_is_told_as_changed(
+    client: TestClient, night: Cli, caplog: pytest.LogCaptureFixture
+) -> None:
+    night.leave_open("planned", "over")
+    made = post(client, "plans", 200, action="force-terminate", transactional_id="over")
+    night("transactions", "force-terminate", "--transactional-id", "over", "--yes")
+    with caplog.at_level(logging.WARNING, "oncelog.console"):
+        again = post(client, f"plans/{made['id']}", 409, word="over")
+    assert (again["error"], again["plan"]) == ("stale", None)
+    assert "nothing was done" in again["message"]
+    assert "it is Empty" in again["message"]
+    assert "wanted" in caplog.text, "who wanted what is a line in the log, too"
+
+
+def test_a_name_that_cannot_be_typed_is_typed_as_it_is_shown(client: TestClient, night: Cli) -> None:
+    night.leave_open("planned", "new\nline")
+    made = post(client, "plans", 200, action="force-terminate", transactional_id="new\nline")
+    post(client, f"plans/{made['id']}", 200, word=r"new\nline")
+
+
+def test_only_a_prepared_one_is_completed(client: TestClient, night: Cli) -> None:
+    """An ordinary transaction in the midst of its work was committed: half of it became readable."""
+    state = night.leave_open("planned", "at-work")
+    wanted = {"action": "complete", "transactional_id": "at-work", "state": state, "outcome": "commit"}
+    assert "not prepared" in post(client, "plans", 502, **wanted)["message"]
+    night("transactions", "force-terminate", "--transactional-id", "at-work", "--yes")
+
+
 def test_a_prepared_one_is_ended_only_as_decided(client: TestClient, night: Cli) -> None:
     state = night.leave_open("planned", "prepared", two_phase=True)
     assert "refused" in post(client, "plans", 502, action="force-terminate", transactional_id="prepared")["message"]

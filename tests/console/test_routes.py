@@ -20,6 +20,7 @@ from oncelog.cli.command import Settings
 from oncelog.console import app
 from oncelog.console.routes import application
 from oncelog.console.security import HEADERS, Gate
+from oncelog.console.watch import view_of
 from tests.cli.world import Cli
 
 ORIGIN = "http://testserver"
@@ -92,6 +93,35 @@ def test_a_view_that_makes_no_sense_is_refused(client: TestClient, query: str) -
     answer = client.get(f"/api/v1/lanes?{query}")
     assert answer.status_code == 400
     assert answer.json()["error"] == "refused"
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [("topic=nope", "topic nope"), ("topic=orders&partition=99", "partition 99"), ("topic=orders,nope", "topic nope")],
+)
+def test_what_there_is_not_is_no_all_clear(client: TestClient, query: str, what: str) -> None:
+    """A mistyped topic was "Nobody is stopped: 0 partitions looked at", with a green card beside it."""
+    found = get(client, f"lanes?{query}")
+    assert [each["what"] for each in found["not_read"] if each["error"] == "UNKNOWN_TOPIC_OR_PARTITION"] == [what]
+    if not found["partitions"]:
+        assert found["verdict"] == "Nothing is looked at"
+
+
+def test_a_card_is_about_what_its_page_shows(client: TestClient, night: Cli) -> None:
+    """The reader is shared: who looks at one topic got the cards of what another browser looks at."""
+    watch = client.app.state.watch  # type: ignore[attr-defined]
+    with watch.watched(view_of("payments", "", "")):
+        until(client, "lanes?topic=payments", lambda each: each["causes"])
+        night.create("quiet")
+        found = until(client, "lanes?topic=quiet", lambda each: each["partitions"])
+        assert watch.judgement.causes
+        assert (found["causes"], found["verdict"]) == ([], "Nobody is stopped: 1 partition looked at")
+
+
+@pytest.mark.parametrize("body", [b"\xff", b'{"token": "\xff"}', b'{"token": "\xed\xa0\x80"}', b"[" * 4000])
+def test_a_link_in_bytes_that_are_no_text_is_refused(client: TestClient, body: bytes) -> None:
+    """Whoever reaches the address could write tracebacks into its log."""
+    assert client.post("/api/v1/session", headers=POST, content=body).status_code == 400
 
 
 def test_open_transactions_are_what_the_command_line_says(client: TestClient, night: Cli) -> None:

@@ -11,6 +11,7 @@ from oncelog.core.lanes.view import LanesView, OpenSpan
 
 SPANS_MAX = 10_000  # more are joined before they are sent: a frame must not take longer than a sixtieth of a second
 EXACT_MAX = 1 << 53
+NOTHING = "Nothing is looked at"
 OUTCOMES = ("open", "committed", "aborted")
 
 
@@ -19,6 +20,7 @@ def lanes_answer(watch: Watch, view: View, since_version: int = 0) -> dict[str, 
     lanes = watch.lanes_of(view)
     opened = lanes.open()
     count = sum(len(lane.done) for lane in lanes.lanes)
+    where, not_there = {str(each.where) for each in lanes.lanes}, watch.not_there(view)
     gap_ms = 0.0 if count <= SPANS_MAX or since_version else view.window_ms / 600
     return {
         "version": watch.version,
@@ -28,13 +30,13 @@ def lanes_answer(watch: Watch, view: View, since_version: int = 0) -> dict[str, 
         "is_whole": since_version == 0,
         "cluster": watch.cluster_id,
         "error": None if watch.error is None else {"error": watch.error[0], "message": watch.error[1]},
-        "verdict": lanes.verdict(),
+        "verdict": NOTHING if not_there and not lanes.lanes else lanes.verdict(),
         "left_out": watch.left_out,
         "producers": [[exact(each), name] for each, name in sorted(lanes.names.items())],
         "partitions": [_partition(lanes, lane, since_version, gap_ms) for lane in lanes.lanes],
         "open": [_open(lanes, each) for each in opened],
-        "causes": _causes(watch, opened),
-        "not_read": list(watch.judgement.not_read),
+        "causes": _causes(watch, opened, where),
+        "not_read": [*not_there, *_not_read(watch, where)],
     }
 
 
@@ -108,12 +110,20 @@ def _open(lanes: LanesView, found: OpenSpan) -> dict[str, Any]:
     }
 
 
-def _causes(watch: Watch, opened: list[OpenSpan]) -> list[dict[str, Any]]:
-    """Rows of `oncelog why -o json`, with the letter of the picture and the groups that wait."""
+def _not_read(watch: Watch, where: set[str]) -> list[dict[str, str]]:
+    """Of what all pages together look at, without the lanes that only others have."""
+    others = {str(each) for each in (watch.reading.lanes if watch.reading is not None else ())} - where
+    return [each for each in watch.judgement.not_read if each["what"] not in others]
+
+
+def _causes(watch: Watch, opened: list[OpenSpan], shown: set[str]) -> list[dict[str, Any]]:
+    """Rows of `oncelog why -o json` about what is shown, with the letter of the picture and the groups that wait."""
     letters = {each.producer_id: each.letter for each in opened}
     found = []
     for each in watch.judgement.causes:
         where = set(each["partitions"])
+        if where and not where & shown:
+            continue  # another page looks at it
         groups = sorted({p.group for p in watch.positions if str(p.where) in where and p.held_back})
         row = {**each, "letter": letters.get(each["producer_id"]), "groups": groups}
         found.append(row | {key: exact(row[key]) for key in ("producer_id", "start_offset", "blocked")})

@@ -109,7 +109,11 @@ async def configs(request: Request) -> dict[str, Any]:
         }
         for each in shown[:ROWS_OF_ALL_MAX]
     ]
-    return {"kind": kind, "name": name, "rows": rows, "count": len(entries), "now_ms": RealClock().now_ms()}
+    command = request.app.state.settings.repair(
+        "configs", "set", f"--{kind}", name or "default", "KEY=VALUE", "--dry-run"
+    )
+    answer = {"kind": kind, "name": name, "rows": rows, "count": len(entries), "command": command}
+    return answer | {"now_ms": RealClock().now_ms()}
 
 
 async def access(request: Request) -> dict[str, Any]:

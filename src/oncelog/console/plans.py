@@ -22,13 +22,13 @@ from starlette.responses import JSONResponse, Response
 from oncelog.cli.command import Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import duration_text
-from oncelog.cli.output import Failed, counted
+from oncelog.cli.output import Failed, counted, printable
 from oncelog.cli.transactions.repair import end_as_decided, is_owned, is_prepared
 from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.client.admin.admin import Admin
 from oncelog.console.pages import admin_of
 from oncelog.console.security import BODY_BYTES_MAX
-from oncelog.errors import InvalidArgument, OncelogError
+from oncelog.errors import InvalidArgument, OncelogError, TransactionalIdNotFound, UnknownTopicOrPartition
 from oncelog.types import PreparedTxnState, TopicPartition
 
 log = logging.getLogger("oncelog.console")
@@ -89,7 +89,7 @@ class Plans:
         plan = self._kept.get(plan_id)
         if plan is None or plan.ends_s <= self.clock():
             raise InvalidArgument("this plan is over: look again")
-        if word != plan.word:
+        if word not in (plan.word, printable(plan.word)):  # a browser's field takes no newline
             raise InvalidArgument("not confirmed, nothing was changed: type the name that the plan says")
         del self._kept[plan_id]
         return plan
@@ -115,6 +115,8 @@ async def look(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float) 
         text = (f"abort {told}", "its records stay hidden for ever; its producer is fenced; readers get on")
         command = settings.repair("transactions", FORCE_TERMINATE, "--transactional-id", name)
         return Plan(wanted, seen, name, text, command, ends_s)
+    if not is_prepared(found):
+        raise Failed(f"refused: {name} is not prepared: its producer is at work, or gone", "force-terminate ends it")
     if wanted.outcome not in OUTCOMES:
         raise InvalidArgument("say what was decided: outcome commit or abort")
     if wanted.state != state:
@@ -191,12 +193,22 @@ async def act(request: Request) -> Response | dict[str, Any]:
     plan: Plan = state.plans.take(request.path_params["plan_id"], typed.get("word", ""))
     admin = await admin_of(request)
     who = state.gate.user_of(request.headers) or f"a session of {request.client.host if request.client else '?'}"
-    now = await look(admin, state.settings, plan.wanted, state.plans.clock() + VALID_S)
-    if now.seen != plan.seen:
-        state.plans.keep(now)
+    now, why = None, "This is what it would do now"
+    try:
+        now = await look(admin, state.settings, plan.wanted, state.plans.clock() + VALID_S)
+    except (
+        Failed,
+        UnknownTopicOrPartition,
+        TransactionalIdNotFound,
+    ) as error:  # it is over, or what it was about is gone
+        why = str(error)
+    if now is None or now.seen != plan.seen:
+        if now is not None:
+            state.plans.keep(now)
         log.warning("%r wanted %r, which had changed since: nothing was done", who, plan.text[0])
-        message = "it has changed since you looked: nothing was done. This is what it would do now"
-        return JSONResponse({"error": "stale", "message": message, "plan": now.answer()}, 409)
+        message = f"it has changed since you looked: nothing was done. {why}"
+        answer = {"error": "stale", "message": message, "plan": None if now is None else now.answer()}
+        return JSONResponse(answer, 409)
     try:
         await _do(admin, state.settings, plan)
     except (OncelogError, OSError) as error:
@@ -220,5 +232,5 @@ async def body_of(request: Request, kind: type[Any]) -> Any:
             raise InvalidArgument("too long")
     try:
         return msgspec.json.decode(bytes(body), type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidArgument(f"that is not what is needed: {error}") from error

@@ -14,6 +14,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from oncelog.cli.command import Name, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.dump_log.records import DECODERS, record_row
 from oncelog.cli.durations import record_time_from_text
@@ -24,7 +25,7 @@ from oncelog.console.answers import exact
 from oncelog.console.pages import admin_of
 from oncelog.console.record_filter import Filter, Mask, filter_of
 from oncelog.core.consumer.aborted_filter import AbortedFilter
-from oncelog.errors import CorruptBatch, InvalidArgument, KafkaError
+from oncelog.errors import CorruptBatch, ErrorCode, InvalidArgument, KafkaError, error_for
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 from oncelog.wire.record import Record
@@ -83,7 +84,9 @@ async def records(request: Request) -> dict[str, Any]:
     admin, state = await admin_of(request), request.app.state
     query = request.query_params
     asked, wanted = asked_of(query), filter_of(query, getattr(state, "mask", Mask()))
-    await admin.describe_topics([asked.at.topic])
+    if asked.at.partition not in (await admin.describe_topics([asked.at.topic]))[asked.at.topic].partitions:
+        text = f"topic {asked.at.topic!r} has no partition {asked.at.partition}"
+        raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     bounds = (await partition_bounds(admin, [asked.at]))[asked.at]
     end = bounds["high_watermark"] if asked.before is None else min(asked.before, bounds["high_watermark"])
     start = await _start(admin, asked, bounds["log_start"], end)
@@ -105,7 +108,14 @@ async def records(request: Request) -> dict[str, Any]:
         "damaged": found.damaged or None,
         "is_masked": wanted.mask.is_on,
         "now_ms": RealClock().now_ms(),
+        "command": command_parts(state.settings, str(asked.at.topic), asked.at.partition),
     }
+
+
+def command_parts(settings: Settings, topic: str, partition: int) -> list[str]:
+    """What stands before and behind the options of the `oncelog consume` that shows the same."""
+    start = settings.repair("consume")
+    return [start, settings.repair("consume", Name(f"{topic}:{partition}")).removeprefix(f"{start} ")]
 
 
 async def _start(admin: Admin, asked: Asked, log_start: int, end: int) -> int:

@@ -108,7 +108,7 @@ async def _session(request: Request) -> Response:
             return JSONResponse({"error": "refused", "message": "too long"}, 413)
     try:
         given = msgspec.json.decode(bytes(body), type=dict[str, str])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return JSONResponse({"error": "refused", "message": "no JSON"}, 400)
     secret = gate.new_session(given.get("token", ""))
     if secret is None:
@@ -155,10 +155,13 @@ async def _lanes(request: Request) -> Response:
 
 
 async def _first_look(watch: Watch, view: View) -> None:
-    """Until the view's lanes were read once, or an error says why not."""
+    """Until the view's lanes were read once, or an error says why not, or a look that began after it saw that there are none."""
+    begun = watch.look_count
     try:
         async with asyncio.timeout(FIRST_LOOK_S):
             while not watch.is_stopping and watch.error is None and not watch.lanes_of(view).lanes:
+                if watch.look_count > begun + 1:
+                    return
                 await watch.changed.wait()
     except TimeoutError:
         pass

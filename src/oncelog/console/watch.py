@@ -17,6 +17,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from oncelog.cli.command import Settings
+from oncelog.cli.numbers import is_number
 from oncelog.cli.output import Failed, error_name
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.lane_reading import LaneReading
@@ -72,6 +73,7 @@ class Watch:
     nonce: str = field(default_factory=lambda: secrets.token_hex(4))
     is_stopping: bool = False
     left_out: int = 0
+    look_count: int = 0
     _views: list[View] = field(default_factory=list)
     _wanted: asyncio.Event = field(default_factory=asyncio.Event)
     _due_ms: dict[str, int] = field(default_factory=dict)
@@ -124,6 +126,7 @@ class Watch:
             await self._wanted.wait()
             try:
                 self.error = await self.look(admin)
+                self.look_count += 1
             except KafkaError as error:  # the client goes on trying: what is shown stays, and says that it is old
                 self._tell(error)
             self._announce()
@@ -181,6 +184,20 @@ class Watch:
         ]
         self.left_out = max(0, len(found) - PARTITIONS_PER_VIEW)
         return found[:PARTITIONS_PER_VIEW]
+
+    def not_there(self, view: View) -> list[dict[str, str]]:
+        """What a view asks for and does not get, as rows of `not_read`: what there is not, and what is one lane too many."""
+        names = [f"topic {each}" for each in view.topics if each not in self.topics]
+        shown = self.partitions_of(view)
+        numbers = [f"partition {each}" for each in view.partitions if all(at.partition != each for at in shown)]
+        why = "there is none of that name, or it may not be seen"
+        rows = [{"what": each, "error": "UNKNOWN_TOPIC_OR_PARTITION", "why": why} for each in names or numbers]
+        wanted = self._on_screen()
+        if crowded := [at for at in shown if at not in wanted]:
+            what = f"{crowded[0]}" + (f" and {len(crowded) - 1} more" if len(crowded) > 1 else "")
+            why = f"other pages look at the {PARTITIONS_MAX} partitions that are read at a time: close some"
+            rows.append({"what": what, "error": "TOO_MANY", "why": why})
+        return rows
 
     async def _look_at_open(self, admin: Admin, reading: LaneReading, now_ms: int) -> None:
         """Whose open transactions are, once they are older than a moment."""
@@ -246,13 +263,16 @@ def _position(group: str, lane: Lane, offset: int, stable: int, end: int) -> Pos
 
 def view_of(topics: str, partitions: str, window_ms: str) -> View:
     """A view from an address's parameters. Raises ValueError."""
-    view = View(
-        tuple(each for each in topics.split(",") if each)[:PARTITIONS_PER_VIEW],
-        tuple(int(each) for each in partitions.split(",") if each),
-    )
+    names = tuple(dict.fromkeys(each for each in topics.split(",") if each))
+    numbers = tuple(dict.fromkeys(each for each in partitions.split(",") if each))
+    if len(names) > PARTITIONS_PER_VIEW or len(numbers) > PARTITIONS_PER_VIEW:
+        raise ValueError(f"at most {PARTITIONS_PER_VIEW} topics, and as many partitions, on one page")
+    if not all(map(is_number, numbers)):
+        raise ValueError(f"partition={partitions}: numbers, with commas between them")
+    view = View(names, tuple(map(int, numbers)))
     if not window_ms:
         return view
-    window = int(window_ms)
+    window = int(window_ms) if is_number(window_ms) else 0
     if not 5_000 <= window <= 3_600_000:
         raise ValueError("window_ms must be between 5000 and 3600000")
     return dataclasses.replace(view, window_ms=window)

@@ -1,8 +1,9 @@
 // The lanes on a canvas. Reads a model, draws a frame, and remembers which rectangle is which span.
 // @ts-check
+import { visible } from './html.js'
 import { ABORTED, OPEN, age, clock } from './model.js'
 
-export const GUTTER = 190, FUTURE = 216
+const GUTTER = 190, FUTURE = 216, NARROW_PAGE = 560
 const AXIS = 28, ROW = 20, HEAD = 22, FOOT = 20, ROWS_MAX = 8, NARROW = 8
 const SANS = '12px system-ui,"DejaVu Sans",sans-serif', BOLD = '600 12px system-ui,"DejaVu Sans",sans-serif'
 const COLOURS = ['paper', 'panel', 'line', 'fg', 'mute', 'committed', 'aborted', 'progress', 'prepared', 'hanging', 'band', 'edge']
@@ -31,6 +32,7 @@ export class Drawing {
     this.canvas = canvas
     this.g = canvas.getContext('2d')
     this.hits = /** @type {any[]} */ ([])
+    this.shortened = new Map()
     this.theme()
   }
 
@@ -61,9 +63,10 @@ export class Drawing {
       this.canvas.width = Math.round(w * ratio); this.canvas.height = Math.round(h * ratio)
     }
     g.setTransform(ratio, 0, 0, ratio, 0, 0)
-    this.now = w - Math.min(FUTURE, w / 4)
+    this.gutter = w < NARROW_PAGE ? Math.round(w / 3) : GUTTER
+    this.now = w - Math.min(FUTURE, w < NARROW_PAGE ? w * 0.38 : w / 4)
     this.since = view.nowMs - view.windowMs
-    this.scale = (this.now - GUTTER) / view.windowMs
+    this.scale = (this.now - this.gutter) / view.windowMs
     this.model = model; this.view = view; this.w = w; this.hits = []
     g.fillStyle = this.c.paper; g.fillRect(0, 0, w, h); g.textBaseline = 'middle'
     this.axis(h)
@@ -74,15 +77,26 @@ export class Drawing {
     this.text('what will happen', this.now + 24, 13, 'mute')
   }
 
-  x(ms) { return GUTTER + (ms - this.since) * this.scale }
+  x(ms) { return this.gutter + (ms - this.since) * this.scale }
 
   line(x0, y0, x1, y1) { this.g.beginPath(); this.g.moveTo(x0, y0); this.g.lineTo(x1, y1); this.g.stroke() }
 
   text(text, x, y, colour, font = SANS, align = 'left') {
-    this.g.font = font; this.g.fillStyle = this.c[colour]; this.g.textAlign = align; this.g.fillText(text, x, y)
+    this.g.font = font; this.g.fillStyle = this.c[colour]; this.g.textAlign = align; this.g.fillText(visible(text), x, y)
   }
 
-  width(text, font = SANS) { this.g.font = font; return this.g.measureText(text).width }
+  width(text, font = SANS) { this.g.font = font; return this.g.measureText(visible(text)).width }
+
+  /** A name's two ends: both tell it from others. */
+  fitting(text, room) {
+    const kept = this.shortened.get(`${room} ${text}`)
+    if (kept !== undefined) return kept
+    let short = text
+    for (let n = Math.floor(text.length / 2) - 1; n > 2 && this.width(short, BOLD) > room; n--) short = `${text.slice(0, n)}…${text.slice(-n)}`
+    if (this.shortened.size > 200) this.shortened.clear() // it is asked for each lane of each frame
+    this.shortened.set(`${room} ${text}`, short)
+    return short
+  }
 
   axis(h) {
     const step = STEPS.find(ms => ms * this.scale > 78) ?? STEPS.at(-1)
@@ -90,21 +104,22 @@ export class Drawing {
     for (let ms = Math.ceil(this.since / step) * step; ms < this.view.nowMs; ms += step) {
       const x = Math.round(this.x(ms)) + 0.5
       this.line(x, AXIS, x, h)
-      if (x > GUTTER + 24 && x < this.now - 46) this.text(clock(ms), x, 13, 'mute', SANS, 'center')
+      if (x > this.gutter + 24 && x < this.now - 46) this.text(clock(ms), x, 13, 'mute', SANS, 'center')
     }
   }
 
   lane(lane) {
     const g = this.g, top = lane.y, bottom = top + lane.h
-    g.fillStyle = this.c.panel; g.fillRect(0, top, GUTTER, lane.h)
+    g.fillStyle = this.c.panel; g.fillRect(0, top, this.gutter, lane.h)
     this.band(lane, top)
     g.strokeStyle = this.c.line; this.line(0, bottom - 0.5, this.w, bottom - 0.5)
-    this.text(lane.at.length > 18 ? `${lane.at.slice(0, 8)}…${lane.at.slice(-9)}` : lane.at, 10, top + 12, 'fg', BOLD)
-    this.text(WORD[lane.word], GUTTER - 8, top + 12, WORD_COLOUR[lane.word], BOLD, 'right')
-    if (lane.error) this.text(`cannot be read: ${lane.error}`, GUTTER + 8, top + HEAD + ROW / 2, 'hanging', BOLD)
-    else if (!lane.rows.length) this.text('no transactions in this time', GUTTER - 8, top + HEAD + ROW / 2, 'mute', SANS, 'right')
+    const word = this.gutter < GUTTER ? WORD[lane.word][0] : WORD[lane.word]
+    this.text(this.fitting(lane.at, this.gutter - 24 - this.width(word, BOLD)), 10, top + 12, 'fg', BOLD)
+    this.text(word, this.gutter - 8, top + 12, WORD_COLOUR[lane.word], BOLD, 'right')
+    if (lane.error) this.text(`cannot be read: ${lane.error}`, this.gutter + 8, top + HEAD + ROW / 2, 'hanging', BOLD)
+    else if (!lane.rows.length) this.text(['no transactions in this time', 'no transactions'].find(each => this.width(each) < this.gutter - 12) ?? 'none', this.gutter - 8, top + HEAD + ROW / 2, 'mute', SANS, 'right')
     g.save()
-    g.beginPath(); g.rect(GUTTER, top, this.now - GUTTER, lane.h); g.clip()
+    g.beginPath(); g.rect(this.gutter, top, this.now - this.gutter, lane.h); g.clip()
     if (lane.read_from_ms > this.since + 1000) this.unread(lane, top)
     g.fillStyle = this.c.mute
     for (const each of lane.plain) g.fillRect(this.x(each.ms), bottom - 7, 1.5, 5)
@@ -119,15 +134,15 @@ export class Drawing {
 
   unread(lane, top) {
     const x = Math.min(this.now, this.x(lane.read_from_ms))
-    this.g.fillStyle = this.c.panel; this.g.fillRect(GUTTER, top, x - GUTTER, lane.h)
-    if (x - GUTTER > 130) this.text('not read before this', x - 6, top + lane.h - 10, 'mute', SANS, 'right')
+    this.g.fillStyle = this.c.panel; this.g.fillRect(this.gutter, top, x - this.gutter, lane.h)
+    if (x - this.gutter > 130) this.text('not read before this', x - 6, top + lane.h - 10, 'mute', SANS, 'right')
   }
 
   // From the last stable offset to now: written, and not readable.
   band(lane, top) {
     if (lane.word !== 'stopped' && (lane.word !== 'waiting' || lane.lso_ms === null)) return
     const g = this.g, from = lane.lso_ms, isBefore = from === null || from < this.since
-    const x = isBefore ? GUTTER : this.x(from)
+    const x = isBefore ? this.gutter : this.x(from)
     g.globalAlpha = lane.word === 'stopped' ? 1 : 0.45
     g.fillStyle = this.c.band; g.fillRect(x, top, this.now - x, lane.h); g.globalAlpha = 1
     if (!isBefore) { g.strokeStyle = this.c.edge; g.lineWidth = 2; g.setLineDash([5, 3]); this.line(x, top, x, top + lane.h); g.setLineDash([]); g.lineWidth = 1 }
@@ -141,13 +156,13 @@ export class Drawing {
 
   place(lane, span) {
     const y = lane.y + HEAD + lane.rowOf.get(span.id) * ROW + 3
-    const x = span.begin === null ? GUTTER - 4 : this.x(span.begin), end = span.outcome === OPEN ? this.now : this.x(span.end)
+    const x = span.begin === null ? this.gutter - 4 : this.x(span.begin), end = span.outcome === OPEN ? this.now : this.x(span.end)
     return { x, y, w: Math.max(2.5, end - x), h: ROW - 6, row: lane.rowOf.get(span.id) }
   }
 
   ended(lane, span, ends) {
     const g = this.g, p = this.place(lane, span)
-    if (p.x + p.w < GUTTER || p.x + p.w < ends[p.row] + 1) return
+    if (p.x + p.w < this.gutter || p.x + p.w < ends[p.row] + 1) return
     ends[p.row] = p.x + p.w
     this.hits.push({ ...p, lane, span })
     const isHidden = lane.blocked && span.marker >= lane.lso, kind = span.outcome === ABORTED ? 'aborted' : 'committed'
@@ -169,12 +184,13 @@ export class Drawing {
   opened(lane, span) {
     const g = this.g, p = this.place(lane, span), kind = this.model.kind(span), colour = this.c[kind]
     this.hits.push({ ...p, lane, span })
-    if (kind === 'progress') { g.fillStyle = colour; g.globalAlpha = 0.25; g.fillRect(p.x, p.y, p.w, p.h); g.globalAlpha = 1 }
+    // On paper, not on the band: blue through yellow is the green of what was committed.
+    if (kind === 'progress') { g.fillStyle = this.c.paper; g.fillRect(p.x, p.y, p.w, p.h); g.fillStyle = colour; g.globalAlpha = 0.25; g.fillRect(p.x, p.y, p.w, p.h); g.globalAlpha = 1 }
     else { g.fillStyle = this.c[`p-${kind}`]; g.fillRect(p.x, p.y, p.w, p.h) }
     g.strokeStyle = colour; g.strokeRect(p.x + 0.5, p.y + 0.5, p.w - 1, p.h - 1)
     g.fillStyle = colour
     if (kind === 'progress') for (const ms of span.ticks) g.fillRect(this.x(ms) - 1, p.y, 2.5, p.h)
-    const x = Math.max(GUTTER + 9, p.x), y = p.y + p.h / 2
+    const x = Math.max(this.gutter + 9, p.x), y = p.y + p.h / 2
     g.beginPath(); g.arc(x, y, 8.5, 0, 7); g.fill()
     this.text(this.model.open.get(span.id)?.letter ?? '·', x, y + 0.5, 'paper', '700 11px system-ui,"DejaVu Sans",sans-serif', 'center')
     this.mark(lane, span, p)
@@ -185,7 +201,7 @@ export class Drawing {
     for (const open of this.model.open.values()) {
       const places = this.model.lanes.flatMap(lane => lane.open.filter(s => s.id === String(open.producer_id)).map(s => this.place(lane, s)))
       if (places.length < 2) continue
-      const x = Math.max(GUTTER + 9, Math.min(...places.map(p => p.x))), ys = places.map(p => p.y + p.h / 2)
+      const x = Math.max(this.gutter + 9, Math.min(...places.map(p => p.x))), ys = places.map(p => p.y + p.h / 2)
       g.strokeStyle = this.c[this.model.kind({ id: String(open.producer_id), outcome: OPEN })]
       g.lineWidth = 1.5; g.setLineDash([1, 3]); this.line(x, Math.min(...ys) + 9, x, Math.max(...ys) - 9); g.setLineDash([]); g.lineWidth = 1
     }
@@ -194,11 +210,11 @@ export class Drawing {
   groups(lane, bottom) {
     const g = this.g
     lane.groups.slice(0, 1).forEach(([group, , ms, readable, held, raw]) => {
-      const x = ms === null ? GUTTER + 8 : Math.min(this.now - 2, Math.max(GUTTER + 8, this.x(ms))), y = bottom - 15
+      const x = ms === null ? this.gutter + 8 : Math.min(this.now - 2, Math.max(this.gutter + 8, this.x(ms))), y = bottom - 15
       g.fillStyle = this.c.fg; g.beginPath(); g.moveTo(x, y); g.lineTo(x - 5, y + 9); g.lineTo(x + 5, y + 9); g.fill()
       const more = lane.groups.length > 1 ? ` (and ${lane.groups.length - 1} more)` : ''
       const texts = [`${group} reads here: ${readable} readable, ${held} held back, ${raw} raw${more}`, `${group}: ${readable} / ${held} / ${raw}${more}`, group]
-      const isLeft = x + 12 + this.width(texts[0]) > this.now && x - GUTTER > this.now - x, room = isLeft ? x - GUTTER - 12 : this.now - x - 12
+      const isLeft = x + 12 + this.width(texts[0]) > this.now && x - this.gutter > this.now - x, room = isLeft ? x - this.gutter - 12 : this.now - x - 12
       const text = texts.find(each => this.width(each) < room) ?? ''
       this.text(text, x + (isLeft ? -9 : 9), y + 6, 'fg', SANS, isLeft ? 'right' : 'left')
     })
@@ -209,8 +225,8 @@ export class Drawing {
       const isShared = i === ROWS_MAX - 1 && lane.rowIds.length > ROWS_MAX, isOpen = lane.open.some(s => s.id === id)
       let text = isShared ? `${lane.rowIds.length - i} more` : this.model.name({ id })
       const font = isOpen ? BOLD : SANS
-      while (text.length > 4 && this.width(text, font) > GUTTER - 20) text = `${text.slice(0, -2)}…`
-      this.text(text, GUTTER - 8, top + HEAD + i * ROW + ROW / 2, isOpen ? 'fg' : 'mute', font, 'right')
+      while (text.length > 4 && this.width(text, font) > this.gutter - 20) text = `${text.slice(0, -2)}…`
+      this.text(text, this.gutter - 8, top + HEAD + i * ROW + ROW / 2, isOpen ? 'fg' : 'mute', font, 'right')
     })
   }
 

@@ -1,6 +1,6 @@
 // The pages Transactional id (a life as a picture) and Decisions (what Spark queries decided).
 // @ts-check
-import { Command, Missing, Table, html, useData } from './html.js'
+import { Command, Missing, Table, html, named, useData } from './html.js'
 import { Cards } from './lanes.js'
 import { age } from './model.js'
 import { go } from './routes.js'
@@ -14,7 +14,9 @@ const kindOf = event => /abort|timeout|fence|terminate/i.test(event) ? 'abort' :
 /** The producer epoch over time, one step for each change; a new producer id begins anew, with a line. Even steps: what lasts
  * months and what lasts a millisecond are both there to be seen. */
 function Steps({ rows }) {
-  const known = rows.filter(each => each.producer_epoch !== null && each.producer_epoch !== undefined).slice(-60)
+  const known = rows.filter(each => each.producer_epoch !== null && each.producer_epoch !== undefined).slice(-60).map(each => ({ ...each }))
+  // Who asks for an end names the epoch that the end itself has raised already, and is told later: an epoch never falls.
+  known.forEach((each, i) => { const before = known[i - 1]; if (before?.producer_id === each.producer_id) each.producer_epoch = Math.max(each.producer_epoch, before.producer_epoch) })
   if (!known.length) return null
   const width = 900, height = 170, left = 46, top = 16, low = Math.min(...known.map(r => r.producer_epoch)), high = Math.max(...known.map(r => r.producer_epoch), low + 1)
   const x = i => left + (i + 0.5) * (width - left - 10) / known.length, y = epoch => height - 30 - (epoch - low) / (high - low) * (height - 30 - top - 8)
@@ -33,17 +35,17 @@ export function History({ query }) {
   const id = query.get('id') ?? '', part = query.get('contains') ?? ''
   const { data, error } = useData(`history?${new URLSearchParams(id ? { id } : { contains: part })}`, id ? 10 : 15)
   const mine = data && (data.id ?? '') === id ? data : null
-  if (!id) return html`<h1 role="status">${mine ? `${mine.count} transactional ids` : 'looking …'}</h1><${Missing} error=${error} /><${Find} page="history" query=${query} name="contains" label="id contains" />
+  if (!id) return html`<h1 role="status">${mine ? `${mine.count} transactional id${mine.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} error=${error} /><${Find} page="history" query=${query} name="contains" label="id contains" />
     ${mine?.count > mine?.rows.length && html`<p class="note">the first ${mine.rows.length} of ${mine.count}</p>`}
-    ${mine && html`<${Table} name="Transactional ids" empty="there are no such ids" rows=${mine.rows} columns=${[['transactional id', r => html`<a href=${link(r.transactional_id)}>${r.transactional_id}</a>`], ['state', r => r.state], ['producer', r => r.producer_id, 'number']]} />`}`
-  return html`<h1 role="status">${id}${mine?.now ? ` is ${mine.now.state}` : ''}</h1><${Missing} rows=${mine?.not_read} error=${error} /><p><a href="#/history">all ids</a></p>
+    ${mine && html`<${Table} name="Transactional ids" empty="there are no such ids" rows=${mine.rows} columns=${[['transactional id', r => html`<a href=${link(r.transactional_id)}>${named(r.transactional_id)}</a>`, 'id'], ['state', r => r.state], ['producer', r => r.producer_id, 'number']]} />`}`
+  return html`<h1 role="status">${named(id)}${mine?.now ? ` is ${mine.now.state}` : ''}</h1><${Missing} rows=${mine?.not_read} error=${error} /><p><a href="#/history">all ids</a></p>
     ${mine && html`${!mine.now && !mine.rows.length && html`<p class="note">No coordinator knows this id, and nothing is kept of it.</p>`}
     ${mine.now && html`<p>Producer ${mine.now.producer_id}:${mine.now.producer_epoch}${mine.now.state === 'Ongoing' ? html`, open for ${age(mine.now.age_ms ?? mine.now.duration_ms ?? 0)}` : ''}.</p>`}
     ${mine.verdict && !mine.causes.length && html`<p><b>${mine.verdict.verdict}</b>: ${mine.verdict.why} <span class="mute">${mine.verdict.advice}</span></p>${mine.verdict.repair && html`<${Command} text=${mine.verdict.repair} />`}`}
     ${mine.causes.length > 0 && html`<h2>Why it stands, and what to type</h2><${Cards} causes=${mine.causes} />`}
     ${mine.rows.length > 0 && html`<h2>Its life</h2><${Steps} rows=${mine.rows} />
     <${Table} name="Events" empty="nothing is kept" rows=${[...mine.rows].reverse()} columns=${[
-      ['time', r => when(r.time_ms), 'time'], ['event', r => html`<b>${r.event}</b>`], ['producer', r => r.producer_id === null ? null : `${r.producer_id}:${r.producer_epoch}`], ['what', r => r.what], ['who', r => [r.principal, r.client_id, r.address].filter(Boolean).join(', ') || null], ['told by', r => r.source],
+      ['time', r => when(r.time_ms), 'time'], ['event', r => html`<b>${r.event}</b>`], ['producer', r => r.producer_id === null ? null : `${r.producer_id}:${r.producer_epoch}`], ['what', r => r.what, 'id'], ['who', r => [r.principal, r.client_id, r.address].filter(Boolean).join(', ') || null, 'id'], ['told by', r => r.source],
     ]} />`}${mine.notes.map(each => html`<p class="note">${each}</p>`)}`}`
 }
 
@@ -56,7 +58,7 @@ export function Decisions({ query }) {
     ${data?.notes.map(each => html`<p class="note">${each}</p>`)}
     ${data?.has_topic && html`<${Table} name="Decisions" empty="nothing was decided yet" rows=${data.rows} columns=${[
       ['query', r => html`<b>${r.query}</b>`], ['batch', r => r.batch, 'number'], ['is', r => html`<span class=${`seen ${r.state}`}>${r.state === 'gone' ? 'decided, winner gone' : r.state}</span>`], ['records', r => r.records, 'number'],
-      ['winners', r => html`${r.winners.slice(0, 8).map(([name, fate]) => html`<div><a href=${link(name)}>${name}</a> ${fate}</div>`)}${r.winner_count > 8 && `and ${r.winner_count - 8} more`}`],
-    ]} /><h2>Open, and can no longer win</h2><${Table} name="Orphans" empty="no orphans are open" rows=${data.orphans} columns=${[['transactional id', r => html`<a href=${link(r[0])}>${r[0]}</a>`], ['of query', r => r[1]]]} />
+      ['winners', r => html`${r.winners.slice(0, 8).map(([name, fate]) => html`<div><a href=${link(name)}>${named(name)}</a> ${fate}</div>`)}${r.winner_count > 8 && `and ${r.winner_count - 8} more`}`, 'id'],
+    ]} /><h2>Open, and can no longer win</h2><${Table} name="Orphans" empty="no orphans are open" rows=${data.orphans} columns=${[['transactional id', r => html`<a href=${link(r[0])}>${named(r[0])}</a>`, 'id'], ['of query', r => r[1]]]} />
     <h2>Vetoes</h2><${Table} name="Vetoes" empty="no run was vetoed" rows=${data.vetoes} columns=${[['query', r => r[0]], ['batch', r => r[1]], ['run', r => r[2]]]} />`}`
 }

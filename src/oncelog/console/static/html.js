@@ -4,7 +4,19 @@ import { h } from './vendor/preact.mjs'
 import { useEffect, useRef, useState } from './vendor/hooks.mjs'
 import htm from './vendor/htm.mjs'
 
-export const html = htm.bind(h)
+// What no eye sees, or what turns the letters around it: shown as an escape, as on the command line.
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, UNSEEN_IN_VALUES = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
+const escaped = c => { const n = c.codePointAt(0) ?? 0; return { '\t': '\\t', '\n': '\\n', '\r': '\\r' }[c] ?? (n < 256 ? `\\x${n.toString(16).padStart(2, '0')}` : n < 65536 ? `\\u${n.toString(16).padStart(4, '0')}` : `\\U${n.toString(16).padStart(8, '0')}`) }
+
+/** A name as it can be told from every other. @param {string} text */
+export const visible = text => text.replace(UNSEEN, escaped)
+
+/** A name to click on: one of spaces only is quoted. @param {string} text */
+export const named = text => text.trim() ? text : `'${text}'`
+
+// Every text of every page goes through here; a value (`pre`) keeps its lines.
+const seen = (type, each) => typeof each !== 'string' ? each : type === 'pre' ? each.replace(UNSEEN_IN_VALUES, escaped) : visible(each)
+export const html = htm.bind((type, props, ...children) => h(type, props, ...children.map(each => seen(type, each))))
 
 /** JSON of the console's own server; an error's message is the server's. @param {string} path @param {AbortSignal} [signal] */
 export async function ask(path, signal) {
@@ -18,9 +30,9 @@ export async function ask(path, signal) {
 export function useData(path, seconds) {
   const [data, set] = useState(null), [error, fail] = useState(null)
   useEffect(() => {
-    let timer = 0, isGone = false
+    let timer = 0, isGone = false, isOld = data !== null
     const look = async () => {
-      if (!document.hidden) try { const found = await ask(path); if (!isGone) { set(found); fail(null) } } catch (e) { if (!isGone) fail(e) }
+      if (!document.hidden) try { const found = await ask(path); if (!isGone) { set(found); fail(null); isOld = true } } catch (e) { if (!isGone) fail(Object.assign(e, { isOld })) }
       if (!isGone) timer = setTimeout(look, seconds * 1000)
     }
     look()
@@ -36,9 +48,11 @@ export function Command({ text }) {
   return html`<div class="command"><code>${text}</code><button type="button" onClick=${copy} aria-label=${`Copy: ${text}`}>${isCopied ? 'copied' : 'copy'}</button></div>`
 }
 
+const told = e => `${/^[A-Z_]{4,}$/.test(e.error ?? '') && !e.message.startsWith(e.error) ? `${e.error}: ` : ''}${e.message}${e.hint ? ` (${e.hint})` : ''}`.replace(/\.?$/, '.')
+
 /** What could not be asked: it hides nothing else, and says what is missing. */
 export const Missing = ({ rows, error }) => html`
-  ${error && html`<p class="note bad" role="alert">${error.message}${error.hint ? ` (${error.hint})` : ''}. What is shown may be old; asked again by itself.</p>`}
+  ${error && html`<p class="note bad" role="alert">${told(error)}${error.isOld ? ' What is shown may be old; asked again by itself.' : ''}</p>`}
   ${(rows ?? []).slice(0, 8).map(each => html`<p class="note">${each.what} could not be read: ${each.error}: ${each.why}</p>`)}
   ${(rows ?? []).length > 8 && html`<p class="note">and ${rows.length - 8} more that could not be read</p>`}`
 

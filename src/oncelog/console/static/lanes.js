@@ -2,7 +2,7 @@
 // @ts-check
 import { useEffect, useRef, useState } from './vendor/hooks.mjs'
 import { Drawing, keyOf, swatch } from './drawing.js'
-import { Canvas, Command, Missing, Said, Table, html } from './html.js'
+import { Canvas, Command, Missing, Said, Table, ask, html, named } from './html.js'
 import { KIND, Model, OPEN, age, clock } from './model.js'
 import { go } from './routes.js'
 
@@ -22,7 +22,12 @@ function useLanes(parameters, take) {
       if (stream || document.hidden) return
       stream = new EventSource(`api/v1/events?${parameters}`)
       stream.addEventListener('lanes', event => { set(null); take(JSON.parse(event.data)) })
-      stream.addEventListener('error', () => { set('the console does not answer: it is asked again'); if (stream?.readyState === EventSource.CLOSED) { close(); setTimeout(open, 3000) } })
+      stream.addEventListener('error', () => {
+        set('the console does not answer: it is asked again')
+        if (stream?.readyState !== EventSource.CLOSED) return
+        close(); setTimeout(open, 3000)
+        ask(`lanes?${parameters}`).catch(e => set(e.message)) // a stream that is refused does not say why
+      })
     }
     const close = () => { stream?.close(); stream = null }
     const turn = () => document.hidden ? close() : open()
@@ -34,7 +39,7 @@ function useLanes(parameters, take) {
 }
 
 export function Lanes({ query }) {
-  const windowMs = (Number(query.get('window')) || 75) * 1000
+  const windowMs = Math.min(3600, Math.max(5, Math.round(Number(query.get('window'))) || 75)) * 1000
   const canvas = useRef(null), drawing = useRef(/** @type {Drawing|null} */ (null)), model = useRef(new Model()), frame = useRef(0)
   const selected = query.get('at'), [version, tick] = useState(0), [isTable, setTable] = useState(false)
   const parameters = new URLSearchParams({ topic: query.get('topic') ?? '', partition: query.get('partition') ?? '', window_ms: String(windowMs) }).toString()
@@ -83,7 +88,7 @@ export function Lanes({ query }) {
   const verdict = answer?.verdict ?? 'looking …'
   return html`
     <h1 id="verdict">${verdict}</h1><${Said} text=${verdict} />
-    <${Missing} rows=${answer?.not_read} error=${trouble ? { message: trouble } : answer?.error} />
+    <${Missing} rows=${answer?.not_read} error=${trouble ? { message: trouble, isOld: answer !== null } : answer?.error && { ...answer.error, isOld: true }} />
     <div class="tools">
       <label>topics <input name="topic" placeholder="all" value=${query.get('topic') ?? ''} onChange=${e => go('lanes', query, { topic: e.target.value.trim(), at: '' })} /></label>
       <label>window <select onChange=${e => go('lanes', query, { window: e.target.value })}>${WINDOWS.map(s => html`<option value=${s} selected=${s * 1000 === windowMs}>${age(s * 1000)}</option>`)}</select></label>
@@ -99,23 +104,24 @@ export function Lanes({ query }) {
           <li>▲ a group's position</li><li>A, B …: one transaction, in every lane</li></ul>
         ${isTable && html`<${AsTable} model=${model.current} now=${now} />`}
       </div>
-      <aside aria-label="Who holds readers back"><h2>Who holds readers back</h2><${Cards} causes=${answer?.causes ?? []} lanes=${model.current.lanes} /></aside>
+      <aside aria-label="Who holds readers back"><h2>Who holds readers back</h2>${answer && html`<${Cards} causes=${answer.causes} lanes=${model.current.lanes} />`}</aside>
     </div>`
 }
 
 /** The cards: rows of `oncelog why`, with the picture's letter. */
 export const Cards = ({ causes, lanes }) => html`<ul class="cards">
   ${causes.map(each => html`<li class=${`card ${CAUSE[each.kind] ?? 'trouble'}`} key=${each.what}>
-    ${each.letter && html`<span class="badge">${each.letter}</span>`}<b>${each.transactional_id ?? (each.producer_id === null ? each.kind : `producer ${each.producer_id}`)}</b>
+    ${each.letter && html`<span class="badge">${each.letter}</span>`}<b>${each.transactional_id === null ? each.producer_id === null ? each.kind : `producer ${each.producer_id}` : named(each.transactional_id)}</b>
     <p>${each.what}</p>
     ${each.age_ms !== null && html`<p class="mute">${each.kind} for ${age(each.age_ms)}${each.producer_id === null ? '' : `; producer ${each.producer_id}:${each.producer_epoch}, from ${(each.open_on ?? []).slice(0, 4).map(p => `${p.topic}-${p.partition} ${p.start_offset ?? ''}`).join(', ')}`}</p>`}
     ${each.groups?.length > 0 && html`<p><b>waiting</b> ${each.groups.join(', ')}</p>`}
     <p>${each.why}</p><p class="mute">${each.advice}</p>${each.command && html`<${Command} text=${each.command} />`}</li>`)}
-  ${causes.length === 0 && html`<li class="card calm">${nobody(lanes ?? [])}</li>`}
+  ${causes.length === 0 && html`<li class=${`card ${lanes?.length === 0 ? '' : 'calm'}`}>${nobody(lanes)}</li>`}
 </ul>`
 
 const nobody = lanes => {
-  const is = word => lanes.some(each => each.word === word)
+  const is = word => lanes?.some(each => each.word === word)
+  if (lanes?.length === 0) return 'Nothing is looked at, so nobody knows.'
   if (is('stopped')) return 'Somebody does; whose transaction it is, is being asked: what seems to hang is looked at twice, five seconds apart.'
   return `${is('waiting') ? 'Nobody yet: what waits is young.' : 'Nobody.'} Transactions shorter than 10 s are normal.`
 }

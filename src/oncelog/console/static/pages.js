@@ -1,7 +1,7 @@
 // Overview, open transactions, what is in doubt, groups: each is what a command prints.
 // @ts-check
 import { Act } from './plans.js'
-import { Command, Missing, Said, Table, html, useData } from './html.js'
+import { Command, Missing, Said, Table, html, named, useData } from './html.js'
 import { Cards } from './lanes.js'
 import { KIND, age } from './model.js'
 
@@ -27,17 +27,17 @@ export function Open() {
   const { data, error } = useData('open', 3)
   return html`<h1 role="status">${data ? `${data.count} open transaction${data.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
     ${data && html`<${Table} name="Open transactions" empty="nothing is open" rows=${data.rows} columns=${[
-      ['transactional id', r => html`<b>${r.transactional_id ?? `producer ${r.producer_id}`}</b><br /><span class="mute">producer ${r.producer_id}:${r.producer_epoch}</span>`],
+      ['transactional id', r => html`<b>${r.transactional_id === null ? `producer ${r.producer_id}` : named(r.transactional_id)}</b><br /><span class="mute">producer ${r.producer_id}:${r.producer_epoch}</span>`, 'id'],
       ['is', r => r.verdict],
       ['age against timeout', r => html`<${Age} row=${r} />`],
-      ['holds back', r => r.blocked ? html`<b>${r.blocked}</b> offsets of ${r.holds.join(', ')}` : 'nothing', 'held-cell'],
-      ['open on', r => r.open_on.join(', ')],
+      ['holds back', r => r.blocked ? html`<b>${r.blocked}</b> offset${r.blocked === 1 ? '' : 's'} of ${r.holds.join(', ')}` : 'nothing', 'id'],
+      ['open on', r => r.open_on.join(', '), 'id'],
       ['why, and what to type', r => html`${r.why}<br /><span class="mute">${r.advice}</span>${r.repair && html`<${Command} text=${r.repair} />`}<${Act} key=${`${r.producer_id}:${r.producer_epoch}:${r.open_on[0]}`} row=${r} />`],
     ]} />`}`
 }
 
 const Age = ({ row }) => {
-  const kind = KIND[row.verdict] ?? 'progress', never = row.timeout_ms === null || row.timeout_ms === undefined
+  const kind = KIND[row.verdict] ?? 'progress', never = kind === 'hanging' || row.timeout_ms === null || row.timeout_ms === undefined
   const text = `${age(row.age_ms)} of ${never ? '∞' : age(row.timeout_ms)}`
   return html`<div class=${`bar ${kind}`}><progress max=${never ? 1 : row.timeout_ms} value=${never ? 1 : Math.min(row.age_ms, row.timeout_ms)} aria-label=${text}></progress></div>${text}`
 }
@@ -47,7 +47,7 @@ export function InDoubt() {
   return html`<h1 role="status">${data ? `${data.rows.length} in doubt` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
     <p class="mute">A prepared transaction (two-phase commit) waits for whoever decides outside of Kafka. It has no timeout: nobody ends it by waiting.</p>
     ${data && html`<${Table} name="Prepared transactions" empty="nothing is in doubt" rows=${data.rows} columns=${[
-      ['transactional id', r => html`<b>${r.transactional_id}</b>`], ['prepared state', r => `${r.producer_id}:${r.producer_epoch}`], ['age', r => age(r.age_ms), 'number'],
+      ['transactional id', r => html`<b>${named(r.transactional_id)}</b>`, 'id'], ['prepared state', r => `${r.producer_id}:${r.producer_epoch}`], ['age', r => age(r.age_ms), 'number'],
       ['open on', r => r.open_on.join(', ')], ['holds back', r => r.blocked || 'nothing', 'number'],
       ['database says', r => said(data, r)],
       ['what to type', r => html`<span class="mute">${r.advice}</span>${r.repair && html`<${Command} text=${r.repair} />`}`],
@@ -65,10 +65,10 @@ export function Groups() {
   return html`<h1 role="status">${data ? `${data.count} group${data.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
     <p class="mute">Lag: offsets that a read_committed reader can read now. Held back: those it cannot, for open transactions. Raw: to the end. Markers and aborted records have offsets, too.</p>
     ${data?.count > data?.groups.length && html`<p class="note">the first ${data.groups.length} of ${data.count} groups</p>`}
-    ${data?.groups.map(each => html`<section key=${each.group}><h2>${each.group} <span class="mute">${each.state}, ${each.type}</span></h2>
+    ${data?.groups.map(each => html`<section key=${each.group}><h2>${named(each.group)} <span class="mute">${each.state}, ${each.type}</span></h2>
       ${each.notes.map(note => html`<p class="note">${note}</p>`)}
       <${Table} name=${`Positions of ${each.group}`} empty="no positions are stored" rows=${each.rows} columns=${[
         ['partition', r => `${r.topic}-${r.partition}`], ['position', r => r.position, 'number'], ['lag', r => r.lag, 'number'],
-        ['held back', r => r.blocked ? html`<b>${r.blocked}</b>` : r.blocked, 'number'], ['raw lag', r => r.raw_lag, 'number'], ['client', r => r.client],
+        ['held back', r => r.blocked ? html`<b>${r.blocked}</b>` : r.blocked, 'number'], ['raw lag', r => r.raw_lag, 'number'], ['client', r => r.client, 'id'],
       ]} /></section>`)}`
 }

@@ -34,6 +34,6 @@ export function Act({ row }) {
   }) }
   return html`<div class="act">${offers(row).map(([text, wanted]) => html`<button type="button" onClick=${() => look(wanted)}>${text} …</button>`)}
     ${plan && html`<form class="note bad" onSubmit=${act}>${plan.text.map(line => html`<p>${line}</p>`)}<p><code>${plan.command}</code></p>
-      <label>type <b>${plan.word}</b> to go on <input autocomplete="off" value=${word} onInput=${e => type(e.target.value)} /></label> <button type="submit">do it</button> <button type="button" onClick=${() => show(null)}>leave it</button></form>`}
+      <label>type <b class="word">${plan.word}</b> to go on <input autocomplete="off" value=${word} onInput=${e => type(e.target.value)} /></label> <button type="submit">do it</button> <button type="button" onClick=${() => show(null)}>leave it</button></form>`}
     <p role="status">${told}</p></div>`
 }

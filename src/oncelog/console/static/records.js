@@ -1,7 +1,7 @@
 // The page Records: a search is many small questions, so it shows what it has, and stops when it is told to.
 // @ts-check
 import { useEffect, useRef, useState } from './vendor/hooks.mjs'
-import { Command, Missing, Table, ask, html } from './html.js'
+import { Command, Missing, Table, ask, html, named } from './html.js'
 import { clock } from './model.js'
 import { go } from './routes.js'
 
@@ -71,7 +71,7 @@ export function Records({ query }) {
           next = answer.next_offset; kept = [...kept, ...answer.rows].slice(-TAIL_MAX)
           if (!isGone) { set({ ...answer, rows: kept, isRunning: false, isDone: true, older: kept[0]?.offset ?? answer.start }); fail(null) }
         }
-      } catch (e) { if (!isGone) fail(e) }
+      } catch (e) { if (!isGone) fail(Object.assign(e, { isOld: true })) }
       if (!isGone) timer = setTimeout(turn, FOLLOW_MS)
     }
     turn()
@@ -109,14 +109,13 @@ export function Records({ query }) {
     ${found && html`<${Table} name="Records" empty=${found.isRunning ? 'nothing yet' : 'no record here is what you look for'} rows=${found.rows} columns=${[
       ['offset', r => r.offset, 'number'], ['time', r => r.timestamp_ms < 0 ? 'none' : new Date(r.timestamp_ms).toISOString().replace('T', ' ').replace('Z', ''), 'time'],
       ['seen', r => html`<span class=${`seen ${r.seen.replace(' ', '-')}`} title=${SEEN[r.seen]}>${r.seen}</span>`],
-      ['transactional id', r => r.transactional_id === undefined || r.transactional_id === null ? r.producer_id === -1 ? 'none' : `producer ${r.producer_id}:${r.producer_epoch}` : html`<a href=${`#/history?${new URLSearchParams({ id: r.transactional_id })}`}>${r.transactional_id}</a>`],
-      ['key', r => html`<${Data} data=${r.key} form=${form} />`],
+      ['transactional id', r => r.transactional_id === undefined || r.transactional_id === null ? r.producer_id === -1 ? 'none' : `producer ${r.producer_id}:${r.producer_epoch}` : html`<a href=${`#/history?${new URLSearchParams({ id: r.transactional_id })}`}>${named(r.transactional_id)}</a>`, 'id'],
+      ['key', r => html`<${Data} data=${r.key} form=${form} />`, 'id'],
       ['value', r => r.type ? html`<b>${r.type}</b> <${Data} data=${r.content ? JSON.stringify(r.content) : r.coordinator_epoch === undefined ? '' : `coordinator epoch ${r.coordinator_epoch}`} form=${form} />` : r.not_decoded ? `not decoded: ${r.not_decoded}` : html`<${Data} data=${r.value} form=${form} size=${r.value_bytes} />${r.is_cut && html`<${Whole} found=${found} row=${r} form=${form} />`}`],
-      ['headers', r => (r.headers ?? []).map(([name, value]) => html`<div>${name}: ${shown(value, 'text')}</div>`)],
-    ]} /><p class="mute">The same on the command line:</p><${Command} text=${`oncelog consume ${quoted(`${found.topic}:${found.partition}`)} --from ${found.rows[0]?.offset ?? found.start} -c ${Math.max(1, found.rows.length)} -o jsonl${query.get('hidden') === '1' ? ' --isolation read_uncommitted' : ''}`} />`}`
+      ['headers', r => (r.headers ?? []).map(([name, value]) => html`<div>${name}: ${shown(value, 'text')}</div>`), 'id'],
+    ]} /><p class="mute">The same on the command line:</p><${Command} text=${`${found.command[0]} --from ${found.rows[0]?.offset ?? found.start} -c ${Math.max(1, found.rows.length)} -o jsonl${query.get('hidden') === '1' ? ' --isolation read_uncommitted' : ''} ${found.command[1]}`} />`}`
 }
 
-const quoted = name => /^[\w.:-]+$/.test(name) ? name : `'${name.replaceAll("'", `'"'"'`)}'`
 const progress = found => `${found.rows.length} shown of ${found.records} looked at, ${(found.bytes / 1e6).toFixed(1)} MB; offsets ${found.log_start} to ${found.high_watermark}, stable to ${found.last_stable_offset}${found.isRunning ? '; searching …' : found.isDone ? '' : '; there is more'} (${clock(found.now_ms)})`
 
 const Data = ({ data, form, size }) => {
