@@ -27,7 +27,7 @@ from oncelog.client.producer.producer import Headers
 from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.client.records import ConsumerRecord, RecordMetadata
 from oncelog.errors import IllegalState, KafkaError
-from oncelog.host.loop_thread import Call, LoopThread, loop_thread
+from oncelog.host.loop_thread import BEFORE_A_FORK, Call, LoopThread, loop_thread
 from oncelog.types import PreparedTxnState
 
 P = ParamSpec("P")
@@ -35,8 +35,6 @@ T = TypeVar("T")
 C = TypeVar("C", AsyncProducer, AsyncConsumer, AsyncAdmin)
 
 __all__ = ["Admin", "Consumer", "Processor", "Producer", "process"]
-
-BEFORE_A_FORK = "this client was made before a fork: make a new one in this process"
 
 
 class _Blocking(Generic[C]):

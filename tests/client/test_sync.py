@@ -307,6 +307,25 @@ def test_a_callback_of_the_clients_thread_may_not_send(bootstrap):
     assert len(read_all(bootstrap, "from-callback")) == 2
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_an_end_of_the_process_raised_by_own_code_does_not_end_the_clients_thread(bootstrap, error):
+    def deserializer(content):
+        if content == b"the end":
+            raise error
+        return content
+
+    topic = f"own-code-{type(error).__name__}"
+    with sync.Producer(bootstrap_servers=bootstrap) as producer:
+        for value in (b"0", b"the end"):
+            producer.send_and_wait(topic, value, partition=0)
+        with sync.Consumer(bootstrap_servers=bootstrap, value_deserializer=deserializer) as consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            consumer.seek(TopicPartition(topic, 0), 1)
+            with pytest.raises(type(error)):
+                consumer.poll(10_000)
+        producer.send_and_wait(topic, b"1", partition=0)
+
+
 def test_iteration_and_groups(bootstrap):
     with sync.Producer(bootstrap_servers=bootstrap) as producer:
         for n in range(5):

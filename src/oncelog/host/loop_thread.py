@@ -1,4 +1,5 @@
-"""The thread that the clients of `oncelog.sync` live in: an event loop in a daemon thread, one for the process.
+"""The thread that the clients of `oncelog.sync` live in: an event loop in a daemon thread, one for the process (and another
+one, by its name, for whom those clients wait for in their own thread: a schema registry).
 
 A client belongs to the process that made it: after a fork the thread is not there, and a new one is made for new clients.
 At interpreter exit (atexit: when no other thread runs any more but daemons) those that have something to send are waited
@@ -27,6 +28,8 @@ EXIT_TIMEOUT_S = 5.0
 INTERRUPTED_TIMEOUT_S = 5.0
 LAST_WORDS_TIMEOUT_MS = 5_000  # for what is buffered when the interpreter ends
 LAST_WORDS_GRACE_S = 2.0  # for closing connections behind it
+CLIENTS = "oncelog-sync"
+BEFORE_A_FORK = "this client was made before a fork: make a new one in this process"
 
 
 class LastWords(Protocol):
@@ -106,19 +109,26 @@ async def _after(before: Callable[[], None], work: Coroutine[Any, Any, T]) -> T:
 class LoopThread:
     """An event loop in a daemon thread of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = CLIENTS) -> None:
         self.process_id = os.getpid()
         self.is_here = True  # not in a child, once it is forked
         self.loop = asyncio.new_event_loop()
+        self._is_over = False
         self._begun: set[concurrent.futures.Future[Any]] = set()
         self._last_words: weakref.WeakSet[LastWords] = weakref.WeakSet()
-        self._thread = threading.Thread(target=self._run, name="oncelog-sync", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
         atexit.register(self.stop)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        while not self._is_over:
+            try:
+                self.loop.run_forever()
+            except (KeyboardInterrupt, SystemExit):
+                # raised by an application's own code that is called here (a deserializer, a callback): asyncio ends its loop with
+                # it, and nobody would answer any more. Who called hears of it.
+                log.exception("code of the application tried to end the clients' thread, which goes on")
 
     def call(self, work: Coroutine[Any, Any, T], before: Callable[[], None] | None = None) -> T:
         """Run `work` there (and `before` at its beginning) and wait. An interrupt of the waiting thread cancels it, and waits
@@ -163,8 +173,12 @@ class LoopThread:
         if os.getpid() == self.process_id and self._thread.is_alive():
             concurrent.futures.wait(tuple(self._begun), timeout=EXIT_TIMEOUT_S)
             self._hear_last_words()
-            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.loop.call_soon_threadsafe(self._end)
             self._thread.join(timeout=EXIT_TIMEOUT_S)
+
+    def _end(self) -> None:
+        self._is_over = True
+        self.loop.stop()
 
     def _hear_last_words(self) -> None:
         silent = [each for each in tuple(self._last_words) if each.has_last_words]
@@ -185,23 +199,24 @@ class LoopThread:
 
 
 _lock = threading.Lock()
-_thread: LoopThread | None = None
+_threads: dict[str, LoopThread] = {}
 
 
-def loop_thread() -> LoopThread:
-    global _thread
+def loop_thread(name: str = CLIENTS) -> LoopThread:
+    """This process's thread of that name."""
     with _lock:
-        if _thread is None or _thread.process_id != os.getpid():
-            _thread = LoopThread()
-        return _thread
+        found = _threads.get(name)
+        if found is None or found.process_id != os.getpid():
+            found = _threads[name] = LoopThread(name)
+        return found
 
 
 def _after_fork() -> None:
-    """The child has neither the thread nor, if another thread held it, a lock that anybody will release."""
-    global _lock, _thread
-    if _thread is not None:
-        _thread.is_here = False
-    _lock, _thread = threading.Lock(), None
+    """The child has neither the threads nor, if another thread held it, a lock that anybody will release."""
+    global _lock, _threads
+    for each in _threads.values():
+        each.is_here = False
+    _lock, _threads = threading.Lock(), {}
 
 
 os.register_at_fork(after_in_child=_after_fork)
