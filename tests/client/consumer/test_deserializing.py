@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
+import struct
+import zlib
 from collections.abc import Iterator
+from uuid import uuid4
 from zlib import crc32
 
 import pyarrow as pa
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from oncelog import Consumer, Producer, sync
 from oncelog.core.producer.partitioner import PARTITIONERS, partition_for_key
-from oncelog.errors import ConfigurationError, InvalidPartitions, RecordDeserialization
+from oncelog.errors import ConfigurationError, InvalidPartitions, RecordDeserialization, SchemaRegistryError
 from oncelog.testing import TestBroker
 from oncelog.types import TopicPartition
 
@@ -54,6 +59,71 @@ def test_a_record_that_cannot_be_read_is_named_and_nothing_before_it_is_lost(bro
             assert (raised.value.topic_partition, raised.value.offset) == (here, 1)
         c.seek(here, raised.value.offset + 1)
         assert [(r.key, r.value) for r in c.poll(10_000)] == [("c", None)]
+
+
+def read(consumer: sync.Consumer, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    while len(found) < count:
+        found += [record.value for record in consumer.poll(10_000)]
+    return found
+
+
+class Unwilling:
+    """A deserializer that raises `error` at the value b"2" as long as there is one."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error: Exception | None = error
+
+    def __call__(self, content: bytes) -> bytes:
+        if content == b"2" and self.error is not None:
+            raise self.error
+        return content
+
+
+@pytest.mark.parametrize("order", ["offset", "transaction"])
+def test_what_a_registry_that_is_down_raises_loses_nothing(broker: TestBroker, order: str) -> None:
+    topic = f"registry-{order}"
+    with sync.Producer(bootstrap_servers=broker.bootstrap_servers) as p:
+        p.send_many(topic, [(None, b"%d" % n) for n in range(4)], partition=3)
+    registry = Unwilling(SchemaRegistryError("the registry is down"))
+    with sync.Consumer(**options(broker, value_deserializer=registry, order=order)) as c:
+        c.assign([TopicPartition(topic, 3)])
+        assert [r.value for r in c.poll(10_000)] == [b"0", b"1"]
+        for _ in range(2):
+            with pytest.raises(SchemaRegistryError):
+                c.poll(10_000)
+        registry.error = None
+        assert read(c, 2) == [b"2", b"3"]
+
+
+def test_records_lent_to_the_callers_thread_are_not_lost_either(broker: TestBroker) -> None:
+    with sync.Producer(bootstrap_servers=broker.bootstrap_servers) as p:
+        p.send_many("lent", [(None, b"%d" % n) for n in range(5)], partition=3)
+    unwilling = Unwilling(LookupError("an own error"))
+    with sync.Consumer(**options(broker, value_deserializer=unwilling)) as c:
+        c.assign([TopicPartition("lent", 3)])
+        assert [r.value for r in c.poll(10_000, max_records=1)] == [b"0"]
+        assert [r.value for r in c.poll(10_000)] == [b"1"]
+        with pytest.raises(LookupError) as raised:
+            c.poll(10_000)
+        assert raised.value.__notes__ == [
+            "raised by value_deserializer for lent-3 at offset 2; seek to 3 to pass over it"
+        ]
+        unwilling.error = None
+        assert read(c, 3) == [b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize(
+    "deserializer", [lambda content: struct.unpack(">q", content), pickle.loads, zlib.decompress, Timestamp.FromString]
+)
+def test_what_common_libraries_raise_is_said_of_the_record(broker: TestBroker, deserializer: object) -> None:
+    topic = f"libraries-{uuid4()}"
+    with sync.Producer(bootstrap_servers=broker.bootstrap_servers) as p:
+        p.send(topic, b"\xff", partition=3)
+    with sync.Consumer(**options(broker, value_deserializer=deserializer)) as c:
+        c.assign([TopicPartition(topic, 3)])
+        with pytest.raises(RecordDeserialization, match="seek to 1"):
+            c.poll(10_000)
 
 
 def test_java_class_names_say_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+import struct
+import sys
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +15,20 @@ from oncelog.errors import RecordDeserialization
 from oncelog.types import TopicPartition
 
 Decode = Callable[[ConsumerRecord], ConsumerRecord]
+UNREADABLE: tuple[type[Exception], ...] = (
+    ValueError,
+    TypeError,
+    KeyError,
+    ArithmeticError,
+    AttributeError,
+    IndexError,
+    EOFError,
+    RecursionError,
+    struct.error,
+    zlib.error,
+    pickle.UnpicklingError,
+)
+"""What says that bytes are none of a format. Anything else may pass (a registry is down) and says nothing of the record."""
 
 
 def decoder_of(config: ConsumerConfig) -> Decode | None:
@@ -30,14 +48,25 @@ def decoder_of(config: ConsumerConfig) -> Decode | None:
 def _read(what: str, deserializer: Callable[[Any], Any], content: bytes | None, record: ConsumerRecord) -> Any:
     if content is None:
         return None
+    where = TopicPartition(record.topic, record.partition)
+    pass_over = f"seek to {record.offset + 1} to pass over it"
     try:
         of_record = getattr(deserializer, "from_record", None)  # one that looks at headers, as `oncelog.schema` does
         return deserializer(content) if of_record is None else of_record(record)
-    except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError, IndexError, EOFError) as error:
-        where = TopicPartition(record.topic, record.partition)
+    except BaseException as error:
+        if not isinstance(error, (*UNREADABLE, *_of_protobuf())):
+            note = f"raised by {what}_deserializer for {where} at offset {record.offset}; {pass_over}"
+            if note not in getattr(error, "__notes__", ()):  # one that is raised again and again
+                error.add_note(note)
+            raise
         raise RecordDeserialization(
-            f"{where} at offset {record.offset}: the {what} cannot be read: {error!r}; seek to {record.offset + 1} to "
-            "pass over it",
+            f"{where} at offset {record.offset}: the {what} cannot be read: {error!r}; {pass_over}",
             where,
             record.offset,
         ) from error
+
+
+def _of_protobuf() -> tuple[type[Exception], ...]:
+    """What `Message.FromString` raises, where somebody has loaded that library."""
+    library = sys.modules.get("google.protobuf.message")
+    return () if library is None else (library.DecodeError,)

@@ -29,12 +29,10 @@ from oncelog.core.consumer.aborted_filter import AbortedFilter
 from oncelog.core.consumer.fetch_session import ClientFetchSession, SessionPartition, Wanted
 from oncelog.errors import (
     CorruptBatch,
-    CorruptRecord,
     ErrorCode,
     IllegalState,
     KafkaError,
     OffsetOutOfRange,
-    RecordDeserialization,
     error_for,
 )
 from oncelog.types import Node, TopicPartition
@@ -441,16 +439,16 @@ class Fetcher:
     def take(self, count_max: int) -> tuple[list[ConsumerRecord], bool]:
         """Up to `count_max` records; and whether any position moved (also past what is hidden).
 
-        A record that is damaged or cannot be deserialized ends it; where it is the first, raises CorruptRecord or
-        RecordDeserialization.
+        A record that is damaged or cannot be deserialized ends it; where it is the first, raises CorruptRecord,
+        RecordDeserialization, or what a deserializer raised.
         """
         taken: list[ConsumerRecord] = []
         try:
             moved = self._take_into(taken, count_max)
-        except (CorruptRecord, RecordDeserialization):
-            if not taken:
+        except BaseException as error:
+            if not taken or not isinstance(error, Exception):
                 raise
-            moved = True
+            moved = True  # positions are behind these; the error is met again where the next ones are taken
         if moved:
             self._go_on()
         return taken, moved

@@ -20,7 +20,7 @@ from oncelog.client.consumer.handing_out import hand_out, reached
 from oncelog.client.consumer.positions import Position, Positions
 from oncelog.client.interceptors import ConsumerInterceptor
 from oncelog.client.records import ConsumerRecord
-from oncelog.errors import IllegalState, KafkaError, RecordDeserialization
+from oncelog.errors import IllegalState, KafkaError
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
 LOOK_AROUND_MS = 20  # a look at the group, at errors and at other partitions at least as often
@@ -55,7 +55,7 @@ class Lent:
         self._is_over = False
 
     def take(self) -> ConsumerRecord | None:
-        """The next one; None where the loop has to be asked. Raises RecordDeserialization, and the record stays where it is."""
+        """The next one; None where the loop has to be asked. Raises what a deserializer raises; the record stays."""
         return self._next() if self._is_lent() else None
 
     def take_many(self, count_max: int | None) -> list[ConsumerRecord]:
@@ -66,8 +66,8 @@ class Lent:
         try:
             while len(taken) < (count_max or self._poll_records_max) and (record := self._next(False)) is not None:
                 taken.append(record)
-        except RecordDeserialization:
-            if not taken:
+        except BaseException as error:  # a deserializer's, met again by the next call
+            if not taken or not isinstance(error, Exception):
                 raise
         return taken
 
