@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "broker": {"host", "log", "core", "wire", *BASE},
     "client": {"host", "core", "wire", "version", *BASE},
     "sync": {"client", "host", "core", *BASE},
-    "schema": {"client", *BASE},
+    "schema": {"client", "host", *BASE},
     "opentelemetry": {"client", "version", *BASE},
     "recipes": APPLICATIONS,
     "spark": {"recipes", "segments", *APPLICATIONS},

@@ -72,6 +72,10 @@ OWN = {
         "A schema registry refused a schema, does not know one, or did not answer in time.",
         "The text says which. Incompatible: change the schema, or the subject's compatibility. No answer: see its address.",
     ),
+    "SchemaRegistryUnavailable": Advice(
+        "A schema registry did not answer in time, or said that it cannot now (408, 429, 5xx).",
+        "Try again later; `oncelog.process` does. If it stays so: see the registry's address, and whether it runs.",
+    ),
     "InstanceFenced": Advice(
         "A newer instance of this dual writer took over. Of this transaction nothing was written.",
         "Let the newer one work; if both are to live, give each its own `transactional_id`.",

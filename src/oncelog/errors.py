@@ -83,6 +83,10 @@ class SchemaRegistryError(OncelogError):
     """A schema registry refused, or gave no answer that can be used; the text has its words."""
 
 
+class SchemaRegistryUnavailable(SchemaRegistryError):
+    """A schema registry did not answer in time, or said that it cannot now: the same may succeed later."""
+
+
 class InstanceFenced(OncelogError):
     """A newer instance of a dual writer took over; of the transaction that met this nothing was written."""
 

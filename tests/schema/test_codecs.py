@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
 from oncelog.errors import ConfigurationError
 from oncelog.schema.codecs import AvroCodec, JsonCodec, ProtobufCodec
-from oncelog.schema.registry import Schema
+from oncelog.schema.registry import Reference, Schema
 
 NEW = '{"type":"record","name":"Order","fields":[{"name":"n","type":"long"},{"name":"what","type":"string","default":"?"}]}'
 OLD = '{"type":"record","name":"Order","fields":[{"name":"n","type":"long"},{"name":"gone","type":"int"}]}'
@@ -83,3 +86,54 @@ def test_protobuf_takes_its_own_message_only() -> None:
         codec.encode({}, codec.schema, {})
     with pytest.raises(ValueError, match="is no google"):
         codec.decode(b"\xff", codec.schema, {})
+
+
+@pytest.mark.parametrize("schema", ['"string"', '["null", "string"]', ["null", "string"]])
+def test_an_avro_schema_need_not_be_a_records(schema: Any) -> None:
+    codec = AvroCodec(schema)
+    assert codec.record_name == ""
+    assert codec.schema is not None
+    assert codec.decode(codec.encode("x", codec.schema, {}), codec.schema, {}) == "x"
+
+
+def test_a_schema_may_be_given_as_what_json_gives() -> None:
+    assert AvroCodec(json.loads(NEW)).record_name == "Order"
+    assert JsonCodec("true").record_name == ""
+    for make in (AvroCodec, JsonCodec):
+        with pytest.raises(ConfigurationError, match="a schema is text, a dict, or a Schema, not int"):
+            make(5)
+        with pytest.raises(ConfigurationError, match="cannot be read"):
+            make({"type": object()})
+    with pytest.raises(ConfigurationError, match="this is a schema of JSON"):
+        AvroCodec(Schema("true", "JSON"))
+
+
+def test_names_mean_what_their_side_means_by_them() -> None:
+    """Reader and writer name the same record, each in its own version."""
+    box = '{"type":"record","name":"Box","fields":[{"name":"o","type":"Order"}]}'
+    reference = (Reference("Order", "order-value", 1),)
+    writer, reader = Schema(box, "AVRO", reference), Schema(box, "AVRO", (Reference("Order", "order-value", 2),))
+    payload = AvroCodec().encode({"o": {"n": 1, "gone": 2}}, writer, {"Order": Schema(OLD)})
+    found = AvroCodec(reader).decode(payload, writer, {"Order": Schema(OLD)}, {"Order": Schema(NEW)})
+    assert found == {"o": {"n": 1, "what": "?"}}
+    codec = AvroCodec()
+    again = [codec.decode(payload, writer, {"Order": Schema(OLD)}) for _ in range(2)]
+    assert again == [{"o": {"n": 1, "gone": 2}}] * 2
+    with pytest.raises(
+        ValueError, match="does not decode"
+    ):  # the same text, another meaning: not what was parsed before
+        codec.decode(b"\2", writer, {"Order": Schema(NEW)})
+
+
+def test_json_is_read_by_the_readers_schema() -> None:
+    writers = Schema("{}", "JSON")
+    with pytest.raises(ValueError, match="'x' is not of type 'integer'"):
+        JsonCodec({"type": "integer"}).decode(b'"x"', writers, {})
+    assert JsonCodec().decode(b'"x"', writers, {}) == "x"
+
+
+def test_a_json_schema_that_names_itself_for_ever_is_refused() -> None:
+    codec = JsonCodec({"$ref": "#"})
+    assert codec.schema is not None
+    with pytest.raises(ValueError, match="cannot be compared with the schema"):
+        codec.encode("x", codec.schema, {})

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import socket
+import threading
+from typing import Any
 
 import httpx
 import pytest
 
-from oncelog.errors import ConfigurationError, SchemaRegistryError
+from oncelog.errors import (
+    ConfigurationError,
+    IllegalState,
+    InvalidArgument,
+    SchemaRegistryError,
+    SchemaRegistryUnavailable,
+)
 from oncelog.schema.registry import AsyncSchemaRegistry, Cache, Reference, Schema, SchemaRegistry
 from tests.schema.registry_for_tests import RegistryForTests
 
@@ -119,17 +129,113 @@ def test_who_asks_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    "answer",
+    [b"[" * 100_000, b'{"id": 5000000000}', b'{"id": -1}', b'{"id": 1.5}', b"[]", b'{"id": ' + b"9" * 5000 + b"}"],
+    ids=["deep", "large", "negative", "broken", "a list", "longer than an int may be"],
+)
+def test_an_id_that_no_record_can_hold_is_refused_before_it_is_kept(answer: bytes) -> None:
+    answers = RegistryForTests()
+    answers.answers_first = [httpx.Response(200, content=answer)]
+    with client(answers) as registry:
+        with pytest.raises(SchemaRegistryError):
+            registry.register("s", Schema(TEXT))
+        assert registry.register("s", Schema(TEXT)) == 1
+
+
+def test_what_passes_by_itself_is_told_apart() -> None:
+    answers = RegistryForTests()
+    with client(answers, retries=0) as registry:
+        for first in (httpx.Response(503), httpx.ConnectError("refused")):
+            answers.answers_first = [first]
+            with pytest.raises(SchemaRegistryUnavailable):
+                registry.schema(1)
+        with pytest.raises(SchemaRegistryError, match="not found") as raised:
+            registry.schema(1)
+        assert not isinstance(raised.value, SchemaRegistryUnavailable)
+
+
+def test_an_answer_that_comes_byte_by_byte_ends_in_time() -> None:
+    """Also where the blocking client waits, and also in the answer's headers, of which httpx waits for each part anew."""
+    line, is_over = b"HTTP/1.1 200 OK\r\nX: " + b"x" * 10_000, threading.Event()
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            for byte in line:
+                connection.send(bytes((byte,)))
+                if is_over.wait(0.01):
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with SchemaRegistry(url, timeout_ms=200, retries=0) as registry, pytest.raises(SchemaRegistryUnavailable):
+            registry.schema(1)
+        assert not is_over.is_set()
+        is_over.set()
+        thread.join()
+
+
+def test_a_client_that_is_closed_says_so() -> None:
+    registry = client(RegistryForTests())
+    registry.close()
+    registry.close()
+    with pytest.raises(IllegalState, match="is closed: make a new one"):
+        registry.schema(1)
+
+
+def test_an_async_client_belongs_to_one_event_loop() -> None:
+    answers = RegistryForTests()
+    answers.put("s", TEXT)
+    registry = AsyncSchemaRegistry(URL, transport=answers.transport)
+
+    async def ask() -> Schema:
+        return await registry.schema(1)
+
+    with asyncio.Runner() as runner:
+        assert runner.run(ask()) == Schema(TEXT)
+        with pytest.raises(IllegalState, match="another event loop"):
+            asyncio.run(ask())
+        runner.run(registry.close())
+        with pytest.raises(IllegalState, match="is closed"):
+            runner.run(ask())
+
+
+@pytest.mark.parametrize("subject", [None, 5, b"s", "\ud800"])
+def test_a_subject_is_text(subject: Any) -> None:
+    with client(RegistryForTests()) as registry, pytest.raises(InvalidArgument, match="the subject must be text"):
+        registry.register(subject, Schema(TEXT))
+
+
+@pytest.mark.parametrize(
     "options",
-    [{"timeout_ms": 0}, {"retries": -1}, {"cache_size_max": True}, {"basic_auth": ("a", "b"), "bearer_token": "c"}],
+    [
+        {"timeout_ms": 0},
+        {"timeout_ms": 10**30},
+        {"retries": -1},
+        {"cache_size_max": True},
+        {"basic_auth": ("a", "b"), "bearer_token": "c"},
+        {"basic_auth": "user:secret"},
+        {"basic_auth": ("user", None)},
+        {"basic_auth": ("user", "secret\ud800")},
+        {"bearer_token": "secret\n"},
+        {"bearer_token": 5},
+        {"ssl_context": "ca.pem"},
+    ],
 )
 def test_a_wrong_option_is_refused(options: dict) -> None:
-    with pytest.raises(ConfigurationError, match="schema registry: "):
+    with pytest.raises(ConfigurationError, match="schema registry: ") as raised:
         SchemaRegistry(URL, **options)
+    assert "secret" not in str(raised.value)
 
 
-def test_an_address_has_a_scheme() -> None:
-    with pytest.raises(ConfigurationError, match="is no address"):
-        SchemaRegistry("registry:8081")
+@pytest.mark.parametrize(
+    "url", ["registry:8081", "http://", "http://[::", "http://r:99999", "http://a b/", "http://\ud800", None, 5]
+)
+def test_an_address_is_checked(url: Any) -> None:
+    with pytest.raises(ConfigurationError, match="no address"):
+        SchemaRegistry(url)
 
 
 def test_references_come_with_those_without_any_first_and_circles_end() -> None:

@@ -26,6 +26,8 @@ from oncelog.schema import (
     Deserializer,
     JsonCodec,
     ProtobufCodec,
+    Reference,
+    Schema,
     SchemaRegistry,
     Serializer,
     record_name_strategy,
@@ -212,3 +214,27 @@ def test_confluents_serializers_and_ours_read_one_another() -> None:
         ours = serializer.serialize("orders", value)
         assert ours == content
         assert deserialize(ours, context) == value
+
+
+def test_a_readers_own_references_are_looked_up() -> None:
+    answers = RegistryForTests()
+    order = '{"type":"record","name":"Order","fields":[%s]}'
+    n, what = '{"name":"n","type":"long"}', '{"name":"what","type":"string","default":"?"}'
+    answers.put("order-value", order % n)
+    answers.put("order-value", order % f"{n},{what}")
+    box = '{"type":"record","name":"Box","fields":[{"name":"o","type":"Order"}]}'
+    old, new = (Schema(box, "AVRO", (Reference("Order", "order-value", version),)) for version in (1, 2))
+    content = Serializer[Any](registry(answers), AvroCodec(old)).serialize("t", {"o": {"n": 7}})
+    for _ in range(2):
+        assert Deserializer[Any](registry(answers), AvroCodec(new))(content) == {"o": {"n": 7, "what": "?"}}
+    with pytest.raises(InvalidArgument, match="reads bytes, not str"):
+        Deserializer[Any](registry(answers), AvroCodec())("text")  # type: ignore[arg-type]
+
+
+def test_primitive_values_are_written_under_their_schema() -> None:
+    answers = RegistryForTests()
+    assert Serializer[str](registry(answers), AvroCodec('"string"')).serialize("t", "x") == b"\0\0\0\0\1\2x"
+    with pytest.raises(ConfigurationError, match="the schema has no name"):
+        Serializer[str](registry(answers), AvroCodec('"string"'), subject_name_strategy=record_name_strategy).serialize(
+            "t", "x"
+        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
@@ -27,7 +28,11 @@ BROKEN = (
     EOFError,
     RecursionError,
     MemoryError,
+    re.error,
 )
+
+
+NONE: Mapping[str, Schema] = {}
 
 
 class Codec(Protocol):
@@ -53,18 +58,23 @@ class Codec(Protocol):
     def encode(self, value: Any, schema: Schema, named: Mapping[str, Schema]) -> bytes:
         """A payload."""
 
-    def decode(self, payload: bytes, schema: Schema, named: Mapping[str, Schema]) -> Any:
-        """A value, of a payload written under `schema`."""
+    def decode(
+        self, payload: bytes, schema: Schema, named: Mapping[str, Schema], own_named: Mapping[str, Schema] = NONE
+    ) -> Any:
+        """A value, of a payload written under `schema`, which names `named`; the codec's own one names `own_named`."""
 
 
 class AvroCodec:
-    """Avro. A reader's `schema` resolves what writers wrote (defaults, added and removed fields); None reads it as written."""
+    """Avro. A reader's `schema` resolves what writers wrote (defaults, added and removed fields); None reads it as written.
+
+    A schema is its JSON, as text or as what that gives (a dict, a list).
+    """
 
     KIND: ClassVar[str] = "AVRO"
     indexes: tuple[int, ...] | None = None
 
-    def __init__(self, schema: Schema | str | None = None) -> None:
-        self.schema = Schema(schema) if isinstance(schema, str) else schema
+    def __init__(self, schema: Schema | str | Mapping[str, Any] | list[Any] | None = None) -> None:
+        self.schema = _schema(schema, self.KIND)
         if self.schema is not None and not self.schema.references:
             try:
                 self._parsed(self.schema, {})
@@ -73,8 +83,8 @@ class AvroCodec:
 
     @property
     def record_name(self) -> str:
-        """The record's full name."""
-        content = json.loads(self.schema.text) if self.schema is not None else {}
+        """The record's full name; none of a schema that is no record's (`"string"`, a union)."""
+        content = _object(self.schema)
         name, namespace = content.get("name", ""), content.get("namespace")
         return f"{namespace}.{name}" if namespace and "." not in name else str(name)
 
@@ -83,7 +93,8 @@ class AvroCodec:
         return Cache(PARSED_MAX)
 
     def _parsed(self, schema: Schema, named: Mapping[str, Schema]) -> Any:
-        found = self._cache.get(schema)
+        key = _key(schema, named)
+        found = self._cache.get(key)
         if found is None:
             import fastavro
             from fastavro.schema import SchemaParseException
@@ -95,7 +106,7 @@ class AvroCodec:
                 found = fastavro.parse_schema(json.loads(schema.text), named_schemas=known)
             except (*BROKEN, SchemaParseException) as error:
                 raise ValueError(f"the schema cannot be read: {_line(error)}") from error
-            self._cache.put(schema, found)
+            self._cache.put(key, found)
         return found
 
     def own_steps(self, _registry: Registry, *, register: bool) -> Exchange[Schema]:  # noqa: ARG002
@@ -114,12 +125,14 @@ class AvroCodec:
             raise ValueError(f"does not fit the schema: {_line(error)}") from error
         return written.getvalue()
 
-    def decode(self, payload: bytes, schema: Schema, named: Mapping[str, Schema]) -> Any:
+    def decode(
+        self, payload: bytes, schema: Schema, named: Mapping[str, Schema], own_named: Mapping[str, Schema] = NONE
+    ) -> Any:
         """Raises ValueError."""
         import fastavro
         from fastavro.read import SchemaResolutionError
 
-        reader = None if self.schema is None else self._parsed(self.schema, named)
+        reader = None if self.schema is None else self._parsed(self.schema, own_named)
         try:
             return fastavro.schemaless_reader(io.BytesIO(payload), self._parsed(schema, named), reader)
         except (*BROKEN, SchemaResolutionError) as error:
@@ -127,16 +140,15 @@ class AvroCodec:
 
 
 class JsonCodec:
-    """JSON Schema: values are checked when they are written and when they are read."""
+    """JSON Schema: values are checked when they are written and when they are read; then by the codec's own schema, or, where it
+    has none, the writer's."""
 
     KIND: ClassVar[str] = "JSON"
     indexes: tuple[int, ...] | None = None
 
     def __init__(self, schema: Schema | str | Mapping[str, Any] | None = None) -> None:
-        if isinstance(schema, Mapping):
-            schema = json.dumps(schema)
-        self.schema = Schema(schema, "JSON") if isinstance(schema, str) else schema
-        if self.schema is not None:
+        self.schema = _schema(schema, self.KIND)
+        if self.schema is not None and not self.schema.references:
             try:
                 self._validator(self.schema, {})
             except ValueError as error:
@@ -145,14 +157,14 @@ class JsonCodec:
     @property
     def record_name(self) -> str:
         """The schema's title, as Confluent's serializers take it."""
-        return str(json.loads(self.schema.text).get("title", "")) if self.schema is not None else ""
+        return str(_object(self.schema).get("title", ""))
 
     @cached_property
     def _cache(self) -> Cache[Any]:
         return Cache(PARSED_MAX)
 
     def _validator(self, schema: Schema, named: Mapping[str, Schema]) -> Any:
-        key = (schema, tuple(sorted(named)))
+        key = _key(schema, named)
         found = self._cache.get(key)
         if found is None:
             import jsonschema
@@ -184,6 +196,8 @@ class JsonCodec:
             raise ValueError(
                 f"does not fit the schema at {where}: {_line(getattr(error, 'message', error))}"
             ) from error
+        except BROKEN as error:
+            raise ValueError(f"cannot be compared with the schema: {_line(error)}") from error
 
     def own_steps(self, _registry: Registry, *, register: bool) -> Exchange[Schema]:  # noqa: ARG002
         """As given."""
@@ -198,13 +212,18 @@ class JsonCodec:
         except BROKEN as error:
             raise ValueError(f"is not JSON: {_line(error)}") from error
 
-    def decode(self, payload: bytes, schema: Schema, named: Mapping[str, Schema]) -> Any:
+    def decode(
+        self, payload: bytes, schema: Schema, named: Mapping[str, Schema], own_named: Mapping[str, Schema] = NONE
+    ) -> Any:
         """Raises ValueError."""
         try:
             value = json.loads(payload)
         except BROKEN as error:
             raise ValueError(f"is not JSON: {_line(error)}") from error
-        self._check(value, schema, named)
+        if self.schema is None:
+            self._check(value, schema, named)
+        else:
+            self._check(value, self.schema, own_named)
         return value
 
 
@@ -250,7 +269,13 @@ class ProtobufCodec:
         except (*BROKEN, EncodeError) as error:
             raise ValueError(f"does not fit the schema: {_line(error)}") from error
 
-    def decode(self, payload: bytes, schema: Schema, named: Mapping[str, Schema]) -> Any:  # noqa: ARG002
+    def decode(
+        self,
+        payload: bytes,
+        schema: Schema,  # noqa: ARG002
+        named: Mapping[str, Schema],  # noqa: ARG002
+        own_named: Mapping[str, Schema] = NONE,  # noqa: ARG002
+    ) -> Any:
         """Raises ValueError."""
         from google.protobuf.message import DecodeError
 
@@ -274,6 +299,39 @@ def _indexes(descriptor: Any) -> tuple[int, ...]:
         path.insert(0, [each.full_name for each in siblings].index(descriptor.full_name))
         descriptor = outer
     return tuple(path)
+
+
+def _schema(given: Any, kind: str) -> Schema | None:
+    """A codec's own schema. Raises ConfigurationError."""
+    if given is None or isinstance(given, Schema):
+        found: Schema | None = given
+    elif isinstance(given, str):
+        found = Schema(given, kind)
+    elif isinstance(given, Mapping | list):
+        try:
+            found = Schema(json.dumps(given), kind)
+        except BROKEN as error:
+            raise ConfigurationError(f"{kind.lower()}: the schema cannot be read: {_line(error)}") from error
+    else:
+        raise ConfigurationError(f"{kind.lower()}: a schema is text, a dict, or a Schema, not {type(given).__name__}")
+    if found is not None and found.kind != kind:
+        raise ConfigurationError(f"{kind.lower()}: this is a schema of {found.kind}")
+    return found
+
+
+def _key(schema: Schema, named: Mapping[str, Schema]) -> Any:
+    """For a cache: the same text means something else where the names in it do."""
+    return (schema, tuple(sorted(named.items(), key=_first))) if named else schema
+
+
+def _first(pair: tuple[str, Schema]) -> str:
+    return pair[0]
+
+
+def _object(schema: Schema | None) -> dict[str, Any]:
+    """A schema that is a JSON object; of any other nothing."""
+    content = None if schema is None else json.loads(schema.text)
+    return content if isinstance(content, dict) else {}
 
 
 def _own(codec: AvroCodec | JsonCodec) -> Schema:

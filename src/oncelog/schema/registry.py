@@ -1,4 +1,5 @@
-"""A client of the Schema Registry's REST API, blocking and async; both run the same steps (`Exchange`).
+"""A client of the Schema Registry's REST API, blocking and async; both run the same steps (`Exchange`) in an event loop, the
+blocking one in that of a thread: only there a deadline also ends an answer that comes byte by byte.
 
 What was found is kept, at most `cache_size_max` of each kind: an id's schema never changes. Nothing waits longer than
 `timeout_ms`, retries included; an answer has at most `response_bytes_max` bytes.
@@ -7,24 +8,28 @@ What was found is kept, at most `cache_size_max` of each kind: an id's schema ne
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import ssl
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
 import httpx
 
-from oncelog.errors import ConfigurationError, SchemaRegistryError
+from oncelog.client import arguments
+from oncelog.errors import ConfigurationError, IllegalState, SchemaRegistryError, SchemaRegistryUnavailable
+from oncelog.host.loop_thread import BEFORE_A_FORK, loop_thread
 
 T = TypeVar("T")
 RETRIED = {408, 429, 500, 502, 503, 504}
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 REFERENCES_MAX = 200  # of one schema, those of references included
+ID_MAX = 2**31 - 1  # four bytes in a record, an int of Java
+LOWS = {"timeout_ms": 1, "retries": 0, "retry_backoff_ms": 1, "cache_size_max": 1, "response_bytes_max": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,24 @@ class Answer:
 Exchange = Generator[Request, Answer, T]
 
 
+class RegistryOptions(TypedDict, total=False):
+    """What both clients take beside the address; `transport` (of httpx, async) is for tests.
+
+    `basic_auth` is user and password, `bearer_token` a token; `ssl_context` has a private authority and, for mTLS, the
+    client's certificate (`ssl.SSLContext.load_cert_chain`).
+    """
+
+    basic_auth: tuple[str, str] | None
+    bearer_token: str | None
+    ssl_context: ssl.SSLContext | None
+    timeout_ms: int
+    retries: int
+    retry_backoff_ms: int
+    cache_size_max: int
+    response_bytes_max: int
+    transport: Any
+
+
 class Cache(Generic[T]):
     """At most `size_max` entries; the one unused for longest goes."""
 
@@ -97,11 +120,7 @@ class Cache(Generic[T]):
 
 
 class Registry:
-    """What both clients share. `url` may have a path; `transport` is for tests.
-
-    `basic_auth` is user and password, `bearer_token` a token; `ssl_context` has a private authority and, for mTLS, the
-    client's certificate (`ssl.SSLContext.load_cert_chain`).
-    """
+    """What both clients share. `url` may have a path."""
 
     def __init__(
         self,
@@ -117,23 +136,20 @@ class Registry:
         response_bytes_max: int = 16 * 1024 * 1024,
         transport: Any = None,
     ) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise ConfigurationError(f"schema registry: {url!r} is no address: expected http://HOST:PORT or https://")
-        if basic_auth is not None and bearer_token is not None:
-            raise ConfigurationError("schema registry: basic_auth and bearer_token exclude one another")
-        lows = {"timeout_ms": 1, "retries": 0, "retry_backoff_ms": 1, "cache_size_max": 1, "response_bytes_max": 1}
-        for name, low in lows.items():
+        for name, low in LOWS.items():
             given = locals()[name]
-            if not isinstance(given, int) or isinstance(given, bool) or given < low:
-                raise ConfigurationError(f"schema registry: {name}={given!r}: expected a whole number, {low} or more")
-        self.url = url.rstrip("/")
+            if not isinstance(given, int) or isinstance(given, bool) or not low <= given <= arguments.INT32_MAX:
+                raise _refuse(f"{name}={given!r}: expected a whole number, {low} to {arguments.INT32_MAX}")
+        if ssl_context is not None and not isinstance(ssl_context, ssl.SSLContext):
+            raise _refuse(f"ssl_context={ssl_context!r}: expected an ssl.SSLContext")
+        self.url = _checked_url(url)
         self._timeout_s, self._retries, self._backoff_s = timeout_ms / 1000, retries, retry_backoff_ms / 1000
         self._response_bytes_max = response_bytes_max
         headers = {"Accept": f"{CONTENT_TYPE}, application/json", "Content-Type": CONTENT_TYPE}
-        if bearer_token is not None:
-            headers["Authorization"] = f"Bearer {bearer_token}"
-        self._options: dict[str, Any] = {"headers": headers, "auth": basic_auth, "timeout": self._timeout_s}
-        self._options |= {"verify": ssl_context or True, "transport": transport}
+        headers |= _authorization(basic_auth, bearer_token)
+        self._client = httpx.AsyncClient(
+            headers=headers, timeout=self._timeout_s, verify=ssl_context or True, transport=transport
+        )
         self._schemas: Cache[Schema] = Cache(cache_size_max)
         self._ids: Cache[int] = Cache(cache_size_max)
         self._named: Cache[Schema] = Cache(cache_size_max)
@@ -160,7 +176,7 @@ class Registry:
         """The id of a schema under a subject, which `register` puts there."""
         found = self._ids.get((subject, schema, register))
         if found is None:
-            path = f"/subjects/{quote(subject, safe='')}" + ("/versions" if register else "")
+            path = _subject_path(subject) + ("/versions" if register else "")
             body = _body(schema)
             found = _number(_checked((yield Request("POST", path, body)), f"subject {subject!r}"), "id")
             self._ids.put((subject, schema, register), found)
@@ -168,13 +184,13 @@ class Registry:
 
     def version_steps(self, subject: str, version: int | str = "latest") -> Exchange[Registered]:
         """A version of a subject."""
-        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+        path = f"{_subject_path(subject)}/versions/{version}"
         fields = _checked((yield Request("GET", path)), f"subject {subject!r}, version {version}")
         return Registered(_number(fields, "id"), _schema(fields))
 
     def number_steps(self, subject: str, schema: Schema) -> Exchange[int]:
         """The version that a schema has under a subject: what a reference to it says."""
-        path, body = f"/subjects/{quote(subject, safe='')}", _body(schema) | {"schemaType": schema.kind}
+        path, body = _subject_path(subject), _body(schema) | {"schemaType": schema.kind}
         return _number(_checked((yield Request("POST", path, body)), f"subject {subject!r}"), "version")
 
     def references_steps(self, schema: Schema) -> Exchange[dict[str, Schema]]:
@@ -200,35 +216,64 @@ class Registry:
         yield from follow(schema)
         return found
 
-    # -- what both ways of asking decide alike
+    # -- asking
 
-    def _content(self, request: Request) -> bytes | None:
-        return None if request.body is None else json.dumps(request.body).encode()
+    async def _run(self, steps: Exchange[T]) -> T:
+        """Carry out steps, in the one event loop that the connections belong to. Raises SchemaRegistryError."""
+        if self._client.is_closed:
+            raise IllegalState(f"the client of the schema registry {self.url} is closed: make a new one")
+        failures: list[httpx.HTTPError] = []
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                request = next(steps)
+                while True:
+                    request = steps.send(await self._answer(request, failures))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        except TimeoutError as error:
+            raise self._unreachable(failures) from error
 
-    def _retry_s(self, attempt: int, answer: Answer | None) -> float | None:
-        """How long to wait before the next attempt; None: this was the last."""
-        if attempt >= self._retries or (answer is not None and answer.status not in RETRIED):
-            return None
-        return float(min(self._backoff_s * 2**attempt, 5.0))
+    async def _answer(self, request: Request, failures: list[httpx.HTTPError]) -> Answer:
+        for attempt in range(self._retries + 1):
+            answer = None
+            try:
+                answer = await self._ask(request)
+            except httpx.HTTPError as error:
+                failures[:] = [error]
+            if attempt == self._retries or (answer is not None and answer.status not in RETRIED):
+                break
+            await asyncio.sleep(min(self._backoff_s * 2**attempt, 5.0))
+        if answer is None:
+            raise self._unreachable(failures) from failures[0]
+        return answer
 
-    def _unreachable(self, error: BaseException | None) -> SchemaRegistryError:
-        why = f"{type(error).__name__}: {error}" if error is not None else "no answer in time"
-        return SchemaRegistryError(f"the schema registry {self.url} did not answer within {self._timeout_s:g} s: {why}")
+    async def _ask(self, request: Request) -> Answer:
+        body, asked = bytearray(), None if request.body is None else json.dumps(request.body).encode()
+        async with self._client.stream(request.method, self.url + request.path, content=asked) as response:
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > self._response_bytes_max:
+                    raise SchemaRegistryError(
+                        f"the schema registry {self.url} answers with more than "
+                        f"response_bytes_max={self._response_bytes_max}"
+                    )
+            return Answer(response.status_code, bytes(body))
 
-    def _taken(self, body: bytearray, chunk: bytes) -> None:
-        body += chunk
-        if len(body) > self._response_bytes_max:
-            raise SchemaRegistryError(
-                f"the schema registry {self.url} answers with more than response_bytes_max={self._response_bytes_max}"
-            )
+    def _unreachable(self, failures: list[httpx.HTTPError]) -> SchemaRegistryUnavailable:
+        why = f"{type(failures[0]).__name__}: {failures[0]}" if failures else "no answer in time"
+        text = f"the schema registry {self.url} did not answer within {self._timeout_s:g} s: {why}"
+        return SchemaRegistryUnavailable(text)
 
 
 class SchemaRegistry(Registry):
-    """The blocking client: for `oncelog.sync`, scripts, and serializers that may hold up their thread for one request."""
+    """The blocking client: for `oncelog.sync`, scripts, and serializers that may hold up their thread for one request.
 
-    def __init__(self, url: str, **options: Any) -> None:
+    It belongs to the process that made it: after a fork it refuses to work, a new one works.
+    """
+
+    def __init__(self, url: str, **options: Unpack[RegistryOptions]) -> None:
         super().__init__(url, **options)
-        self._client = httpx.Client(**self._options)
+        self._owner = loop_thread("oncelog-registry")
 
     def __enter__(self) -> Self:
         return self
@@ -237,45 +282,15 @@ class SchemaRegistry(Registry):
         self.close()
 
     def close(self) -> None:
-        """Close its connections."""
-        self._client.close()
+        """Close its connections. In a forked child nothing: they are the parent's."""
+        if self._owner.is_here:
+            self._owner.call(self._client.aclose())
 
     def run(self, steps: Exchange[T]) -> T:
-        """Carry out steps. Raises SchemaRegistryError."""
-        until_s = time.monotonic() + self._timeout_s
-        try:
-            request = next(steps)
-            while True:
-                request = steps.send(self._answer(request, until_s))
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-
-    def _answer(self, request: Request, until_s: float) -> Answer:
-        for attempt in range(self._retries + 1):
-            answer, failure = None, None
-            try:
-                answer = self._ask(request, until_s)
-            except httpx.HTTPError as error:
-                failure = error
-            wait_s = self._retry_s(attempt, answer)
-            if wait_s is None or time.monotonic() + wait_s >= until_s:
-                break
-            threading.Event().wait(wait_s)
-        if answer is None:
-            raise self._unreachable(failure) from failure
-        return answer
-
-    def _ask(self, request: Request, until_s: float) -> Answer:
-        left_s = until_s - time.monotonic()
-        if left_s <= 0:
-            raise self._unreachable(None)
-        body, asked = bytearray(), self._content(request)
-        with self._client.stream(request.method, self.url + request.path, content=asked, timeout=left_s) as response:
-            for chunk in response.iter_bytes():
-                self._taken(body, chunk)
-                if time.monotonic() > until_s:
-                    raise self._unreachable(None)
-            return Answer(response.status_code, bytes(body))
+        """Carry out steps. Raises SchemaRegistryError, and IllegalState after `close` or a fork."""
+        if not self._owner.is_here:
+            raise IllegalState(BEFORE_A_FORK)
+        return self._owner.call(self._run(steps))
 
     def schema(self, identity: int | str) -> Schema:
         """The schema of an id or a GUID. Raises SchemaRegistryError."""
@@ -291,11 +306,11 @@ class SchemaRegistry(Registry):
 
 
 class AsyncSchemaRegistry(Registry):
-    """The client of an event loop."""
+    """The client of an event loop: of the one that uses it first. Another one is refused."""
 
-    def __init__(self, url: str, **options: Any) -> None:
+    def __init__(self, url: str, **options: Unpack[RegistryOptions]) -> None:
         super().__init__(url, **options)
-        self._client = httpx.AsyncClient(**self._options)
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -304,42 +319,23 @@ class AsyncSchemaRegistry(Registry):
         await self.close()
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close its connections. Raises IllegalState in another event loop than the one that made them."""
+        self._check_loop()
         await self._client.aclose()
 
     async def run(self, steps: Exchange[T]) -> T:
-        """Carry out steps. Raises SchemaRegistryError."""
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                request = next(steps)
-                while True:
-                    request = steps.send(await self._answer(request))
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        except TimeoutError as error:
-            raise self._unreachable(None) from error
+        """Carry out steps. Raises SchemaRegistryError, and IllegalState after `close` or in another event loop."""
+        self._check_loop()
+        return await self._run(steps)
 
-    async def _answer(self, request: Request) -> Answer:
-        for attempt in range(self._retries + 1):
-            answer, failure = None, None
-            try:
-                answer = await self._ask(request)
-            except httpx.HTTPError as error:
-                failure = error
-            wait_s = self._retry_s(attempt, answer)
-            if wait_s is None:
-                break
-            await asyncio.sleep(wait_s)
-        if answer is None:
-            raise self._unreachable(failure) from failure
-        return answer
-
-    async def _ask(self, request: Request) -> Answer:
-        body, asked = bytearray(), self._content(request)
-        async with self._client.stream(request.method, self.url + request.path, content=asked) as response:
-            async for chunk in response.aiter_bytes():
-                self._taken(body, chunk)
-            return Answer(response.status_code, bytes(body))
+    def _check_loop(self) -> None:
+        running = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = running
+        if self._loop is not running:
+            raise IllegalState(
+                "this schema registry's client belongs to another event loop: make one in each, as its connections do"
+            )
 
     async def schema(self, identity: int | str) -> Schema:
         """The schema of an id or a GUID. Raises SchemaRegistryError."""
@@ -352,6 +348,45 @@ class AsyncSchemaRegistry(Registry):
     async def latest(self, subject: str) -> Registered:
         """A subject's newest version."""
         return await self.run(self.version_steps(subject))
+
+
+def _refuse(what: str) -> ConfigurationError:
+    return ConfigurationError(f"schema registry: {what}")
+
+
+def _checked_url(url: Any) -> str:
+    """The registry's address, without a slash at its end. Raises ConfigurationError."""
+    expected = "expected http://HOST:PORT or https://HOST:PORT"
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")) or len(url.split()) != 1:
+        raise _refuse(f"{arguments.shown(url)} is no address: {expected}")
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise _refuse(f"{arguments.shown(url)} is no address ({error}): {expected}") from error
+    if not parsed.host or not 0 < (parsed.port or 80) < 2**16:
+        raise _refuse(f"{arguments.shown(url)} is no address: {expected}")
+    return url.rstrip("/")
+
+
+def _authorization(basic_auth: Any, bearer_token: Any) -> dict[str, str]:
+    """The header that says who asks. Raises ConfigurationError, in which no secret stands."""
+    if basic_auth is not None and bearer_token is not None:
+        raise _refuse("basic_auth and bearer_token exclude one another")
+    if bearer_token is not None:
+        if not isinstance(bearer_token, str) or not bearer_token.isascii() or not bearer_token.isprintable():
+            raise _refuse("bearer_token must be text of printable ASCII characters, as it was given out")
+        return {"Authorization": f"Bearer {bearer_token}"}
+    if basic_auth is None:
+        return {}
+    is_pair = isinstance(basic_auth, tuple | list) and len(basic_auth) == 2
+    if not is_pair or not all(isinstance(each, str) and arguments.is_wire_text(each) for each in basic_auth):
+        raise _refuse("basic_auth must be a pair of user and password, both text")
+    return {"Authorization": "Basic " + base64.b64encode(":".join(basic_auth).encode()).decode()}
+
+
+def _subject_path(subject: Any) -> str:
+    """A subject's place below the address. Raises InvalidArgument."""
+    return f"/subjects/{quote(arguments.text('the subject', subject), safe='')}"
 
 
 def _body(schema: Schema) -> dict[str, Any]:
@@ -368,7 +403,7 @@ def _checked(answer: Answer, what: str) -> dict[str, Any]:
     """An answer's fields. Raises SchemaRegistryError, one line, with the registry's own words and code."""
     try:
         fields = json.loads(answer.body or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         fields = None
     if 200 <= answer.status < 300 and isinstance(fields, dict):
         return fields
@@ -383,12 +418,13 @@ def _checked(answer: Answer, what: str) -> dict[str, Any]:
         raise SchemaRegistryError(
             f"{what}: the registry refuses: {line} (HTTP {answer.status}): see basic_auth, bearer_token"
         )
-    raise SchemaRegistryError(f"{what}: {line or 'no answer that can be read'} (HTTP {answer.status}, code {code})")
+    kind = SchemaRegistryUnavailable if answer.status in RETRIED else SchemaRegistryError
+    raise kind(f"{what}: {line or 'no answer that can be read'} (HTTP {answer.status}, code {code})")
 
 
 def _number(fields: dict[str, Any], name: str) -> int:
     found = fields.get(name)
-    if not isinstance(found, int) or isinstance(found, bool):
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= ID_MAX:
         raise SchemaRegistryError(f"the registry's answer has no {name}: is this a schema registry's address?")
     return found
 

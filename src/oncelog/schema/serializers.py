@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, cast
 
+from oncelog.client.consumer.deserializing import UNREADABLE
 from oncelog.client.records import ConsumerRecord
 from oncelog.errors import ConfigurationError, IllegalState, InvalidArgument, RecordDeserialization, SchemaRegistryError
 from oncelog.schema.codecs import PARSED_MAX, Codec
@@ -137,6 +138,9 @@ class Deserializer(Generic[T]):
         self._registry, self._codec, self._is_key = registry, codec, is_key
         self._into = _maker(into)
         self._named: Cache[dict[str, Schema]] = Cache(PARSED_MAX)
+        self._own_named: dict[str, Schema] | None = None
+        if codec.schema is None or not codec.schema.references:
+            self._own_named = {}
 
     def __call__(self, content: bytes | None) -> T | None:
         """What stands before `content` says the schema. Raises ValueError, SchemaRegistryError."""
@@ -146,10 +150,12 @@ class Deserializer(Generic[T]):
         """Raises ValueError for what cannot be read, SchemaRegistryError where the registry cannot be asked."""
         if content is None:
             return None
+        if not isinstance(content, bytes | bytearray | memoryview):
+            raise InvalidArgument(f"a deserializer reads bytes, not {type(content).__name__}")
         identity, indexes, payload = self._parts(content, headers)
         schema = self._registry.at_hand(identity)
         named = self._named.get(identity)
-        if schema is None or named is None:
+        if schema is None or named is None or self._own_named is None:
             if isinstance(self._registry, AsyncSchemaRegistry):
                 raise ValueError(f"schema {identity} is not at hand: use `await deserializer.read(record)`")
             schema, named = self._registry.run(self._found_steps(identity))
@@ -173,7 +179,7 @@ class Deserializer(Generic[T]):
             else:
                 schema, named = self._registry.run(steps)
             return self._made(payload, schema, named, indexes)
-        except (ValueError, TypeError, KeyError) as error:
+        except UNREADABLE as error:
             where, what = TopicPartition(record.topic, record.partition), "key" if self._is_key else "value"
             message = f"{where} at offset {record.offset}: the {what} cannot be read: {error}"
             raise RecordDeserialization(message, where, record.offset) from error
@@ -195,6 +201,9 @@ class Deserializer(Generic[T]):
         if named is None:
             named = yield from self._registry.references_steps(schema)
             self._named.put(identity, named)
+        if self._own_named is None:
+            assert self._codec.schema is not None
+            self._own_named = yield from self._registry.references_steps(self._codec.schema)
         return schema, named
 
     def _made(self, payload: bytes, schema: Schema, named: dict[str, Schema], indexes: tuple[int, ...]) -> T:
@@ -202,7 +211,7 @@ class Deserializer(Generic[T]):
             raise ValueError(f"was written as {schema.kind}, not {self._codec.KIND}")
         if self._codec.indexes is not None and indexes != self._codec.indexes:
             raise ValueError(f"is message {indexes} of its file, not {self._codec.indexes} ({self._codec.record_name})")
-        return self._into(self._codec.decode(payload, schema, named))
+        return self._into(self._codec.decode(payload, schema, named, self._own_named or {}))
 
 
 def _plain(value: Any) -> Any:
