@@ -270,3 +270,12 @@ def test_process_is_traced_by_the_same_option(spans: Spans, options: dict[str, A
     assert links_to(spans.one(f"poll {oncelog_topic}"), first)
     assert is_child(spans.one(f"process {oncelog_topic}"), first)
     assert is_child(second, spans.named("transaction")[0])
+
+
+def test_what_is_given_is_checked() -> None:
+    for provider in (5, "x", object()):
+        with pytest.raises(errors.ConfigurationError, match="expected a TracerProvider"):
+            Tracing(provider)  # type: ignore[arg-type]
+    for record in (None, "x"):
+        with pytest.raises(errors.InvalidArgument, match="record must be"), Tracing().processing(record):  # type: ignore[arg-type]
+            pass

@@ -17,9 +17,10 @@ from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter, Setter
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
 
+from oncelog.client import arguments
 from oncelog.client.interceptors import ConsumerInterceptor
 from oncelog.client.records import ConsumerRecord, RecordMetadata
-from oncelog.errors import ErrorCode, KafkaError
+from oncelog.errors import ConfigurationError, ErrorCode, KafkaError
 from oncelog.types import OffsetAndMetadata, TopicPartition
 from oncelog.version import __version__
 
@@ -56,6 +57,10 @@ class Tracing:
     """What `tracing=` takes. `tracer_provider` None: the global one, as it is when this is made."""
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
+        if tracer_provider is not None and not callable(getattr(tracer_provider, "get_tracer", None)):
+            raise ConfigurationError(
+                f"Tracing({tracer_provider!r:.80}): expected a TracerProvider, or nothing for the global one"
+            )
         self._tracer = trace.get_tracer("oncelog", __version__, tracer_provider, SCHEMA_URL)
 
     # -- the application's
@@ -67,6 +72,8 @@ class Tracing:
         It is linked to the span that sent the record, and its child where no span is current. What the block raises sets
         its status, and goes on.
         """
+        arguments.instance("record", record, ConsumerRecord)
+        arguments.text_or_none("group_id", group_id)
         sent = extracted(record)
         has_parent = trace.get_current_span().get_span_context().is_valid
         attributes = _attributes("process", "process", record.topic) | {

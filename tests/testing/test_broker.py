@@ -67,12 +67,13 @@ def test_a_paused_broker_answers_nobody_until_it_is_resumed():
     assert not broker.is_running
 
 
-def test_a_process_that_cannot_start_says_why():
+def test_a_process_that_cannot_start_says_why(capfd):
     with (
         pytest.raises(RuntimeError, match=r"did not start: ConfigInvalid.*num\.partitions"),
         TestBroker({"num.partitions": "none"}, process=True),
     ):
         pass
+    assert "Warning" not in capfd.readouterr().err
 
 
 def test_a_thread_is_not_killed():
@@ -178,3 +179,18 @@ def test_data_is_kept_where_log_dirs_says(tmp_path):
                 producer.send("kept", b"x", key=str(count).encode()).result()
             assert len(committed_records(broker, "kept")) == count
     assert (directory / "kept-0").is_dir()
+
+
+def test_a_broker_says_what_it_cannot_do():
+    for config in (5, "x", {5: 5}, {"nope": "1"}, {"num.partitions": "many"}):
+        with pytest.raises(errors.OncelogError), TestBroker(config):
+            pass
+    with pytest.raises(errors.InvalidArgument, match="process must be True or False"):
+        TestBroker(process="yes")
+    broker = TestBroker()
+    with pytest.raises(errors.IllegalState, match="use `with`"):
+        _ = broker.bootstrap_servers
+    with broker:
+        pass
+    with pytest.raises(errors.IllegalState, match="make a new one"):
+        broker.restart()

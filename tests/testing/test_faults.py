@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from oncelog.testing.faults import API_KEYS, Faults, Kind, put_error
@@ -46,7 +48,14 @@ def test_counting_begins_with_the_call():
     [
         (lambda f: f.drop("EndTransaction"), "no API 'EndTransaction'"),
         (lambda f: f.refuse("Fetch", 1), "cannot be refused here"),
-        (lambda f: f.drop("EndTxn", nth=0), "begin at 1"),
+        (lambda f: f.drop("EndTxn", nth=0), "nth must be from 1"),
+        (lambda f: f.drop("EndTxn", count="1"), "count must be a whole number"),
+        (lambda f: f.drop(["EndTxn"]), "no API"),
+        (lambda f: f.refuse("EndTxn", "NOT_COORDINATOR"), "error_code must be a whole number"),
+        (lambda f: f.misreport("Fetch", None), "error_code must be a whole number"),
+        (lambda f: f.delay("Fetch", "1"), "seconds must be a number from 0"),
+        (lambda f: f.delay("Fetch", math.nan), "seconds must be a number from 0"),
+        (lambda f: f.delay("Fetch", -1), "seconds must be a number from 0"),
     ],
 )
 def test_what_cannot_be_is_told(call, text):

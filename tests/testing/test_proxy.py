@@ -8,7 +8,14 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from oncelog import Broker, Consumer, Producer, sync
-from oncelog.errors import ErrorCode, InvalidTxnState, RecordTooLarge
+from oncelog.errors import (
+    ConfigurationError,
+    ErrorCode,
+    IllegalState,
+    InvalidArgument,
+    InvalidTxnState,
+    RecordTooLarge,
+)
 from oncelog.testing import FaultyProxy
 
 BROKER_CONFIG = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
@@ -175,3 +182,22 @@ def test_a_connection_that_comes_as_the_proxy_stops_is_closed():
         assert len(closed) == 3
 
     asyncio.run(main())
+
+
+def test_wrong_arguments_of_a_proxy_are_told_where_they_are_given():
+    for address in (None, 5, "", "nowhere", "h:0", "h:99999"):
+        with pytest.raises((ConfigurationError, InvalidArgument)):
+            FaultyProxy(address)
+    proxy = FaultyProxy("127.0.0.1:9")
+    with pytest.raises(IllegalState, match="not started"):
+        _ = proxy.bootstrap_servers
+    for name, level in ((None, 1), ("transaction.version", "1"), ("transaction.version", 10**9)):
+        with pytest.raises(InvalidArgument):
+            proxy.report_feature(name, level)
+
+
+def test_cleared_levels_are_the_brokers_again():
+    proxy = FaultyProxy("127.0.0.1:9")
+    proxy.report_feature("transaction.version", 1)
+    proxy.clear()
+    assert proxy._features == {}

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from oncelog.broker.broker import Broker
+from oncelog.client import arguments
 from oncelog.errors import ConfigurationError, IllegalState, InvalidArgument
 from oncelog.host.host import real_host
 from oncelog.testing.broker_process import ANSWER_TIMEOUT_S, BrokerProcess
@@ -20,6 +21,7 @@ from oncelog.testing.moved_time import MovedTime
 if TYPE_CHECKING:
     from oncelog.testing.security import TestSecurity
 
+NOT_STARTED = "this broker was not started: use `with`"
 ADVANCED_MS_MAX = 100 * 365 * 86_400_000  # timestamps are milliseconds in 64 bits; calendars end earlier
 RUNNING: weakref.WeakSet[TestBroker] = weakref.WeakSet()
 """Those that were entered and not left: whose open transactions a failed test's report names."""
@@ -49,6 +51,10 @@ class TestBroker:
         process: bool = False,
     ) -> None:
         self._security: TestSecurity | None = None
+        config = arguments.mapping("config", config or {}, "Kafka's keys to values")
+        for key in config:
+            arguments.text("a key of config", key)
+        arguments.boolean("process", process)
         if process and security is not None:
             raise InvalidArgument(
                 "process=True takes no security: `oncelog secure` and `oncelog serve` make such a process"
@@ -65,7 +71,7 @@ class TestBroker:
             "transaction.state.log.num.partitions": "4",
             "offsets.topic.num.partitions": "4",
             **({} if self._security is None else self._security.broker_config()),
-            **(config or {}),
+            **config,
         }
         named = str(self._config.get("log.dirs") or self._config.get("log.dir") or "")
         self._data_dir: str | None = data_dir or named.split(",")[0] or None
@@ -75,7 +81,15 @@ class TestBroker:
         self._thread: LoopThread[Broker] | None = None
         self._process: BrokerProcess | None = None
         self._listen = "127.0.0.1:0"
-        self.bootstrap_servers = ""
+        self._address = ""
+        self._is_over = False
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Its address; also of one that was killed or left. Raises IllegalState where it was never started."""
+        if not self._address:
+            raise IllegalState(NOT_STARTED)
+        return self._address
 
     def client_options(self, user: str | None = None) -> dict[str, Any]:
         """A client's options for this broker, `bootstrap_servers` included, as `user` (else the first one).
@@ -110,6 +124,7 @@ class TestBroker:
 
     def __exit__(self, *_: object) -> None:
         RUNNING.discard(self)
+        self._is_over = True
         try:
             self._stop()
         finally:
@@ -127,8 +142,10 @@ class TestBroker:
 
         After `kill` it recovers what was written. Clients connect again by themselves.
         """
-        if not self.bootstrap_servers:
-            raise IllegalState("this broker was not started: use `with`")
+        if not self._address:
+            raise IllegalState(NOT_STARTED)
+        if self._is_over:
+            raise IllegalState("this broker's `with` was left, which is its end: make a new one")
         self._stop()
         self._start()
 
@@ -188,7 +205,7 @@ class TestBroker:
             thread = LoopThread("broker", self._broker, self._time.new_loop)
             address = thread.start().bootstrap_servers
             self._thread = thread
-        self.bootstrap_servers = self._listen = address
+        self._address = self._listen = address
 
     def _stop(self) -> None:
         thread, self._thread = self._thread, None

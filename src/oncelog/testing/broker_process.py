@@ -1,6 +1,6 @@
 """A test's broker in a process of its own, which can be killed and stopped as no thread can.
 
-`python -m oncelog.testing.broker_process` reads what to serve as one line of JSON, says `ready HOST:PORT` or `failed REASON`, and
+The process (`main`) reads what to serve as one line of JSON, says `ready HOST:PORT` or `failed REASON`, and
 then does what it is told, a line each: `advance MILLISECONDS` is answered with `moved`. At the end of its input (its parent is
 gone, too) it stops in order.
 """
@@ -37,7 +37,11 @@ class BrokerProcess:
     def start(self) -> str:
         """Its address. Raises RuntimeError with what kept it from starting, TimeoutError."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "oncelog.testing.broker_process"],
+            [
+                sys.executable,
+                "-c",
+                "from oncelog.testing.broker_process import main; main()",
+            ],  # `-m` warns: its package has it
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -160,7 +164,3 @@ def main() -> None:
     except (OncelogError, ConfigInvalid, NetworkFailed, OSError) as error:
         _say(f"failed {type(error).__name__}: {error}".replace("\n", " "))
         sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from oncelog.errors import ErrorCode
+from oncelog.client import arguments
+from oncelog.errors import ErrorCode, InvalidArgument
 from oncelog.wire.api import APIS
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from oncelog.wire.messages.add_partitions_to_txn import (
@@ -36,6 +37,7 @@ from oncelog.wire.messages.txn_offset_commit import (
 )
 from oncelog.wire.schema import Struct
 
+DELAY_SECONDS_MAX = 86_400
 API_KEYS = {api.name: key for key, api in APIS.items()}
 
 
@@ -77,18 +79,20 @@ class Faults:
 
         For Produce, FindCoordinator, InitProducerId, AddPartitionsToTxn (v0-3), AddOffsetsToTxn, TxnOffsetCommit, EndTxn.
         """
-        if API_KEYS.get(api) not in REFUSALS:
-            raise ValueError(
+        if not isinstance(api, str) or API_KEYS.get(api) not in REFUSALS:
+            raise InvalidArgument(
                 f"{api} cannot be refused here, only {', '.join(sorted(APIS[key].name for key in REFUSALS))}"
             )
-        self._add(Kind.REFUSE, api, nth, count, error_code=error_code)
+        self._add(Kind.REFUSE, api, nth, count, error_code=_checked_code(error_code))
 
     def misreport(self, api: str, error_code: int, *, nth: int = 1, count: int = 1) -> None:
         """Let the broker do it, and put `error_code` in every place of its answer that has one."""
-        self._add(Kind.MISREPORT, api, nth, count, error_code=error_code)
+        self._add(Kind.MISREPORT, api, nth, count, error_code=_checked_code(error_code))
 
     def delay(self, api: str, seconds: float, *, nth: int = 1, count: int = 1) -> None:
         """Hold the request back, and with it all behind it on its connection."""
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= DELAY_SECONDS_MAX:
+            raise arguments.refuse("seconds", seconds, f"a number from 0 to {DELAY_SECONDS_MAX}")
         self._add(Kind.DELAY, api, nth, count, seconds=seconds)
 
     def drop(self, api: str, *, nth: int = 1, count: int = 1, after: bool = False) -> None:
@@ -110,10 +114,9 @@ class Faults:
         return len(self._faults)
 
     def _add(self, kind: Kind, api: str, nth: int, count: int, *, error_code: int = 0, seconds: float = 0.0) -> None:
-        if api not in API_KEYS:
-            raise ValueError(f"there is no API {api!r}; Kafka's names are as in EndTxn, Produce, FindCoordinator")
-        if nth < 1 or count < 1:
-            raise ValueError(f"nth={nth} and count={count} begin at 1")
+        if not isinstance(api, str) or api not in API_KEYS:
+            raise InvalidArgument(f"there is no API {api!r}; Kafka's names are as in EndTxn, Produce, FindCoordinator")
+        nth, count = arguments.integer("nth", nth, low=1), arguments.integer("count", count, low=1)
         self._faults.append(Fault(kind, API_KEYS[api], nth - 1, count, error_code, seconds))
 
     def strikes(self, api_key: int) -> Fault | None:
@@ -130,6 +133,11 @@ class Faults:
                 if not fault.count:
                     self._faults.remove(fault)
         return struck
+
+
+def _checked_code(error_code: Any) -> int:
+    hint = "as in ErrorCode.NOT_COORDINATOR, or its number"
+    return arguments.integer("error_code", error_code, low=-1, high=arguments.INT16_MAX, hint=hint)
 
 
 # -- answers

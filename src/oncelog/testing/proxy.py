@@ -7,7 +7,9 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any, Self
 
-from oncelog.errors import MalformedMessage
+from oncelog.client import arguments
+from oncelog.client.config import ClientConfig
+from oncelog.errors import IllegalState, MalformedMessage
 from oncelog.host.listening_sockets import stop_listening
 from oncelog.host.tasks import Tasks
 from oncelog.testing.faults import API_KEYS, REFUSALS, Fault, Faults, Kind, put_error
@@ -51,14 +53,27 @@ class FaultyProxy(Faults):
 
     def __init__(self, bootstrap_servers: str) -> None:
         super().__init__()
-        host, _, port = bootstrap_servers.split(",")[0].rpartition(":")
-        self._broker: Address = (host, int(port))
-        self.bootstrap_servers = ""
+        addresses = ClientConfig(bootstrap_servers=arguments.text("bootstrap_servers", bootstrap_servers))
+        self._broker: Address = addresses.bootstrap_addresses()[0]
+        self._address = ""
         self._features: dict[str, int] = {}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where it listens. Raises IllegalState where it was never started."""
+        if not self._address:
+            raise IllegalState("this proxy was not started: use `with` or `async with`")
+        return self._address
 
     def report_feature(self, name: str, level: int) -> None:
         """Let ApiVersions report another level of a feature: `transaction.version` 1 makes clients use the old protocol."""
-        self._features[name] = level
+        level = arguments.integer("level", level, high=arguments.INT16_MAX)
+        self._features[arguments.text("name", name)] = level
+
+    def clear(self) -> None:
+        """Forget all faults and levels, and what was seen."""
+        super().clear()
+        self._features.clear()
 
     # -- life
 
@@ -66,7 +81,7 @@ class FaultyProxy(Faults):
         self._tasks = Tasks()
         self._listeners: dict[Address, asyncio.Server] = {}
         self._opening = asyncio.Lock()
-        self.bootstrap_servers = "{}:{}".format(*await self._in_front_of(self._broker))
+        self._address = "{}:{}".format(*await self._in_front_of(self._broker))
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -19,6 +19,7 @@ from oncelog.core.access.authorizer import FORMER_AUTHORIZER, STANDARD_AUTHORIZE
 from oncelog.core.access.listeners import DEFAULT_MAP
 from oncelog.core.java_properties import each_property
 from oncelog.core.metadata.topic_configs import GZIP_LEVELS
+from oncelog.errors import ConfigurationError
 
 _LONG_MAX = 2**63 - 1
 _INT_MAX = 2**31 - 1
@@ -26,7 +27,7 @@ _DOUBLE_MAX = 1.7976931348623157e308
 DAY_MS = 86_400_000
 
 
-class ConfigInvalid(Exception):
+class ConfigInvalid(ConfigurationError):
     """A configuration that cannot be used; the message is one line for the person who wrote it."""
 
 
