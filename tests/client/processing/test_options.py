@@ -97,3 +97,10 @@ def test_a_wrong_argument_is_told_before_anything_is_opened(options, says):
 def test_dotted_keys_are_kafkas():
     processor = Processor.from_config({"group.id": "g", "max.poll.records": 3}, "in", transform=lambda record: None)
     assert processor.metrics().group_id == "g"
+
+
+def test_dead_letters_do_not_go_where_they_are_read_again():
+    with pytest.raises(InvalidArgument, match="dead_letter_topic='in' is read, too"):
+        made(dead_letter_topic="in")
+    with pytest.raises(InvalidArgument, match="stats_cb must be a function"):
+        made(stats_cb=5)

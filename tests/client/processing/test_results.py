@@ -107,3 +107,15 @@ def test_one_call_gives_no_more_than_a_transaction_takes():
 
     with pytest.raises(TooMuch, match="more than transaction_bytes_max=1000 in one call"):
         taken(endless())
+
+
+def test_a_serializer_that_tells_topics_apart_is_asked_for_the_outputs_topic():
+    class ByTopic:
+        def for_topic(self, topic):
+            return lambda value: f"{topic}:{value}".encode()
+
+    results = Results(into="out", transaction_bytes_max=1000, key_serializer=ByTopic(), value_serializer=ByTopic())
+    assert [(r.key, r.value) for r in taken([("k", 1), ProducerRecord("other", 2, "l")], results)] == [
+        (b"out:k", b"out:1"),
+        (b"other:l", b"other:2"),
+    ]

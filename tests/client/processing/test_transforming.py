@@ -11,7 +11,7 @@ from oncelog.client.processing.results import Results
 from oncelog.client.processing.transforming import LoopTransformer, Reading
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.processing.steps import Item
-from oncelog.errors import InvalidArgument, RecordDeserialization
+from oncelog.errors import InvalidArgument, RecordDeserialization, SchemaRegistryError, SchemaRegistryUnavailable
 from oncelog.types import TopicPartition
 
 RESULTS = Results("out", 1000)
@@ -85,6 +85,41 @@ def test_errors_that_are_permanent_and_bytes_that_cannot_be_read_are_final():
         raise RecordDeserialization("no", ("in", 0), 0)
 
     assert each(transformer(transform, Reading(unreadable, ())), items(b"a")).failure.is_final
+
+
+def test_a_cancelled_future_that_a_transform_waits_for_is_its_failure_and_a_cancelled_task_is_none():
+    async def awaits_something_cancelled(_):
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+    found = each(transformer(awaits_something_cancelled), items(b"a"))
+    assert isinstance(found.failure.error, asyncio.CancelledError)
+    assert not found.failure.is_final
+
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(transformer(hangs).each(items(b"a"), None, lambda: False))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def hangs(_):
+        await asyncio.Event().wait()
+
+    asyncio.run(cancelled())
+
+
+def test_a_schema_registry_that_is_away_is_an_outage():
+    def raises(error):
+        def transform(_):
+            raise error
+
+        return each(transformer(transform), items(b"a")).failure
+
+    assert raises(SchemaRegistryUnavailable("down")).is_outage
+    assert not raises(SchemaRegistryError("incompatible")).is_outage
 
 
 def test_what_cannot_be_written_is_a_failure_of_its_record():

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy.exc
 
 from oncelog import errors
-from oncelog.core.processing.verdicts import Verdict, verdict_of
+from oncelog.core.processing.verdicts import Verdict, ends_reading, verdict_of
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,7 @@ from oncelog.core.processing.verdicts import Verdict, verdict_of
         (errors.InstanceFenced("x"), Verdict.FENCED),
         (errors.RecordTooLarge("x"), Verdict.RECORD),
         (errors.InvalidTopic("x"), Verdict.RECORD),
+        (errors.InvalidPartitions("x"), Verdict.RECORD),
         (errors.InvalidArgument("x"), Verdict.RECORD),
         (errors.RequestTimedOut("x"), Verdict.OUTAGE),
         (errors.TransactionAbortable("x"), Verdict.OUTAGE),
@@ -37,6 +38,13 @@ from oncelog.core.processing.verdicts import Verdict, verdict_of
 )
 def test_errors_of_brokers_clients_and_the_machine(error, verdict):
     assert verdict_of(error) is verdict
+
+
+def test_what_no_later_poll_can_read_ends_it():
+    assert ends_reading(errors.InvalidTopic("x"))
+    assert ends_reading(errors.TopicAuthorization("x"))
+    assert not ends_reading(errors.CorruptRecord("x"))
+    assert not ends_reading(errors.RequestTimedOut("x"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Topics that the user may not see: `poll` raises it once for each answer of a broker that says so, as Java's consumer does.
+"""Topics that the user may not see, and names that no topic can have: `poll` raises it once for each answer of a broker that
+says so, as Java's consumer does.
 
 What else is subscribed is read by the polls between; rights that come later are noticed, as topics that come are.
 """
@@ -10,13 +11,18 @@ from collections.abc import Callable
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.errors import ErrorCode
 
+TOLD = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: ": a name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'",
+}
+
 
 class RefusedTopics:
     """Of one consumer; `wanted` are the topics that it reads or wants to read now."""
 
     def __init__(self, cluster: Cluster, wanted: Callable[[], set[str]]) -> None:
         self._cluster, self._wanted = cluster, wanted
-        self._untold: set[str] = set()
+        self._untold: dict[str, ErrorCode] = {}
 
     def is_refused(self, topic: str) -> bool:
         """Whether the newest metadata says so."""
@@ -25,13 +31,18 @@ class RefusedTopics:
 
     def metadata_came(self) -> None:
         """Look what it says."""
-        self._untold = {name for name in self._wanted() if self.is_refused(name)}
+        known = self._cluster.view.topics
+        codes = {name: known[name].error_code for name in self._wanted() if name in known}
+        self._untold = {name: ErrorCode(code) for name, code in codes.items() if code in TOLD}
 
     def raise_error(self) -> None:
-        """Raise TopicAuthorization for what was not told yet, and is still wanted."""
-        refused, self._untold = sorted(self._untold & self._wanted()), set()
-        if refused:
-            names = ", ".join(map(repr, refused))
-            what = "topic" if len(refused) == 1 else "topics"
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            raise self._cluster.refusal(code, f"{what} {names} cannot be read", refused[0])
+        """Raise TopicAuthorization or InvalidTopic for what was not told yet, and is still wanted."""
+        if not self._untold:
+            return
+        untold, wanted = self._untold, self._wanted()
+        self._untold = {}
+        for code, why in TOLD.items():
+            if refused := sorted(name for name in wanted if untold.get(name) == code):
+                names = ", ".join(map(repr, refused))
+                what = "topic" if len(refused) == 1 else "topics"
+                raise self._cluster.refusal(code, f"{what} {names} cannot be read{why}", refused[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +114,14 @@ def one_function(transform: Any, transform_batch: Any, writer: Any) -> Callable[
     if not callable(function):
         raise arguments.refuse("transform", function, "a function")
     found: Callable[..., Any] = function
+    return found
+
+
+def dead_letter_of(topic: Any, topics: Sequence[str]) -> str | None:
+    """Where dead letters go. Raises InvalidArgument."""
+    found = arguments.text_or_none("dead_letter_topic", topic)
+    if found is not None and found in topics:
+        raise InvalidArgument(f"dead_letter_topic={found!r} is read, too: each dead letter would fail again, for ever")
     return found
 
 

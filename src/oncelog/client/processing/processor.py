@@ -23,6 +23,7 @@ from oncelog.client.processing.options import (
     TRANSFORM_TIMEOUT_MS,
     checked_limits,
     client_options,
+    dead_letter_of,
     how_to_read,
     how_to_write,
     one_function,
@@ -138,7 +139,7 @@ class Processor(RebalanceListener):
         self._topics = arguments.texts("topics", topics)
         options = client_options(group_id, config, (host or real_host()).random)
         self._group_id = group_id
-        self._dead_letter_topic = arguments.text_or_none("dead_letter_topic", dead_letter_topic)
+        self._dead_letter_topic = dead_letter_of(dead_letter_topic, self._topics)
         self._stop_timeout_ms = arguments.duration_ms("stop_timeout_ms", stop_timeout_ms)
         self._handles_sigterm = arguments.boolean("handle_sigterm", handle_sigterm)
         if restart_when_fenced is None:
@@ -166,6 +167,8 @@ class Processor(RebalanceListener):
         self._sink = ProducerSink(options.producer, host) if writer is None else self._new_dual_writer_sink(writer)
         self._new_consumer: Callable[[], Consumer] = lambda: Consumer(host=host, **options.consumer)
         self._consumer = self._new_consumer()
+        if stats_cb is not None and not callable(stats_cb):
+            raise arguments.refuse("stats_cb", stats_cb, "a function")
         self._stats_cb = stats_cb
         self._statistics_interval_ms = arguments.integer("statistics_interval_ms", statistics_interval_ms, low=1)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from oncelog.client import arguments
 from oncelog.client.interceptors import ProducerRecord
-from oncelog.client.producer.arguments import as_bytes, header_pairs
+from oncelog.client.producer.arguments import as_bytes, header_pairs, of_topic
 from oncelog.client.records import ConsumerRecord
 from oncelog.errors import InvalidArgument
 
@@ -89,10 +89,10 @@ class Collector:
         is_sources_key = source is not None and given.key is source.key and given is not result
         return ProducerRecord(
             arguments.text("topic", topic),
-            as_bytes("value", given.value, results.value_serializer),
+            as_bytes("value", given.value, of_topic(results.value_serializer, topic)),
             given.key
             if is_sources_key and _is_bytes(given.key)
-            else as_bytes("key", given.key, results.key_serializer),
+            else as_bytes("key", given.key, of_topic(results.key_serializer, topic)),
             header_pairs(given.headers) if given.headers is not None else None,
             given.partition,
             given.timestamp_ms if given.timestamp_ms is not None or source is None else _timestamp(source),

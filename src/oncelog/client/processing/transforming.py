@@ -17,7 +17,7 @@ from oncelog.client.interceptors import ProducerRecord
 from oncelog.client.processing.results import Collector, Results
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.processing.steps import Failure, Item
-from oncelog.errors import RecordDeserialization
+from oncelog.errors import RecordDeserialization, SchemaRegistryUnavailable
 
 BREATH_S = 0.01  # a transform that never waits lets the event loop run at least so often
 
@@ -41,9 +41,10 @@ class Reading:
     permanent_errors: tuple[type[BaseException], ...]
 
     def failure_of(self, error: BaseException) -> Failure:
-        """How a failure counts."""
+        """How a failure counts. A schema registry that is away is not the record's fault."""
         is_final = isinstance(error, (RecordDeserialization, *self.permanent_errors))
-        return Failure(error, is_final=is_final)
+        is_outage = isinstance(error, SchemaRegistryUnavailable) and not is_final
+        return Failure(error, is_final=is_final, is_outage=is_outage)
 
     def record_of(self, item: Item) -> ConsumerRecord:
         """Decoded. Raises RecordDeserialization."""
@@ -115,7 +116,7 @@ class LoopTransformer:
             collector = self._results.collector(record)
             await self._call(collector, record, *more)
         except BaseException as error:
-            if not isinstance(error, Exception):
+            if not _is_the_transforms(error):
                 raise
             return self._reading.failure_of(error)
         return collector
@@ -145,7 +146,7 @@ class LoopTransformer:
             records = [self._reading.record_of(item) for item in items]
             await self._call(collector, records)
         except BaseException as error:
-            if not isinstance(error, Exception):
+            if not _is_the_transforms(error):
                 raise
             return Transformed(failure=self._reading.failure_of(error))
         nothing: list[Sequence[ProducerRecord]] = [()] * (len(items) - 1)
@@ -154,3 +155,12 @@ class LoopTransformer:
     async def inside(self, item: Item, database: Any) -> Collector | Failure:
         """One call within a dual write: the transform also gets the database's handle."""
         return await self._call_one(item, database)
+
+
+def _is_the_transforms(error: BaseException) -> bool:
+    """Whether it is the transform's failure. A CancelledError is, where nobody cancelled this task: it awaited something that
+    was cancelled, and its record has failed, not the whole work."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and not task.cancelling()
+    return isinstance(error, Exception)

@@ -31,7 +31,7 @@ from oncelog.core.processing.steps import (
     Transform,
     Write,
 )
-from oncelog.core.processing.verdicts import Verdict, verdict_of
+from oncelog.core.processing.verdicts import Verdict, ends_reading, verdict_of
 from oncelog.errors import ProcessingFailed
 from oncelog.types import TopicPartition
 
@@ -244,7 +244,7 @@ class Processing:
     def poll_failed(self, error: BaseException, now_ms: float) -> None:
         """A Poll, or a CheckEnd, raised. What is in hand stays there."""
         self.last_trouble = error
-        if verdict_of(error) in (Verdict.FATAL, Verdict.FENCED):
+        if ends_reading(error):
             self.error, self.phase = self.error or error, Phase.ENDED
         else:
             self._in_trouble(self._reading_trouble, error, now_ms)

@@ -43,6 +43,7 @@ _RECORD = frozenset(
         ErrorCode.INVALID_TIMESTAMP,
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_PARTITIONS,  # our own producer's: it names a partition that the topic has not
     }
 )
 _FATAL = frozenset(
@@ -67,6 +68,13 @@ _DATABASE_OUTAGES = frozenset({"OperationalError", "InterfaceError"})
 _DATABASE_REFUSALS = frozenset(
     {"IntegrityError", "DataError", "ProgrammingError", "NotSupportedError", "InternalError"}
 )
+
+
+def ends_reading(error: BaseException) -> bool:
+    """Whether no later poll would succeed."""
+    if isinstance(error, KafkaError) and error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+        return True  # there will never be such a topic
+    return verdict_of(error) in (Verdict.FATAL, Verdict.FENCED)
 
 
 def verdict_of(error: BaseException) -> Verdict:
