@@ -309,10 +309,14 @@ def test_recover_ends_nothing_unless_told_and_nothing_of_others(
         monkeypatch.setattr(
             Committer, "open_transactions", lambda *of: sorted(open_transactions(*of), key=lambda each: each == mine)
         )
-        assert world.open_transactions() == [foreign, mine]
+
+        def listed() -> list[str]:
+            return [i for i in world.committer.open_transactions(None) if f".{world.query_id}." in i]
+
+        assert (listed(), world.open_transactions()) == ([foreign, mine], [mine])
         report = recovered(world, **told)
         assert (report.undecided, report.abandoned) == (([], [mine]) if told else ([mine], []))
-        assert world.open_transactions() == ([foreign] if told else [foreign, mine])
+        assert listed() == ([foreign] if told else [foreign, mine])
     recovered(world, abandon=True)
     assert world.visible() == [b"foreign"]
     world.committer.close()
@@ -473,3 +477,44 @@ def test_a_result_that_somebody_keeps_locks_nobody_out(tmp_path: pathlib.Path) -
             call()
             other.veto("other", f"{number}", "run-1")
         assert len(kept) > len(calls)
+
+
+def other_store(world: World, tmp_path: pathlib.Path) -> DecisionStore:
+    """Another one of the same kind."""
+    if isinstance(world.store, DatabaseDecisionStore):
+        return DatabaseDecisionStore(f"sqlite:///{tmp_path / 'others.db'}")
+    return TopicDecisionStore({"bootstrap.servers": world.bootstrap}, f"decisions-{world.query_id}")
+
+
+def test_a_query_whose_decisions_are_elsewhere_is_refused(world: World, tmp_path: pathlib.Path) -> None:
+    world.commit("0", "run-1", world.attempt("0", "run-1", b"a"))  # the driver dies before Spark writes it down
+    store = other_store(world, tmp_path)
+    with contextlib.closing(store), Committer(world.options, store) as committer:
+        again = world.attempt("0", "run-2", b"a")
+        with pytest.raises(CommitRefused, match="keeps its decisions somewhere else"):
+            committer.commit(world.query_id, "0", "run-2", [again], world.backend)
+        committer.abort(world.query_id, "0", "run-2")
+    assert (world.visible(), world.open_transactions()) == ([b"a"], [])
+    world.commit("0", "run-3", world.attempt("0", "run-3", b"a"))  # with the store of before it goes on
+    assert world.visible() == [b"a"]
+
+
+def test_a_query_that_got_no_further_than_a_failed_attempt_may_take_another_store(
+    world: World, tmp_path: pathlib.Path
+) -> None:
+    world.attempt("0", "run-1", b"never")
+    store = other_store(world, tmp_path)
+    with contextlib.closing(store), Committer(world.options, store) as committer:
+        committer.commit(world.query_id, "0", "run-2", [world.attempt("0", "run-2", b"a")], world.backend)
+    assert (world.visible(), world.open_transactions()) == ([b"a"], [])
+
+
+def test_what_a_query_left_open_under_another_prefix_is_ended(world: World) -> None:
+    spark_id = str(uuid.uuid4())
+    name = TransactionalIds(uuid.uuid4().hex).lease("prefix-of-before", spark_id, "run-1", 0)
+    batches = iter([pa.RecordBatch.from_pydict({"value": pa.array([b"orphan"], pa.binary())})])
+    write_attempt(world.options, world.backend, name, batches)
+    assert world.committer.open_transactions(spark_id) == [name]
+    world.query_id = spark_id
+    world.commit("0", "run-2", world.attempt("0", "run-2", b"a"))
+    assert (world.visible(), world.open_transactions()) == ([b"a"], [])

@@ -14,6 +14,7 @@ from evidence.world.committed import committed_values
 from oncelog import sync
 from oncelog.errors import ConfigurationError
 from oncelog.spark import dual_write
+from oncelog.spark.committer import CommitRefused
 from oncelog.spark.database_decisions import DatabaseDecisionStore
 from oncelog.testing import TestBroker
 from tests.spark.fakes import FakeFrame
@@ -43,7 +44,11 @@ class World:
             database_url=self.url,
             to_records=lambda frame: frame,
             to_database=self.to_database,
-            options={"bootstrap.servers": self.broker.bootstrap_servers, "topic": self.topic},
+            options={
+                "bootstrap.servers": self.broker.bootstrap_servers,
+                "topic": self.topic,
+                "transactionalIdPrefix": self.topic,  # the name of the query is that of other tests, too
+            },
         )
 
     def to_database(self, connection: sa.Connection, frame: Any, _batch_id: int) -> None:
@@ -197,3 +202,19 @@ def test_where_the_database_is_gone_too_the_first_error_is_told(
     assert "batch 0 of orders is settled when the query starts again: gone" in caplog.text
     world.writer()(FakeFrame(b"1", spark_run_id="run-2"), 0)
     assert (world.records(), open_transactions(world)) == (["1"], [])
+
+
+def test_another_database_in_the_middle_of_a_query_is_refused(world: World, tmp_path: pathlib.Path) -> None:
+    """Batch 1 may be decided in the first one; it was written to the topic twice."""
+    for batch_id in (0, 1):
+        world.writer()(FakeFrame(b"%d" % batch_id), batch_id)
+    (tmp_path / "other").mkdir()
+    other = World(world.broker, tmp_path / "other")
+    other.topic = world.topic
+    with pytest.raises(CommitRefused, match="keeps its decisions somewhere else"):
+        other.writer()(FakeFrame(b"1", spark_run_id="run-2"), 1)
+    assert (other.rows(), world.records()) == ([], ["0", "1"])
+    other.writer()(
+        FakeFrame(b"anew", spark_query_id="new-query", spark_run_id="run-3"), 0
+    )  # an empty database: begun anew
+    assert (other.rows(), world.records()) == (["anew"], ["0", "1", "anew"])

@@ -250,6 +250,19 @@ def test_offsets_behind_the_end_are_refused_and_cut_where_losses_are_allowed(
         reader(broker, subscribe="ends", startingOffsets=beyond).latestOffset(INITIAL, ReadAllAvailable())
 
 
+def test_an_end_that_an_open_transaction_holds_back_is_told_so(broker: TestBroker, admin: sync.Admin) -> None:
+    admin.create_topics({"held-end": 1})
+    ending = json.dumps({"held-end": {"0": 1}})
+    with sync.Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="holder") as holder:
+        holder.begin_transaction()
+        holder.send("held-end", b"1")
+        holder.flush()
+        held = BatchReader(options(broker, is_stream=False, subscribe="held-end", endingOffsets=ending), COLUMNS)
+        with pytest.raises(ConfigurationError, match=r"up to 0: an open transaction holds .*oncelog why held-end"):
+            held.partitions()
+        holder.abort_transaction()
+
+
 def test_records_that_are_deleted_while_a_task_waits_are_a_loss(
     broker: TestBroker, admin: sync.Admin, producer: sync.Producer
 ) -> None:

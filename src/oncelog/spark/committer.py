@@ -59,6 +59,7 @@ class Committer:
             known = self._store.known(query_id, batch_id)
         what = sink.on_commit(known, query_id, batch_id, run_id, attempts)
         if isinstance(what, sink.Decide):
+            self.refuse_decided_elsewhere(known, query_id)
             with self.numbers.step("decide"):
                 what = self._decide(what.decision, backend)
         else:
@@ -67,6 +68,15 @@ class Committer:
             raise CommitRefused(what.reason)
         self.finish(what.decision, is_done=known.is_done, run_id=run_id)
         return what.decision
+
+    def refuse_decided_elsewhere(self, known: sink.KnownRecords, query_id: str) -> None:
+        """Raises CommitRefused for a query that keeps its decisions in another store than this one."""
+        if known.has_history:
+            return
+        states = {each.transactional_id: each.state for each in self._admin.list_transactions()}
+        refused = sink.decided_elsewhere(self._options.transactional_id_prefix, query_id, states)
+        if refused is not None:
+            raise CommitRefused(refused.reason)
 
     def repeat(self, decision: sink.BatchDecision) -> None:
         """Finish a decision that was found before anything was written. Raises LostTransaction."""
@@ -152,10 +162,13 @@ class Committer:
 
     def sweep(self, decision: sink.BatchDecision, run_id: str | None = None) -> int:
         """End what can no longer win after this decision; of a run that is at this batch itself also when it is done."""
-        prefix, query_id = self._options.transactional_id_prefix, decision.query_id
-        open_ids = self.open_transactions(query_id)
-        if not open_ids:
-            return 0
+        by_prefix: dict[str, list[str]] = {}
+        for transactional_id in self.open_transactions(decision.query_id):
+            by_prefix.setdefault(transactional_id.partition(".")[0], []).append(transactional_id)
+        return sum(self._sweep(decision, run_id, prefix, open_ids) for prefix, open_ids in by_prefix.items())
+
+    def _sweep(self, decision: sink.BatchDecision, run_id: str | None, prefix: str, open_ids: list[str]) -> int:
+        query_id = decision.query_id
         open_states = self._states_of([i for i in open_ids if leased_name(prefix, i)])
         # Read now that this decision is durable: no older batch can be decided any more, but it may have been.
         decided = [each for each, _ in self._store.decided(query_id)]
@@ -199,10 +212,12 @@ class Committer:
         return [i for i, open_ms in opened.items() if open_ms >= STALE_MS]
 
     def open_transactions(self, query_id: str | None) -> list[str]:
-        """The ids of this prefix (and query) with an open transaction."""
-        start = f"{self._options.transactional_id_prefix}." + (f"{query_id}." if query_id else "")
-        listed = self._admin.list_transactions(states=["Ongoing"])
-        return [t.transactional_id for t in listed if t.transactional_id.startswith(start)]
+        """The ids of this prefix, or of a query under any prefix that it had, with an open transaction."""
+        prefix = self._options.transactional_id_prefix
+        listed = [each.transactional_id for each in self._admin.list_transactions(states=["Ongoing"])]
+        if query_id is None:
+            return [i for i in listed if i.startswith(f"{prefix}.")]
+        return [i for i in listed if sink.is_of_query(prefix, query_id, i)]
 
     def abandon(self, name: sink.AttemptName, transactional_id: str) -> None:
         """End an undecided transaction of a query that will not come back; its run is kept from deciding first."""

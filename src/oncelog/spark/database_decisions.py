@@ -120,9 +120,9 @@ class DatabaseDecisionStore:
         if row is None:
             batch_ids = connection.execute(others).scalars().all()
             floor = sink.oldest_kept(query_id, batch_ids)
-            return sink.KnownRecords(None, vetoed, False, sink.is_below(batch_id, floor))
+            return sink.KnownRecords(None, vetoed, False, sink.is_below(batch_id, floor), bool(batch_ids))
         decision = sink.decision_from_value(query_id, batch_id, row.decision.encode())
-        return sink.KnownRecords(decision, vetoed, bool(row.is_done), False)
+        return sink.KnownRecords(decision, vetoed, bool(row.is_done), False, True)
 
     def decide(
         self, decision: sink.BatchDecision, business: Callable[[sa.Connection], Any] | None = None

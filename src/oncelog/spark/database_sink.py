@@ -62,6 +62,7 @@ class _DualWrite:
         assert self._backend is not None
         spark_query_id, spark_run_id = _names_of(frame)
         if self._claimed != (spark_query_id,):
+            self._refuse_decided_elsewhere(self._store, batch_id)
             refusal = self._store.claim(self.query_id, spark_query_id, str(batch_id))
             if refusal is not None:
                 raise ConfigurationError(refusal.reason)
@@ -81,6 +82,13 @@ class _DualWrite:
             )  # this one may be vetoed, and a later batch would not mean that this one is done
             raise
         _committed[key] = this
+
+    def _refuse_decided_elsewhere(self, store: DatabaseDecisionStore, batch_id: int) -> None:
+        """A query that goes on beside another database than before; one that begins beside an empty one may have any name."""
+        known = store.known(self.query_id, str(batch_id))
+        if batch_id > 0 and not known.has_history:
+            with Committer(self.options, store) as committer:
+                committer.refuse_decided_elsewhere(known, self.query_id)
 
     def _write(
         self, frame: DataFrame, batch_id: str, committer: Committer, store: DatabaseDecisionStore, backend: Backend

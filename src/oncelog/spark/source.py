@@ -77,6 +77,14 @@ class LogReader:
         for topic, partition, offset, end in planning.beyond(wanted, log_end):
             raise ConfigurationError(f"{name} names offset {offset} of {topic}-{partition}, whose records end at {end}")
 
+    @staticmethod
+    def _refuse_held_back(beyond: list[tuple[str, int, int, int]]) -> None:
+        for topic, partition, offset, last_stable in beyond:  # the log itself may have grown since
+            raise ConfigurationError(
+                f"endingOffsets names offset {offset} of {topic}-{partition}, which can be read up to {last_stable}: an open "
+                f"transaction holds what lies behind (oncelog why {topic}; isolationLevel=read_uncommitted reads past it)"
+            )
+
     def partitions_of(
         self, start: Offsets, end: Offsets, earliest: Offsets, topic_ids: Mapping[str, str]
     ) -> list[InputPartition]:
@@ -190,8 +198,10 @@ class BatchReader(LogReader, DataSourceReader):
         bounds = self.log.bounds()
         start = self.start_offsets(bounds)
         end = self._resolved(self.options.ending, bounds, "ending")
-        if self.options.fail_on_data_loss:
-            self._refuse_beyond(end, bounds.latest, "endingOffsets")
+        if self.options.fail_on_data_loss and planning.beyond(end, bounds.latest):
+            log_end = self.log.high_watermarks(bounds)
+            self._refuse_beyond(end, log_end, "endingOffsets")
+            self._refuse_held_back(planning.beyond(end, bounds.latest))
         end = planning.not_reversed(start, planning.not_beyond(end, bounds.latest), bounds.latest)
         return self.partitions_of(start, end, bounds.earliest, bounds.topic_ids)
 

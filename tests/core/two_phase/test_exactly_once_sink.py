@@ -23,11 +23,13 @@ from oncelog.core.two_phase.exactly_once_sink import (
     Veto,
     attempt_name,
     batch_write_query_id,
+    decided_elsewhere,
     decision_from_value,
     decision_value,
     described_batch_write,
     earlier_versions,
     is_named,
+    is_of_query,
     may_be_forgotten,
     oldest_kept,
     on_abort,
@@ -362,3 +364,43 @@ def test_the_model_finds_the_naive_abort() -> None:
     """The control: an abort that ends the very transactions it was given loses decided batches."""
     lossy = [seed for seed in range(150) if ModelRun(seed, eager=True).verdict()[1] > 0]
     assert len(lossy) > 10
+
+
+def test_a_query_that_committed_here_and_is_not_known_decided_elsewhere() -> None:
+    spark_id = "0f0a3a2e-1c8b-4d52-9a3a-6c4f0d9a1b11"
+    worker = "0" * 32
+    mine, other_prefix = f"p.{spark_id}.run1.{worker}.0", f"q.{spark_id}.run1.{worker}.0"
+    for transactional_id in (mine, other_prefix):  # Spark's own ids are unique: whatever the prefix, it is this query
+        refused = decided_elsewhere("p", spark_id, {transactional_id: "CompleteCommit"})
+        assert refused is not None
+        assert transactional_id in refused.reason
+    assert decided_elsewhere("p", spark_id, {mine: "PrepareCommit"}) is not None
+    undecided = dict.fromkeys([mine, other_prefix], "Ongoing") | {f"p.{spark_id}.run1.{worker}.1": "CompleteAbort"}
+    assert decided_elsewhere("p", spark_id, undecided) is None
+    assert decided_elsewhere("p", spark_id, {"p.other.run1.0.0": "CompleteCommit", "shop": "CompleteCommit"}) is None
+    # A name that somebody chose may be another application's, under another prefix.
+    named = {f"q.orders.run1.{worker}.0": "CompleteCommit"}
+    assert (decided_elsewhere("p", "orders", named), decided_elsewhere("q", "orders", named) is None) == (None, False)
+    batch_write = "app@report@out"
+    version = {transactional_id_for("p", batch_write, "7", 0, "run1", 3): "CompleteCommit"}
+    assert decided_elsewhere("p", batch_write, version) is not None
+
+
+def test_open_transactions_of_a_query_are_found_under_every_prefix_it_had() -> None:
+    spark_id = "0f0a3a2e-1c8b-4d52-9a3a-6c4f0d9a1b11"
+    worker = "0" * 32
+    ids = [f"p.{spark_id}.run1.{worker}.0", f"q.{spark_id}.run1.{worker}.0", f"q.orders.run1.{worker}.0", "shop", "a.b"]
+    assert [i for i in ids if is_of_query("p", spark_id, i)] == ids[:2]
+    assert [i for i in ids if is_of_query("q", "orders", i)] == ids[2:3]
+    assert [i for i in ids if is_of_query("p", "orders", i)] == []
+
+
+def test_a_log_says_whether_it_decided_anything_of_a_query() -> None:
+    log = DecisionLog()
+    assert not log.known("q", "0").has_history
+    log.apply(record_key("q", "0", VETO, "run1"), b"{}")
+    assert not log.known("q", "0").has_history
+    log.apply(record_key("q", "0", DECISION, "run2"), decision_value(BatchDecision("q", "0", "run2", ())))
+    assert log.known("q", "0").has_history
+    assert log.known("q", "1").has_history
+    assert not log.known("other", "1").has_history

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
+import re
 from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,8 @@ JOB_PREFIX = "job-"  # query ids of batch writes without txnAppId
 VERSIONS_KEPT = 1000  # decisions of one txnAppId and destination that are remembered one by one
 TOPICS_REMEMBERED_MAX = 1000  # in a decision of rows that a column sends to topics; of more none is
 QUERY_ID_LENGTH_MAX = 200  # of the column in a database
+SPARK_QUERY_ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+COMMITTED_STATES = ("PrepareCommit", "CompleteCommit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class KnownRecords:
     is_done: bool = False
     # Later batches of the query are decided, and this one's record may be forgotten: nobody may decide it (anew).
     is_superseded: bool = False
+    # Whether any batch of the query is decided here.
+    has_history: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +206,32 @@ def on_commit(
     if known.is_superseded or run_start(run_id) in known.vetoed_runs:
         return refusal(known, decision)
     return Decide(decision)
+
+
+def is_of_query(prefix: str, query_id: str, transactional_id: str) -> bool:
+    """Whether an id of the sink belongs to a query. Spark makes the ids of queries, unique, so whatever prefix one had before,
+    that id is its own; a name that somebody chose may be another application's, under another prefix."""
+    its_prefix = transactional_id.partition(".")[0]
+    name = leased_name(its_prefix, transactional_id) or attempt_name(its_prefix, transactional_id)
+    is_its_prefix = its_prefix == prefix or re.fullmatch(SPARK_QUERY_ID, query_id) is not None
+    return name is not None and name.query_id == query_id and is_its_prefix
+
+
+def decided_elsewhere(prefix: str, query_id: str, states: Mapping[str, str]) -> Refuse | None:
+    """Whether a query of which nothing is decided here (`has_history`) decides somewhere else: with another decisionTopic or
+    decisionUrl than before. The batch that comes may be one that it decided there, and would be written twice.
+
+    Args:
+        states: of transactions, by id. Only a decision commits one of the sink's.
+    """
+    committed = [i for i, state in states.items() if state in COMMITTED_STATES and is_of_query(prefix, query_id, i)]
+    if not committed:
+        return None
+    return Refuse(
+        f"query {query_id} has committed transactions on this cluster ({committed[0]}), and no decision of it is kept here: it "
+        "keeps its decisions somewhere else, and this batch may be among them. Go on with the decisionTopic, decisionUrl or "
+        "database of before, or begin a new query (a new checkpoint, txnAppId or query_id)"
+    )
 
 
 def refusal(known: KnownRecords, decision: BatchDecision) -> Refuse:
@@ -416,6 +447,7 @@ class DecisionLog:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], KnownRecords] = {}
+        self._decided: set[str] = set()  # queries
         self._newest: dict[str, list[int]] = {}  # query -> its newest decided batches that always stay, growing
         self._keys: dict[str, dict[str, dict[bytes, tuple[str, str]]]] = {}  # query -> batch -> key -> (kind, run)
 
@@ -455,6 +487,7 @@ class DecisionLog:
             vetoed = before.vetoed_runs | self._vetoed_everywhere(decision.query_id)
             if run_start(decision.run_id) not in vetoed and not is_over:
                 self._known[where] = KnownRecords(decision, before.vetoed_runs, before.is_done)
+                self._decided.add(decision.query_id)
                 self._take_number(decision)
         elif kind == VETO and before.decision is None:
             self._known[where] = KnownRecords(None, before.vetoed_runs | {run_start(run_id)}, before.is_done)
@@ -476,7 +509,8 @@ class DecisionLog:
         known = self._known.get((query_id, batch_id), KnownRecords())
         is_superseded = known.decision is None and is_below(batch_id, self._floor(query_id))
         vetoed = known.vetoed_runs | self._vetoed_everywhere(query_id)
-        return replace(known, is_superseded=is_superseded, vetoed_runs=vetoed)
+        has_history = query_id in self._decided
+        return replace(known, is_superseded=is_superseded, vetoed_runs=vetoed, has_history=has_history)
 
     def _vetoed_everywhere(self, query_id: str) -> frozenset[str]:
         everywhere = self._known.get((query_id, ANY_BATCH))
