@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-options spark-mistakes
+.PHONY: migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-mistakes
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -173,6 +173,19 @@ spark-mistakes: $(STAMP)
 # Each documented way to bring oncelog to a cluster: a standalone master and a worker as processes of their own (six minutes).
 spark-cluster: $(STAMP)
 	@$(BIN)/python -m evidence.spark_cluster
+
+# Stateful queries on a standalone cluster of two workers, with drawn kills of executors, workers, driver and broker. 20 kills over
+# 200,000 records take hours on two slow cores: KILLS=4 ROWS=8000 is a small one.
+spark-cluster-kills: $(STAMP)
+	@$(BIN)/python -m evidence.spark_cluster.kills --kills $(KILLS) --rows $(or $(ROWS),200000) $(if $(SEED),--seed $(SEED))
+
+# The sink on Apache Kafka as three brokers, with kills of brokers and drivers, apart and together. KILLS and ROWS as above.
+spark-kafka-cluster-kills: $(STAMP)
+	@$(BIN)/python -m evidence.spark_kills.kills --against cluster --kills $(KILLS) --records $(or $(ROWS),200000) $(if $(SEED),--seed $(SEED))
+
+# Checkpoints of Spark's own Kafka source, adopted in mid-stream; the connector comes from Maven.
+spark-adoption: $(STAMP)
+	@$(BIN)/python -m evidence.spark_adoption
 
 # Who may do what, decided by us and by Apache Kafka's own authorizer.
 authorizer: $(STAMP)

@@ -15,14 +15,13 @@ import site
 import subprocess
 import sys
 import tempfile
-import time
 import venv
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyspark
-
+from evidence.spark_cluster import daemons
+from evidence.spark_cluster.daemons import SMALL_JVM, SPARK_HOME
 from evidence.spark_cluster.job import COUNT
 from evidence.world.committed import committed_values
 from oncelog import sync
@@ -30,9 +29,7 @@ from oncelog.spark.java import prepare_java
 from oncelog.testing import TestBroker
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-SPARK_HOME = pathlib.Path(pyspark.__file__).parent
-SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-START_S, JOB_S = 60, 300
+JOB_S = 300
 NOT_FOUND = "DATA_SOURCE_NOT_FOUND"
 HIDE = """\
 import os, sys
@@ -72,39 +69,15 @@ def package(path: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def daemon(log: pathlib.Path, ready: str, *command: str) -> Iterator[str]:
-    """A process of Spark's, once its log has a line with `ready`; gives that line."""
-    surroundings = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
-    surroundings["SPARK_DAEMON_JAVA_OPTS"] = SMALL_JVM
-    surroundings.pop("PYTHONPATH", None)
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [SPARK_HOME / "bin" / "spark-class", *command], stdout=output, stderr=output, env=surroundings
-        )
-    try:
-        ends = time.monotonic() + START_S
-        while not (found := [line for line in log.read_text().splitlines() if ready in line]):
-            if process.poll() is not None or time.monotonic() > ends:
-                raise SystemExit(f"spark-cluster: {command[0]} did not start:\n{log.read_text()[-2000:]}")
-            time.sleep(0.2)
-        yield found[0]
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-@contextlib.contextmanager
 def cluster(folder: pathlib.Path, work: pathlib.Path) -> Iterator[str]:
     """A master and a worker; gives the master's address."""
-    here = ("--host", "127.0.0.1", "--webui-port", "0")
-    deploy = "org.apache.spark.deploy"
-    with daemon(
-        folder / "master.log", "Starting Spark master at", f"{deploy}.master.Master", *here, "--port", "0"
-    ) as line:
-        address = line.rpartition(" at ")[2].strip()
-        size = ("--cores", "2", "--memory", "1g", "--work-dir", str(work))
-        with daemon(folder / "worker.log", "Successfully registered", f"{deploy}.worker.Worker", *here, *size, address):
+    first = daemons.master(folder)
+    try:
+        address = daemons.address_in(first.start())
+        with daemons.worker(folder, work, address):
             yield address
+    finally:
+        first.stop()
 
 
 def run(way: Way, folder: pathlib.Path, master: str, broker: TestBroker) -> list[str]:

@@ -49,6 +49,7 @@ COMMANDS = {
     ),
     "migrate": ("oncelog.cli.migrate.migrate:migrate", "Topics and their groups to another broker, exactly once."),
     "recover": ("oncelog.cli.commands.recover:recover", "Finish a Spark query's transactions without Spark."),
+    "spark": ("oncelog.cli.commands.spark:spark", "Take over checkpoints of Spark's own Kafka source."),
     "doctor": ("oncelog.cli.commands.doctor:doctor", "Look at this machine: what is fast, what is missing."),
     "support-bundle": (
         "oncelog.cli.commands.support_bundle:support_bundle",

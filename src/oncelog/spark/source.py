@@ -357,8 +357,8 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
         """Spark's own source stores where its first batch began in a file that a source in Python is not told of."""
         if self.options.starting == LATEST:
             raise ConfigurationError(
-                "this checkpoint's first batch was planned by Spark's own Kafka source and never finished: give the offsets in "
-                "its file sources/0/0 as startingOffsets"
+                "this checkpoint's first batch was planned by Spark's own Kafka source and never finished: run oncelog spark "
+                "adopt-checkpoint, or give the offsets in its file sources/0/0 as startingOffsets"
             )
         return self.start_offsets(self.log.bounds())
 
