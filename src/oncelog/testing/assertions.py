@@ -23,7 +23,9 @@ _SHOWN_MAX = 10
 
 
 class _Addressed(Protocol):
-    bootstrap_servers: str
+    @property
+    def bootstrap_servers(self) -> str:
+        """Of a client's options."""
 
 
 Servers = str | _Addressed
