@@ -47,6 +47,7 @@ def test_ready_then_a_signal_ends_it_with_0(tmp_path):
         (["-c", "num.partition=3"], "did you mean num.partitions"),
         (["-c", "num.partitions=x"], "whole number"),
         (["-c", "nonsense"], "KEY=VALUE"),
+        (["-c", "super.users=${env:WHO}"], "super.users: ${env:...}: config.providers names no provider 'env'"),
         (["--config", "/nonexistent/server.properties"], "No such file"),
         (["--listen", "nowhere"], "HOST:PORT"),
         (["--listen", "0.0.0.0:0"], "allow it with --insecure"),
@@ -84,7 +85,13 @@ def test_an_open_address_by_word_of_command():
 
 def test_a_properties_file_and_a_warning(tmp_path):
     file = tmp_path / "server.properties"
-    file.write_text("listeners=PLAINTEXT://127.0.0.1:0\nnum.io.threads=8\nlog.dirs=" + str(tmp_path / "data"))
+    elsewhere = tmp_path / "elsewhere.properties"
+    elsewhere.write_text(f"data={tmp_path}/data\n")
+    elsewhere.chmod(0o600)
+    file.write_text(
+        f"listeners=PLAINTEXT://127.0.0.1:0\nnum.io.threads=8\nlog.dirs=${{file:{elsewhere}:data}}\nconfig.providers=file\n"
+        "config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider\n"
+    )
     process = serve("--config", file)
     assert process.stdout.readline().startswith("ready 127.0.0.1:")
     assert (tmp_path / "data" / "meta.properties").exists()

@@ -56,3 +56,17 @@ def test_a_key_pasted_without_backslashes_is_not_shown(tmp_path: pathlib.Path) -
     with pytest.raises(ConfigurationError, match="line 2") as refused:
         read_properties(str(file))
     assert "MIIE" not in str(refused.value)
+
+
+def test_references_of_providers_are_resolved(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_PW", "very-secret-word")
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "sasl.password=${env:KAFKA_PW}\nconfig.providers=env\n"
+        "config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
+    )
+    file.chmod(0o600)
+    assert read_properties(str(file)) == {"sasl.password": "very-secret-word"}
+    monkeypatch.delenv("KAFKA_PW")
+    with pytest.raises(ConfigurationError, match=f"^{file}: sasl.password: the environment has no variable 'KAFKA_PW'"):
+        read_properties(str(file))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from oncelog.core.config_references import PROVIDERS_KEY, ReferenceInvalid
 from oncelog.core.java_properties import each_property
 from oncelog.errors import ConfigurationError
 
@@ -33,9 +34,18 @@ def read_properties(path: str) -> dict[str, str]:
         found = properties_from_text(text)
         if others and any(map(is_secret, found)):
             raise ConfigurationError(f"{path} holds passwords, and others can read it: chmod 600 {path}")
-        return found
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"cannot read {path}: {error}") from error
+    return _with_references(path, found) if PROVIDERS_KEY in found else found
+
+
+def _with_references(path: str, found: dict[str, str]) -> dict[str, str]:
+    from oncelog.host.config_references import with_references  # which few files need
+
+    try:
+        return with_references(found)
+    except ReferenceInvalid as error:
+        raise ConfigurationError(f"{path}: {error}") from None
 
 
 def is_secret(key: str) -> bool:

@@ -202,6 +202,19 @@ def test_a_configuration_that_cannot_be(here: Path, text: bytes) -> None:
     assert (found.status, data) == (FAILURE, None)
 
 
+def test_references_are_read_as_the_broker_reads_them(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATA", "one")
+    text = (
+        "log.dirs=${env:DATA}\nconfig.providers=env\n"
+        "config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
+    )
+    (here / "server.properties").write_text(text)
+    assert examine_config("server.properties", later_ms())[1] == "one"
+    (here / "server.properties").write_text(text.replace("DATA", "OTHER"))
+    (found,), _ = examine_config("server.properties", later_ms())
+    assert (found.status, "no variable 'OTHER'" in found.found) == (FAILURE, True)
+
+
 def test_a_file_that_is_none(here: Path) -> None:
     for name in ("nowhere", ".", "/dev/null", "a\0b"):
         (found,), _ = examine_config(name, later_ms())

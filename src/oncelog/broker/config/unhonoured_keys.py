@@ -9,6 +9,7 @@ _FAMILIES = (
     "alter.log.dirs.replication.",
     "broker.heartbeat.",
     "broker.session.",
+    "config.providers.",
     "controller.",
     "delegation.token.",
     "group.coordinator.",

@@ -20,7 +20,9 @@ from collections.abc import Sequence
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid, is_secret_key, properties_from
 from oncelog.cli.signals import Signalled, ending_signals, line_of, status_of
+from oncelog.core.config_references import ReferenceInvalid
 from oncelog.errors import DamagedLog, StorageError
+from oncelog.host.config_references import with_references
 from oncelog.host.limits import raise_open_files_limit
 from oncelog.host.memory import keep_freed_memory
 from oncelog.host.network import NetworkFailed
@@ -113,7 +115,10 @@ def _config_values(config_file: str | None, pairs: Sequence[str]) -> dict[str, o
                 f"-c {key.strip()}: whoever lists processes reads it there: write it into a file, --config FILE"
             )
         values[key.strip()] = value.strip()
-    return values
+    try:
+        return dict(with_references({key: str(value) for key, value in values.items()}))
+    except ReferenceInvalid as error:
+        raise ConfigInvalid(str(error)) from None
 
 
 class _OneLine(logging.Formatter):

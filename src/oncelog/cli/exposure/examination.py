@@ -44,7 +44,9 @@ from oncelog.cli.exposure.files import (
 )
 from oncelog.cli.finding import FAILURE, OK, WARNING, Finding
 from oncelog.core.access.listeners import NamedAddress, Protocol, is_loopback
+from oncelog.core.config_references import ReferenceInvalid
 from oncelog.core.jaas import JaasInvalid, jaas_entry
+from oncelog.host.config_references import with_references
 from oncelog.host.tls import OF_TLS_13, TlsInvalid, server_context
 
 DEFAULT_LISTEN = ("127.0.0.1:9092",)
@@ -114,7 +116,10 @@ def _read(file: Path) -> dict[str, str]:
         raise ConfigInvalid(getattr(error, "strerror", None) or "cannot be read as text") from error
     if len(text) > FILE_BYTES_MAX:
         raise ConfigInvalid(f"longer than {FILE_BYTES_MAX} bytes")
-    return properties_from(text)
+    try:
+        return with_references(properties_from(text))
+    except ReferenceInvalid as error:
+        raise ConfigInvalid(str(error)) from None
 
 
 def _listener(
