@@ -8,6 +8,7 @@ records are written, `oncelog spark adopt-checkpoint` changes the checkpoint (or
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.spark import Missing, jars
 
+from evidence.spark_cluster.daemons import home_without_zip
 from oncelog import sync
 from oncelog.spark.java import prepare_java
 from oncelog.testing import TestBroker
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PARTITIONS, COUNT, PER_TRIGGER = 3, 300, 100
+STARTS = 10
+TOO_SLOW = ("Python worker failed to connect back", "CANNOT_OPEN_SOCKET")  # Spark's own patience, on a busy machine
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,24 @@ def put(broker: TestBroker, topic: str, first: int, count: int) -> None:
         producer.abort_transaction()
 
 
-def run(spark: SparkSession, source: str, case: Case, broker: TestBroker, checkpoint: pathlib.Path) -> list[int]:
-    """The numbers that a run of the query was given, batches that failed left out."""
-    seen: list[int] = []
+def run(
+    spark: SparkSession, source: str, case: Case, broker: TestBroker, checkpoint: pathlib.Path, seen: list[int]
+) -> None:
+    """Adds to `seen` the numbers that a run of the query was given, batches that failed left out."""
+    for _ in range(STARTS):
+        try:
+            run_once(spark, source, case, broker, checkpoint, seen)
+            return
+        except Exception as error:
+            if not any(each in str(error) for each in TOO_SLOW):
+                raise
+    raise SystemExit(f"spark-adoption: this machine is too busy: {STARTS} times one of {TOO_SLOW}")
+
+
+def run_once(
+    spark: SparkSession, source: str, case: Case, broker: TestBroker, checkpoint: pathlib.Path, seen: list[int]
+) -> None:
+    """As `run`, where Spark's processes find one another in time."""
     fails_at = case.fails_at if source == "kafka" else None
 
     def take(frame: DataFrame, batch_id: int) -> None:
@@ -96,12 +115,20 @@ def run(spark: SparkSession, source: str, case: Case, broker: TestBroker, checkp
             raise
     finally:
         query.stop()
-    return seen
 
 
 def adopt(broker: TestBroker, checkpoint: pathlib.Path) -> list[dict[str, Any]]:
     """By the command; the rows that it tells."""
-    command = [sys.executable, "-m", "oncelog", "-b", broker.bootstrap_servers, "spark", "adopt-checkpoint", checkpoint]
+    command = [
+        sys.executable,
+        "-m",
+        "oncelog",
+        "-b",
+        broker.bootstrap_servers,
+        "spark",
+        "adopt-checkpoint",
+        str(checkpoint),
+    ]
     done = subprocess.run([*command, "--yes", "-o", "json"], capture_output=True, text=True, check=True)
     rows: list[dict[str, Any]] = json.loads(done.stdout)
     return rows
@@ -112,33 +139,22 @@ def wrong_with(spark: SparkSession, case: Case, broker: TestBroker, folder: path
     checkpoint = folder / case.topic
     with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         admin.create_topics({case.topic: PARTITIONS})
-    expected = range(2 * COUNT)
-    if case.starting == "latest":
-        before, expected = 10, range(10, 2 * COUNT)
-        put(broker, case.topic, 0, before)
-        seen = begun_at_latest(spark, case, broker, checkpoint, before)
-    else:
-        put(broker, case.topic, 0, COUNT)
-        seen = run(spark, "kafka", case, broker, checkpoint)
-    if case.fails_at is not None and len(seen) >= COUNT:
+    seen: list[int] = []
+    first = 0
+    if case.starting == "latest":  # it begins behind these, and what it is to read comes afterwards
+        first = 10
+        put(broker, case.topic, 0, first)
+        run(spark, "kafka", Case(case.name, starting="latest"), broker, checkpoint, seen)
+    put(broker, case.topic, first, COUNT - first)
+    run(spark, "kafka", case, broker, checkpoint, seen)
+    if case.fails_at is not None and len(seen) >= COUNT - first:
         return "the old query did not fail"
     put(broker, case.topic, COUNT, COUNT)
     if case.adopts:
         adopt(broker, checkpoint)
-    seen += run(spark, "oncelog", case, broker, checkpoint)
-    return (
-        "" if sorted(seen) == list(expected) else f"{len(seen)} records, {len(set(seen))} of {len(expected)} expected"
-    )
-
-
-def begun_at_latest(
-    spark: SparkSession, case: Case, broker: TestBroker, checkpoint: pathlib.Path, before: int
-) -> list[int]:
-    """As `run` of the old query, whose start is the end of the topic when it begins; the others are written behind it."""
-    idle = Case(case.name, starting="latest")
-    seen = run(spark, "kafka", idle, broker, checkpoint)  # writes down where it began, and has nothing to read
-    put(broker, case.topic, before, COUNT - before)
-    return seen + run(spark, "kafka", case, broker, checkpoint)
+    run(spark, "oncelog", case, broker, checkpoint, seen)
+    expected = list(range(first, 2 * COUNT))
+    return "" if sorted(seen) == expected else f"{len(seen)} records, {len(set(seen))} of {len(expected)} expected"
 
 
 def session(jar_files: str) -> SparkSession:
@@ -152,6 +168,7 @@ def session(jar_files: str) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "768m",
+        "spark.python.authenticate.socketTimeout": "120s",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }.items():
         builder = builder.config(key, value)
@@ -167,6 +184,7 @@ def main() -> int:
         return 0
     failed = 0
     with tempfile.TemporaryDirectory(prefix="spark-adoption-") as name, TestBroker() as broker:
+        os.environ["SPARK_HOME"] = str(home_without_zip(pathlib.Path(name)))
         spark = session(jar_files)
         try:
             for case in CASES:

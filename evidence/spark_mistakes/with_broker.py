@@ -118,6 +118,22 @@ def _superseded(world: World) -> None:
     in_a_task(lambda: writer.write(iter([])))
 
 
+def _decided_elsewhere(world: World) -> None:
+    for version, more in (("1", {}), ("2", {"decisionTopic": "decisions-2"})):
+        write: dict[str, Any] = {"txnAppId": "moved", "txnVersion": version, **more}
+        writer, message = world.written({"value": values(b"1")}, "value binary", **write)
+        writer.commit([message])
+
+
+def _held_back(world: World) -> None:
+    world.admin.create_topics({"held": 1})
+    with sync.Producer(bootstrap_servers=world.servers, transactional_id="holder") as producer:
+        producer.begin_transaction()
+        producer.send("held", b"1")
+        producer.flush()
+        world.made(READ, subscribe="held", endingOffsets='{"held": {"0": 1}}').partitions()
+
+
 def _near_its_timeout(world: World) -> None:
     more = {"backend": "resumed", "completionMarginMs": "9000000"}
     writer, message = world.written({"value": values(b"1")}, "value binary", txnAppId="late", txnVersion="1", **more)
@@ -178,6 +194,7 @@ LIVE: list[tuple[str, str, Callable[[World], Any]]] = [
     ("`startingOffsets` for some of the partitions", NOW, _read(startingOffsets='{"inn": {"0": 0}}')),
     ("a start behind the end", NOW, _read(startingOffsets='{"in": {"0": 99}}')),
     ("an end behind the end", NOW, _read(endingOffsets='{"in": {"0": 99}}')),
+    ("an end that an open transaction holds back", NOW, _held_back),
     ("a time after every record", NOW, _read(startingTimestamp="1900000000000")),
     ("records that retention has deleted", NOW, _deleted),
     ("a topic that was deleted and made again", NOW, _made_anew),
@@ -211,6 +228,7 @@ LIVE: list[tuple[str, str, Callable[[World], Any]]] = [
     ("tasks that took longer than the broker keeps a transaction", COMMIT, _near_its_timeout),
     ("a run that an abort has forbidden", COMMIT, _vetoed),
     ("a copied checkpoint, or a driver that slept", TASK, _superseded),
+    ("another `decisionTopic` than before", COMMIT, _decided_elsewhere),
     ("a `query_id` of a dual write with a space", CREATED, _dual("my orders")),
 ]  # fmt: skip
 

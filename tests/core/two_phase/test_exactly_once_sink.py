@@ -383,7 +383,9 @@ def test_a_query_that_committed_here_and_is_not_known_decided_elsewhere() -> Non
     assert (decided_elsewhere("p", "orders", named), decided_elsewhere("q", "orders", named) is None) == (None, False)
     batch_write = "app@report@out"
     version = {transactional_id_for("p", batch_write, "7", 0, "run1", 3): "CompleteCommit"}
-    assert decided_elsewhere("p", batch_write, version) is not None
+    refused = decided_elsewhere("p", batch_write, version)
+    assert refused is not None
+    assert refused.reason.startswith("batch write 'report' to topic 'out' has committed transactions")
 
 
 def test_open_transactions_of_a_query_are_found_under_every_prefix_it_had() -> None:

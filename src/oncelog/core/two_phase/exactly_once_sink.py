@@ -174,8 +174,13 @@ def described_batch_write(query_id: str, batch_id: str) -> str | None:
     """A batch write in words, by the names that its user gave it; None for a query."""
     if query_id.startswith(JOB_PREFIX):
         return f"a batch write without txnAppId ({query_id})"
+    words = _batch_write_in_words(query_id)
+    return None if words is None else f"version {batch_id} of {words}"
+
+
+def _batch_write_in_words(query_id: str) -> str | None:
     if query_id.startswith(LEGACY_BATCH_WRITE_PREFIX):
-        return f"version {batch_id} of batch write {query_id.removeprefix(LEGACY_BATCH_WRITE_PREFIX)!r}"
+        return f"batch write {query_id.removeprefix(LEGACY_BATCH_WRITE_PREFIX)!r}"
     if not query_id.startswith(BATCH_WRITE_PREFIX):
         return None
     application, *where = [
@@ -183,7 +188,7 @@ def described_batch_write(query_id: str, batch_id: str) -> str | None:
         for part in query_id.removeprefix(BATCH_WRITE_PREFIX).split("@")
     ]
     topic = f" to topic {where[0]!r}" if where and where[0] else ""
-    return f"version {batch_id} of batch write {application!r}{topic}"
+    return f"batch write {application!r}{topic}"
 
 
 def _escaped(part: str) -> str:
@@ -227,10 +232,11 @@ def decided_elsewhere(prefix: str, query_id: str, states: Mapping[str, str]) -> 
     committed = [i for i, state in states.items() if state in COMMITTED_STATES and is_of_query(prefix, query_id, i)]
     if not committed:
         return None
+    who = _batch_write_in_words(query_id) or f"query {query_id}"
     return Refuse(
-        f"query {query_id} has committed transactions on this cluster ({committed[0]}), and no decision of it is kept here: it "
-        "keeps its decisions somewhere else, and this batch may be among them. Go on with the decisionTopic, decisionUrl or "
-        "database of before, or begin a new query (a new checkpoint, txnAppId or query_id)"
+        f"{who} has committed transactions on this cluster ({committed[0]}), and no decision of it is kept here: it keeps its "
+        "decisions somewhere else, and this batch may be among them. Go on with the decisionTopic, decisionUrl or database of "
+        "before, or begin a new query (a new checkpoint, txnAppId or query_id)"
     )
 
 
