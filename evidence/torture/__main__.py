@@ -1,6 +1,6 @@
 """`python -m evidence.torture [--seeds 100] [--bootstrap HOST:PORT]`: all clients; exit 1 on a finding.
 
-Without --bootstrap: an oncelog broker in this process. Against Apache Kafka: no dual writer, for want of KIP-939.
+Without --bootstrap: an oncelog broker in this process. Against Apache Kafka: no two-phase commit, for want of KIP-939.
 """
 
 from __future__ import annotations
@@ -11,11 +11,19 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from evidence.torture.run import Findings, cancelled, cancelled_starts, wrong_arguments, wrong_options
-from evidence.torture.subjects import SUBJECTS
+from evidence.torture.run import (
+    Findings,
+    cancelled,
+    cancelled_process,
+    cancelled_starts,
+    wrong_arguments,
+    wrong_options,
+)
+from evidence.torture.subjects import NEED_TWO_PHASE_COMMIT, SUBJECTS
 from oncelog.testing import TestBroker
 
 ARGUMENTS_PER_CLIENT = 40
+STRIKES_PER_CLIENT = 60
 
 
 @contextlib.contextmanager
@@ -28,7 +36,9 @@ def broker(bootstrap: str | None) -> Iterator[str]:
         yield made.bootstrap_servers
 
 
-async def torture(bootstrap: str, names: list[str], first: int, seeds: int, seconds: float) -> Findings:
+async def torture(
+    bootstrap: str, names: list[str], first: int, seeds: int, seconds: float, *, only: bool = False
+) -> Findings:
     """Every client with every seed, until the time is over; findings are told as they come."""
     findings, told_count = Findings(), 0
     ends = time.monotonic() + seconds
@@ -36,10 +46,12 @@ async def torture(bootstrap: str, names: list[str], first: int, seeds: int, seco
         if time.monotonic() > ends:
             break
         for name in names:
-            await cancelled(bootstrap, name, seed, findings)
+            await cancelled(bootstrap, name, seed, findings, STRIKES_PER_CLIENT)
             await cancelled_starts(bootstrap, name, seed, findings)
             await wrong_arguments(bootstrap, name, seed, ARGUMENTS_PER_CLIENT, findings)
         await wrong_options(bootstrap, seed, ARGUMENTS_PER_CLIENT, findings)
+        if not only:
+            await cancelled_process(bootstrap, seed, findings)
         for line in findings.found[told_count:]:
             print(line, flush=True)
         told_count = len(findings.found)
@@ -54,9 +66,13 @@ def main() -> int:
     parser.add_argument("--only", choices=SUBJECTS, action="append")
     parser.add_argument("--bootstrap", help="of a broker that runs")
     options = parser.parse_args()
-    names = options.only or [name for name in SUBJECTS if options.bootstrap is None or not name.startswith("dual")]
+    names = options.only or [
+        name for name in SUBJECTS if options.bootstrap is None or name not in NEED_TWO_PHASE_COMMIT
+    ]
     with broker(options.bootstrap) as bootstrap:
-        findings = asyncio.run(torture(bootstrap, names, options.seed, options.seeds, options.seconds))
+        findings = asyncio.run(
+            torture(bootstrap, names, options.seed, options.seeds, options.seconds, only=bool(options.only))
+        )
     print(
         f"torture: {findings.cancellation_count:,} cancellations, {findings.argument_count:,} wrong arguments, "
         f"{len(findings.found)} findings"

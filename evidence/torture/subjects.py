@@ -12,7 +12,9 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Protocol
+from uuid import uuid4
 
+from evidence.torture.producers import PRODUCERS
 from evidence.world.pausing_database import PausingDatabase
 from oncelog import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from oncelog.client.admin.admin import Acl, AclFilter, ConfigResource, NewTopic
@@ -20,8 +22,7 @@ from oncelog.errors import WakeupError
 from oncelog.recipes import DualWriter
 from oncelog.types import PreparedTxnState
 
-CONFIG = {"default_api_timeout_ms": 2000, "request_timeout_ms": 2000}
-_numbers = itertools.count(1)
+CONFIG = {"default_api_timeout_ms": 4000, "request_timeout_ms": 4000}
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -31,6 +32,7 @@ class Subject(Protocol):
 
     client: Any
     calls: Mapping[str, Arguments]
+    is_stop_cancelled: bool
 
     async def unstarted(self, bootstrap: str) -> Any:
         """A client that is not started yet, on topics that are or are not there."""
@@ -53,7 +55,7 @@ class ConsumerSubject:
 
     def __init__(self, **config: Any) -> None:
         self._config = {**CONFIG, "auto_offset_reset": "earliest", "fetch_max_wait_ms": 50, **config}
-        self.topic = f"torture-{next(_numbers)}"
+        self.topic = f"torture-{uuid4()}"
         here = TopicPartition(self.topic, 0)
         self.here = here
         self.calls: dict[str, Arguments] = {
@@ -135,7 +137,7 @@ class AdminSubject:
     """An admin client, with a topic, a group and an id of its own."""
 
     def __init__(self) -> None:
-        self.topic = name = f"torture-{next(_numbers)}"
+        self.topic = name = f"torture-{uuid4()}"
         here = TopicPartition(name, 0)
         self.calls: dict[str, Arguments] = {
             "abort_transaction": ((here,), {"start_offset": 0, "force": False}),
@@ -227,7 +229,7 @@ class DualWriterSubject:
     """A DualWriter; `put` is a whole `transaction`. Rows and records must be the same at the end."""
 
     def __init__(self, *, wait_for_completion: bool = False) -> None:
-        self.topic = f"torture-{next(_numbers)}"
+        self.topic = f"torture-{uuid4()}"
         self._waits = wait_for_completion
         self._values = itertools.count()
         self.calls: dict[str, Arguments] = {
@@ -251,8 +253,8 @@ class DualWriterSubject:
             transactional_id=self.topic,
             wait_for_completion=self._waits,
             bootstrap_servers=self._bootstrap,
-            max_block_ms=2000,
-            delivery_timeout_ms=4000,
+            max_block_ms=4000,
+            delivery_timeout_ms=6000,
             **CONFIG,
         )
 
@@ -304,9 +306,15 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "consumer in transaction order": lambda: ConsumerSubject(order="transaction", isolation_level="read_committed"),
     "member (classic)": lambda: ConsumerSubject(group_id="group"),
     "member (consumer)": lambda: ConsumerSubject(group_id="group", group_protocol="consumer"),
+    **PRODUCERS,
     "dual writer": DualWriterSubject,
     "dual writer that waits": lambda: DualWriterSubject(wait_for_completion=True),
 }
+NEED_TWO_PHASE_COMMIT = {
+    "producer with two-phase commit",
+    "dual writer",
+    "dual writer that waits",
+}  # no Apache Kafka has it
 ENDS = {"start", "stop", "from_config"}  # tortured by every run, or no call of a client
 
 

@@ -8,10 +8,18 @@ import itertools
 
 import pytest
 
-from evidence.torture.run import Findings, cancelled, cancelled_starts, wrong_arguments, wrong_options
+from evidence.torture.producers import PRODUCERS, Written
+from evidence.torture.run import (
+    Findings,
+    cancelled,
+    cancelled_process,
+    cancelled_starts,
+    wrong_arguments,
+    wrong_options,
+)
 from evidence.torture.strike import Strike
 from evidence.torture.subjects import SUBJECTS, DualWriterSubject, left_out
-from oncelog import Admin, Consumer
+from oncelog import Admin, Consumer, Producer
 from oncelog.client import arguments
 from oncelog.core.two_phase.dual_write import DualWrite, Effect
 from oncelog.recipes import DualWriter
@@ -39,6 +47,30 @@ def test_wrong_options_are_refused_or_do_no_harm(oncelog_broker: TestBroker) -> 
     findings = Findings()
     asyncio.run(wrong_options(oncelog_broker.bootstrap_servers, 1, 60, findings))
     assert findings.found == []
+
+
+def test_a_process_stands_it(oncelog_broker: TestBroker) -> None:
+    findings = Findings()
+    asyncio.run(cancelled_process(oncelog_broker.bootstrap_servers, 1, findings))
+    assert findings.found == []
+
+
+def test_what_was_told_is_compared_with_what_is_there() -> None:
+    written = Written()
+    whole, torn, unknown, aborted = (written.new(2) for _ in range(4))
+    written.told(whole, True)
+    written.told(aborted, False)
+    assert written.values(torn) == (2, 3)
+    assert written.wrong([0, 1, 4, 5]) == []
+    assert written.wrong([0, 1]) == []
+    assert written.wrong([0, 1, 2, 6, 7, 4, 5, 4, 9]) == [
+        "(2, 3) is there [1, 0] times, told was None",
+        "(4, 5) is there [2, 1] times, told was None",
+        "(6, 7) is there [1, 1] times, told was False",
+        "9 was never written",
+    ]
+    assert written.wrong([]) == ["(0, 1) is there [0, 0] times, told was True"]
+    assert written.values(unknown) == (4, 5)
 
 
 async def _every_place(bootstrap: str, at: list[set[int]], *, is_late: bool) -> list[str]:
@@ -92,6 +124,10 @@ def test_no_public_call_is_left_out() -> None:
     assert left_out(Consumer, SUBJECTS["consumer"]()) == of_a_group | of_sync
     assert left_out(Consumer, SUBJECTS["consumer"](), SUBJECTS["member (classic)"]()) == of_sync
     assert left_out(Admin, SUBJECTS["admin"]()) == set()
+    own = {"for_sync", "say_last_words", "say_unsent", "was_heard"}  # nobody else's
+    detached = {"detach_transaction"}  # an end: another process goes on
+    named = {"transaction"}  # `put` is one
+    assert left_out(Producer, *(SUBJECTS[name]() for name in PRODUCERS)) <= own | detached | named
     assert left_out(DualWriter, SUBJECTS["dual writer"]()) == {"transaction"}  # `put` is one
 
 

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
+from oncelog.client import arguments
 from oncelog.client.admin.admin import Admin as AsyncAdmin
 from oncelog.client.consumer.consumer import POLL_TIMEOUT_MS
 from oncelog.client.consumer.consumer import Consumer as AsyncConsumer
@@ -66,7 +67,11 @@ class _Blocking(Generic[C]):
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, left_by: type[BaseException] | None, *_: object) -> None:
+        self._stop_within(arguments.stop_timeout_ms(left_by))
+
+    def _stop_within(self, _timeout_ms: int | None) -> None:
+        """The end of a `with`."""
         self.stop()
 
     def start(self) -> None:
@@ -207,6 +212,9 @@ class Producer(_Blocking[AsyncProducer]):
         """As the async client's. In a forked child nothing: the connections are the parent's."""
         if os.getpid() == self._owner.process_id:
             self._call(self._client.stop(timeout_ms))
+
+    def _stop_within(self, timeout_ms: int | None) -> None:
+        self.stop(timeout_ms)
 
     def send_soon(self) -> None:
         """As the async client's; does not wait for the clients' thread."""
@@ -365,6 +373,10 @@ class Consumer(_Blocking[AsyncConsumer]):
             return work()
 
         return self._call(run())
+
+    def _stop_within(self, timeout_ms: int | None) -> None:
+        if os.getpid() == self._owner.process_id:
+            self._call(self._client.stop(timeout_ms))
 
     def wakeup(self) -> None:
         """As the async client's, from any thread, also from a signal handler; does not wait. In a forked child nothing."""

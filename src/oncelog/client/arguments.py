@@ -16,6 +16,7 @@ from oncelog.types import OffsetAndMetadata, TopicPartition
 INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 TEXT_BYTES_MAX = 32767  # the protocol's strings
 REPR_LENGTH_MAX = 80
+INTERRUPTED_STOP_MS = 5_000
 
 T = TypeVar("T")
 
@@ -116,6 +117,11 @@ def integer_or_none(name: str, value: Any, *, low: int = 0, high: int = INT32_MA
 def duration_ms(name: str, value: Any) -> int:
     """How long, in whole milliseconds, at least 0."""
     return integer(name, value, hint="it is in whole milliseconds")
+
+
+def stop_timeout_ms(left_by: type[BaseException] | None) -> int | None:
+    """How long the end of a `with` may take: as `stop` says (None), but not for who was cancelled or interrupted, and waits."""
+    return INTERRUPTED_STOP_MS if left_by is not None and not issubclass(left_by, Exception) else None
 
 
 def duration_ms_or_none(name: str, value: Any) -> int | None:

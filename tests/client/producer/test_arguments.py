@@ -73,6 +73,9 @@ def test_pairs_and_partitioners_are_looked_at_too():
                 await p.send("t", b"v", b"text")
             with pytest.raises(errors.InvalidArgument, match="send_many takes pairs of key and value, not b'value'"):
                 await p.send_many("t", [(b"k", b"1"), b"value"])
+            for records in (5, None, b"values", "text", {b"k": b"v"}):
+                with pytest.raises(errors.InvalidArgument, match="records must be pairs of key and value"):
+                    await p.send_many("t", records)
             with pytest.raises(errors.InvalidArgument, match="topic must be text"):
                 await p.partitions_for(b"t")
             await p.flush()
@@ -96,6 +99,7 @@ HERE = TopicPartition("t", 0)
         ({HERE: OffsetAndMetadata(1, None)}, "g", "metadata of offsets.* must be text"),
         ({HERE: OffsetAndMetadata(1, SURROGATE)}, "g", "metadata of offsets.* must be text that can be encoded"),
         ({HERE: 1}, None, "group must be consumer.group_metadata"),
+        ({HERE: 1}, "", "the id of group must be text that is not empty"),
         ({HERE: 1}, SURROGATE, "the id of group must be text that can be encoded"),
     ],
 )

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from evidence.world.client import ScriptedBroker, producer, run
+from evidence.world.client import NO_ANSWER, ScriptedBroker, producer, run
 
 from oncelog import ProducerInterceptor, errors
 from oncelog.wire.api import ApiKey
@@ -137,5 +137,50 @@ def test_an_end_of_all_tasks_does_not_hold_the_stop(config):
             began = loop.time()
         assert loop.time() - began < 1
         assert isinstance(sent.error, errors.UnknownServer)
+
+    run(work)
+
+
+@pytest.mark.parametrize(("is_cancelled", "limit_s"), [(True, 6), (False, 130)])
+def test_who_was_cancelled_or_interrupted_waits_five_seconds_at_most(is_cancelled, limit_s, caplog):
+    """With a broker that is away, `asyncio.timeout` and Ctrl-C took as long as a delivery may: two minutes."""
+
+    async def work(loop):
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, *[NO_ANSWER] * 500)
+        began = loop.time()
+        left = asyncio.CancelledError() if is_cancelled else ValueError("of the application")
+        with pytest.raises(type(left)):
+            async with producer(broker) as p:
+                await p.send("t", b"v")
+                raise left
+        assert loop.time() - began < limit_s
+        assert is_cancelled or loop.time() - began > 100  # an error is no reason to lose what was taken
+
+    run(work)
+    assert not is_cancelled or "not done within 5000 ms" in caplog.text
+
+
+def test_how_long_a_stop_may_take_is_a_number():
+    async def work():
+        async with producer(ScriptedBroker()) as p:
+            for wrong in ("5", -1, 1.5):
+                with pytest.raises(errors.InvalidArgument, match="timeout_ms must be"):
+                    await p.stop(wrong)
+
+    run(work)
+
+
+def test_a_transaction_that_was_cancelled_is_not_waited_for_much_longer_either():
+    async def work(loop):
+        broker = ScriptedBroker()
+        began = 0.0
+        with pytest.raises(asyncio.CancelledError):
+            async with producer(broker, transactional_id="x") as p, p.transaction():
+                await (await p.send("t", b"v"))
+                broker.script(ApiKey.END_TXN, *[NO_ANSWER] * 500)
+                began = loop.time()
+                raise asyncio.CancelledError
+        assert loop.time() - began < 11  # five seconds for the abort, five for the stop
 
     run(work)

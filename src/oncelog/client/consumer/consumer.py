@@ -97,8 +97,8 @@ class Consumer(GroupPart, Waking, Iteration, PositionLookup, Seeking):
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+    async def __aexit__(self, left_by: type[BaseException] | None, *_: object) -> None:
+        await self.stop(arguments.stop_timeout_ms(left_by))
 
     async def start(self) -> None:
         """Connect. Raises RequestTimedOut."""
@@ -122,7 +122,8 @@ class Consumer(GroupPart, Waking, Iteration, PositionLookup, Seeking):
             self._cluster.tasks.start(reports, name="oncelog-statistics")
 
     async def stop(self, timeout_ms: int | None = None) -> None:
-        """Commit (with enable_auto_commit), leave the group, close; at most `timeout_ms` (default: request_timeout_ms).
+        """Commit (with enable_auto_commit), leave the group, close; at most `timeout_ms` (default: request_timeout_ms; five
+        seconds where a cancellation or Ctrl-C leaves `async with`).
 
         A `poll` that waits in another task raises IllegalState; `async for` ends.
         """

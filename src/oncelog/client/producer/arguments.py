@@ -41,6 +41,13 @@ def as_bytes(what: str, content: Any, serializer: Callable[[Any], Any] | None = 
     raise InvalidArgument(f"{what} must be bytes or None, not {type(content).__name__}: {hint}")
 
 
+def each_pair(records: Any) -> Iterable[tuple[Any, Any]]:
+    """Key and value of each record that `send_many` takes, one after the other."""
+    if isinstance(records, str | bytes | bytearray | Mapping) or not isinstance(records, Iterable):
+        raise arguments.refuse("records", records, "pairs of key and value")
+    return map(key_and_value, records)
+
+
 def key_and_value(pair: Any) -> tuple[Any, Any]:
     """One of the pairs that `send_many` takes."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -67,6 +74,10 @@ def checked_group(group: Any) -> GroupMetadata:
         ("instance", found.group_instance_id or ""),
     ):
         arguments.text(f"the {name} of group", each)
+    if not found.group_id:
+        raise arguments.refuse(
+            "the id of group", found.group_id, "text that is not empty"
+        )  # brokers' no would be final
     return found
 
 

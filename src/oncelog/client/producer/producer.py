@@ -24,7 +24,7 @@ from oncelog.client.producer.arguments import Headers as Headers
 from oncelog.client.producer.arguments import (
     checked_group,
     checked_state,
-    key_and_value,
+    each_pair,
 )
 from oncelog.client.producer.sender import Sender, all_ended
 from oncelog.client.producer.sending import JAVAS, STOPPED, Sending
@@ -139,8 +139,8 @@ class Producer:
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+    async def __aexit__(self, left_by: type[BaseException] | None, *_: object) -> None:
+        await self.stop(arguments.stop_timeout_ms(left_by))
 
     async def start(self) -> None:
         """Connect; with a transactional id also `init_transactions`. Raises RequestTimedOut, ProducerFenced ..."""
@@ -167,8 +167,9 @@ class Producer:
         prepared, close. Raises nothing but IllegalState in another event loop than that of `start`.
 
         From its beginning `send` is refused; what was taken before is sent, or fails where that is not done within
-        `timeout_ms` (default: delivery_timeout_ms).
-        """
+        `timeout_ms` (default: delivery_timeout_ms; five seconds where a cancellation or Ctrl-C leaves `async with`).
+        Cancelled itself it closes at once; an open transaction is the next life's to abort, or its timeout's."""
+        arguments.duration_ms_or_none("timeout_ms", timeout_ms)
         self._check_home()
         if self._is_stopping:
             await self._stopped.wait()
@@ -342,7 +343,7 @@ class Producer:
         self, topic: str, records: Iterable[tuple[Any, Any]], *, partition: int | None = None
     ) -> list[Delivery]:
         """Buffer (key, value) pairs, in order. What `send` refuses ends it: those before are buffered."""
-        return [await self.send(topic, value, key, partition=partition) for key, value in map(key_and_value, records)]
+        return [await self.send(topic, value, key, partition=partition) for key, value in each_pair(records)]
 
     async def send_arrow(self, topic: str | None, batch: pa.RecordBatch, *, partition: int | None = None) -> None:
         """Buffer the rows of an Arrow batch: `value`, and if present `key`, `headers`, `partition`, `timestamp`.
@@ -511,9 +512,9 @@ class Producer:
             yield self
             if self._manager.is_in_transaction and self._manager.state is not TransactionState.PREPARED_TRANSACTION:
                 await self.commit_transaction()
-        except BaseException:
+        except BaseException as error:
             if self._manager.state in _OPEN and not self._is_stopped:
-                await self._abort_quietly()
+                await self._abort_quietly(arguments.stop_timeout_ms(type(error)))
             raise
 
     async def _end_what_was_cancelled(self) -> None:
@@ -527,11 +528,13 @@ class Producer:
                 await self._abort_quietly()
             raise
 
-    async def _abort_quietly(self) -> None:
+    async def _abort_quietly(self, patience_ms: int | None = None) -> None:
         try:
-            await self.abort_transaction()
-        except KafkaError as error:
-            log.warning("the transaction could not be aborted: %s", error)
+            async with asyncio.timeout(patience_ms and patience_ms / 1000):
+                await self.abort_transaction()
+        except (KafkaError, TimeoutError) as error:
+            why = str(error) or f"not done within {patience_ms} ms; the next one, or `stop`, waits for it"
+            log.warning("the transaction could not be aborted: %s", why)
 
     def _check_transactional(self) -> None:
         if not self._manager.is_transactional:
