@@ -13,9 +13,13 @@ import pytest
 pytest.importorskip("starlette", reason="the extra oncelog[console]")
 
 from starlette.applications import Starlette
+from starlette.requests import Request
 
 from oncelog.cli.command import Settings
 from oncelog.client.admin.acls import Acl
+from oncelog.client.admin.topics import NewTopic
+from oncelog.console.history import history
+from oncelog.console.pages import overview
 from oncelog.console.routes import application
 from oncelog.console.security import STREAMS_MAX, Gate
 from oncelog.testing import TestBroker
@@ -128,6 +132,15 @@ def test_without_rights_the_page_stays_and_says_what_is_missing(tmp_path: pathli
                 assert answer["open"][0]["transactional_id"] is None
                 assert answer["open"][0]["verdict"] == "unknown"
                 await reader.leave()
+                async with Admin(**broker.client_options("admin")) as client:
+                    await client.create_topics([NewTopic("unreadable", 1, 1, {})])
+                    await client.create_acls([Acl("topic", "unreadable", "User:viewer", "describe")])
+                # The overview counts as looked at only what it could look at.
+                found = await overview(Request({"type": "http", "app": app, "headers": []}))
+                assert (found["partition_count"], found["word"]) == (1, "unknown")
+                assert found["verdict"] == "Nobody is stopped: 1 partition looked at; 1 partition could not be read"
+                listed = await history(Request({"type": "http", "app": app, "headers": [], "query_string": b""}))
+                assert [each["why"] for each in listed["not_read"]] == ["you may not see all transactional ids"]
             await producer.stop()
 
         asyncio.run(main())

@@ -91,7 +91,9 @@ async def _listed(admin: Admin, part: str) -> dict[str, Any]:
         {"transactional_id": each.transactional_id, "producer_id": exact(each.producer_id), "state": each.state}
         for each in found[:IDS_MAX]
     ]
-    return {"id": None, "rows": rows, "count": len(found), "now_ms": RealClock().now_ms()}
+    hidden = await admin.why_owners_may_be_hidden()  # brokers leave out what one may not see, and say nothing of it
+    missing = [{"what": "some transactional ids", "error": "HIDDEN", "why": each} for each in hidden]
+    return {"id": None, "rows": rows, "count": len(found), "not_read": missing, "now_ms": RealClock().now_ms()}
 
 
 async def _causes(

@@ -23,10 +23,11 @@ from oncelog.console.answers import exact
 from oncelog.console.judging import Judge, Judgement
 from oncelog.console.watch import Watch
 from oncelog.core.ages import age_text
+from oncelog.core.diagnosis.causes import FREE, UNKNOWN
 from oncelog.core.diagnosis.causes import OPEN as OPEN_KIND
 from oncelog.core.diagnosis.facts import OpenTransaction, PartitionFacts
 from oncelog.core.diagnosis.transactions import HANGING, TWO_PHASE, transaction_verdict
-from oncelog.core.lanes.view import counted
+from oncelog.core.lanes.view import could_not_be_read, counted, nobody_is_stopped
 from oncelog.errors import KafkaError
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
@@ -57,11 +58,12 @@ async def overview(request: Request) -> dict[str, Any]:
     rows = list(found.causes)
     held = {where for row in rows if row["blocked"] for where in row["partitions"]}
     blocked = [each for each in partitions if each.blocked]
+    unread = sum(each.error is not None and not each.is_offline for each in partitions)
     kinds = {(producer_id, each.kind) for (_, producer_id), each in found.judged.items()}
     return {
-        "verdict": _headline(rows, held, len(partitions), offline),
-        "word": found.verdict,
-        "partition_count": len(partitions),
+        "verdict": _headline(rows, held, len(partitions) - unread, unread, offline),
+        "word": UNKNOWN if found.verdict == FREE and found.not_read else found.verdict,
+        "partition_count": len(partitions) - unread,
         "stopped": len(held),
         "waiting": len([each for each in blocked if str(each.where) not in held]),
         "offline": offline,
@@ -74,15 +76,16 @@ async def overview(request: Request) -> dict[str, Any]:
     }
 
 
-def _headline(rows: list[dict[str, Any]], held: set[str], count: int, offline: int) -> str:
+def _headline(rows: list[dict[str, Any]], held: set[str], count: int, unread: int, offline: int) -> str:
     dead = f"; {counted(offline, 'partition')} offline" if offline else ""
     holding = [row for row in rows if row["blocked"]]
     if not holding:
-        return f"Nobody is stopped: {counted(count, 'partition')} looked at{dead}"
+        return f"{nobody_is_stopped(count, unread)}{dead}"
     oldest = max(holding, key=lambda row: row["age_ms"] or 0)
     name = oldest["transactional_id"] or f"producer {oldest['producer_id']}"
     share = f"{len(held)} of {counted(count, 'partition')}"
-    return f"Stopped: {share}, oldest by {name} for {age_text(oldest['age_ms'] or 0)}{dead}"
+    since = age_text(oldest["age_ms"] or 0)
+    return f"Stopped: {share}, oldest by {name} for {since}{could_not_be_read(unread)}{dead}"
 
 
 async def _everything(request: Request, admin: Admin) -> tuple[list[PartitionFacts], Judgement, int]:

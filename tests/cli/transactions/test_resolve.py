@@ -133,3 +133,15 @@ def test_wrong_usage(cli: Cli) -> None:
     ):
         cli(*RESOLVE, *wrong, status=2)
     assert "No such file" in cli(*RESOLVE, "--from", "/no/such/plan", status=1).stderr
+
+
+def test_what_one_may_not_see_is_no_all_clear(
+    cli: Cli, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers leave out of their lists what one may not see: an empty plan was "nothing is in doubt", status 0."""
+    why = "you may not see all transactional ids"
+    monkeypatch.setattr("oncelog.sync.Admin.why_owners_may_be_hidden", lambda _: [why])
+    file = tmp_path / "plan.json"
+    file.write_text("[]")
+    refused = cli(*RESOLVE, "--from", file, "--dry-run", status=1)
+    assert f"error: there may be more that is in doubt: {why}" in refused.stderr

@@ -70,6 +70,7 @@ def test_the_headline() -> None:
     assert text == "Stopped: 2 of 3 partitions, oldest by nightly-load for 49s"
     assert lanes(lane(end=4)).verdict() == "Nobody is stopped: 1 partition looked at"
     unread = Lane(TopicPartition("t", 0), 0, 0)
+    assert lanes(unread).verdict() == "Nothing could be read of 1 partition", "no all-clear"
     assert lanes(held(), unread).verdict().endswith("oldest by producer 4 for 49s; 1 partition could not be read")
 
 

@@ -88,18 +88,19 @@ async def resolve(
     spark = _spark_options(settings, prefix, decision_topic, decision_url) if SPARK in names else None
     files = tuple(dict.fromkeys(name for name in names if name not in (DATABASE, SPARK)))
     sources = Sources(url, spark, query_id, files)
-    plan = await asyncio.to_thread(_planned, settings, sources)
+    plan, hidden = await asyncio.to_thread(_planned, settings, sources)
     wanted = plan.decided()
     counts = [f"{verb} {sum(each.decision == verb for each in wanted)}" for verb in (COMMIT, ABORT)]
     left = counted(len(plan.rows) - len(wanted), "transaction")
     lines = [f"{each.decision} {each.state} of {each.transactional_id} ({each.source}): {each.why}" for each in wanted]
     what = f"{', '.join(counts)}, leave {left} as it is"
-    if not wanted or not settings.confirm(what, "resolve", more=lines):
-        _show(settings, plan, {})
-        return
-    results = await _carried_out(settings, sources, plan)
+    results: dict[str, str] = {}
+    if wanted and settings.confirm(what, "resolve", more=lines):
+        results = await _carried_out(settings, sources, plan)
     _show(settings, plan, results)
-    if any(each not in ("committed", "aborted") for each in results.values()):
+    for why in hidden:
+        settings.out.note(f"error: there may be more that is in doubt: {why}")
+    if hidden or any(each not in ("committed", "aborted") for each in results.values()):
         ctx.exit(EXIT_FAILURE)
 
 
@@ -112,17 +113,17 @@ def _spark_options(settings: Settings, prefix: str, decision_topic: str | None, 
     return sink_options({f"kafka.{key}": str(value) for key, value in settings.client_config().items()} | given)
 
 
-def _planned(settings: Settings, sources: Sources) -> Plan:
-    """Ask everybody: blocking, as databases are."""
+def _planned(settings: Settings, sources: Sources) -> tuple[Plan, list[str]]:
+    """Ask everybody: blocking, as databases are. With the plan: why it may not have everything."""
     with sync.Admin(**arguments(AdminConfig, settings)) as admin:
-        opened = open_transactions(admin)
+        opened, hidden = open_transactions(admin), admin.why_owners_may_be_hidden()
     opinions = [opinions_of_file(path, opened) for path in sources.files]
     if sources.database_url is not None:
         with _database(sources.database_url) as database:
             opinions.append(opinions_of_database(database, opened))
     if sources.spark is not None:
         opinions.append(opinions_of_spark(sources.spark, sources.query_id, opened))
-    return plan_of(opened, opinions)
+    return plan_of(opened, opinions), hidden
 
 
 @contextmanager

@@ -35,7 +35,7 @@ export function History({ query }) {
   const id = query.get('id') ?? '', part = query.get('contains') ?? ''
   const { data, error } = useData(`history?${new URLSearchParams(id ? { id } : { contains: part })}`, id ? 10 : 15)
   const mine = data && (data.id ?? '') === id ? data : null
-  if (!id) return html`<h1 role="status">${mine ? `${mine.count} transactional id${mine.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} error=${error} /><${Find} page="history" query=${query} name="contains" label="id contains" />
+  if (!id) return html`<h1 role="status">${mine ? `${mine.count} transactional id${mine.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} rows=${mine?.not_read} error=${error} /><${Find} page="history" query=${query} name="contains" label="id contains" />
     ${mine?.count > mine?.rows.length && html`<p class="note">the first ${mine.rows.length} of ${mine.count}</p>`}
     ${mine && html`<${Table} name="Transactional ids" empty="there are no such ids" rows=${mine.rows} columns=${[['transactional id', r => html`<a href=${link(r.transactional_id)}>${named(r.transactional_id)}</a>`, 'id'], ['state', r => r.state], ['producer', r => r.producer_id, 'number']]} />`}`
   return html`<h1 role="status">${named(id)}${mine?.now ? ` is ${mine.now.state}` : ''}</h1><${Missing} rows=${mine?.not_read} error=${error} /><p><a href="#/history">all ids</a></p>

@@ -126,11 +126,10 @@ class LanesView:
     def verdict(self) -> str:
         """One line for a person: who stands still, and for how long."""
         unread = [lane for lane in self.lanes if self.word(lane) == UNREADABLE]
-        more = f"; {counted(len(unread), 'partition')} could not be read" if unread else ""
+        more = could_not_be_read(len(unread))
         stopped = self.stopped
         if not stopped:
-            count = len(self.lanes) - len(unread)
-            return f"Nobody is stopped: {counted(count, 'partition')} looked at{more}"
+            return nobody_is_stopped(len(self.lanes) - len(unread), len(unread))
         oldest = next(each for each in self.open() if set(each.holds) & set(stopped))
         begin_ms = oldest.begin_ms
         since = f" for {age_text(self.now_ms - begin_ms)}" if begin_ms is not None else ""
@@ -152,6 +151,18 @@ class LanesView:
 def _begin(places: Sequence[tuple[Lane, Span]]) -> int:
     known = [span.begin_ms for _, span in places if span.begin_ms is not None]
     return min(known) if len(known) == len(places) else 0
+
+
+def could_not_be_read(unread: int) -> str:
+    """The end of a verdict; nothing where everything was read."""
+    return f"; {counted(unread, 'partition')} could not be read" if unread else ""
+
+
+def nobody_is_stopped(read: int, unread: int) -> str:
+    """The verdict where nobody was seen to stand still: no all-clear for what was not read."""
+    if unread and not read:
+        return f"Nothing could be read of {counted(unread, 'partition')}"
+    return f"Nobody is stopped: {counted(read, 'partition')} looked at{could_not_be_read(unread)}"
 
 
 def counted(count: int, noun: str) -> str:
