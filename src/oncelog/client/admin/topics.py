@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -20,7 +21,7 @@ from oncelog.client.cluster.offset_lookup import (
 )
 from oncelog.client.cluster.view import TopicView
 from oncelog.client.config import ISOLATION_LEVELS
-from oncelog.errors import ErrorCode, error_for
+from oncelog.errors import ErrorCode, KafkaError, error_for
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from oncelog.wire.messages.create_topics import (
@@ -74,7 +75,11 @@ class AdminTopics(AdminSession):
             _raise_first((t.name, t.error_code, t.error_message) for t in response.topics)
 
         response = await self._ask_controller("create topics", message, check)
-        if not validate_only:
+        if not validate_only and wanted:
+            with contextlib.suppress(
+                KafkaError
+            ):  # all by one question; whoever has no leader yet is asked for again below
+                await self._cluster.refresh([topic.name for topic in wanted])
             for topic in wanted:
                 timeout_ms = self._config.default_api_timeout_ms
                 await self._cluster.topic(topic.name, timeout_ms=timeout_ms, was_created=True)
