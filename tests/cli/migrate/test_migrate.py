@@ -269,3 +269,28 @@ def test_what_is_not_begun_is_not_to_go_on(brokers: tuple[str, str]) -> None:
     assert "there is no topic 'nowhere' at the source" in said
     for words in (["*"], [""]):
         assert "what is copied stays copied" not in migrate(source, destination, *words)[2]
+
+
+@pytest.mark.parametrize("before", ["see_ends", "commit"])
+def test_a_run_that_another_took_over_from_says_so(
+    brokers: tuple[str, str], monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """Which error says it depends on the request that hears it first."""
+    from oncelog.cli.migrate.sides import Sides
+
+    source, destination = brokers
+    topic = f"taken-{before}"
+    topic_of(source, topic)
+    write(source, topic, 6)
+    step = getattr(Sides, before)
+
+    async def taken_over(self: Sides, *rest: Any) -> None:
+        async with self.producer("none"):
+            pass
+        await step(self, *rest)
+
+    monkeypatch.setattr(Sides, before, taken_over)
+    status, _, said = migrate(source, destination, topic)
+    assert status == 1
+    assert "another `oncelog migrate` from this source took over" in said, said
+    assert "run the same command again" not in said, "both would take over from each other for ever"

@@ -14,11 +14,12 @@ from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted, json_text
 from oncelog.cli.properties_file import property_from_text
 from oncelog.client.producer.producer import Producer
 from oncelog.core.migration.verdict import GroupVerdict, PartitionVerdict
-from oncelog.errors import KafkaError, ProducerFenced
+from oncelog.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 
 AGAIN = "run the same command again to go on: what is copied stays copied"
 ROUNDS_MAX = 20
 NEAR_RECORDS = 2000
+FENCED = (ProducerFenced, InvalidProducerEpoch)  # which of them depends on the request that hears it first
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -63,10 +64,10 @@ async def migrate(
             try:
                 is_good = await work.done()
             except (asyncio.CancelledError, KafkaError) as error:
-                if not isinstance(error, ProducerFenced):
+                if not isinstance(error, FENCED):
                     settings.out.note(AGAIN)
                 raise
-    except ProducerFenced as error:
+    except FENCED as error:
         raise Failed(
             "another `oncelog migrate` from this source took over, or the destination took longer than "
             f"{TRANSACTION_TIMEOUT_MS / 1000:g} s for a chunk",
