@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from oncelog import TopicPartition, sync
 from oncelog.cli.main import root
 from oncelog.client.admin.admin import Acl, AclFilter
 from oncelog.testing import TestBroker
+from tests.cli.world import cli_as
 
 switching = pytest.importorskip("oncelog.cli.migrate.switching", reason="needs pyarrow")
 RULES = {
@@ -294,3 +296,31 @@ def test_a_run_that_another_took_over_from_says_so(
     assert status == 1
     assert "another `oncelog migrate` from this source took over" in said, said
     assert "run the same command again" not in said, "both would take over from each other for ever"
+
+
+def test_who_may_read_the_topics_only_gets_a_copy(tmp_path: pathlib.Path) -> None:
+    """A developer's: rules and quotas are not theirs to see."""
+    config = {**RULES, "allow.everyone.if.no.acl.found": "false", "super.users": "User:root"}
+    users = {"root": "r", "tina": "t"}
+    with (
+        TestBroker(config, security="SASL_PLAINTEXT", mechanism="PLAIN", users=users) as source,
+        TestBroker() as destination,
+    ):
+        cli_as(source, "tina", tmp_path)
+        words = ["t", "--command-config", str(tmp_path / "tina.properties")]
+        with sync.Admin(**source.client_options("root")) as admin:
+            admin.create_topics({"t": {"partitions": 1}})
+            admin.create_acls([Acl("topic", "t", "User:tina", "read")])
+        with sync.Producer(**source.client_options("root")) as producer:
+            producer.send_and_wait("t", b"1", partition=0)
+        status, _, said = migrate(source.bootstrap_servers, destination.bootstrap_servers, *words)
+        assert status == 1
+        assert "docs/migrate.md, Rights" in said, said
+        with sync.Admin(**source.client_options("root")) as admin:
+            admin.create_acls([Acl("topic", "t", "User:tina", "describe-configs")])
+        status, found, said = migrate(source.bootstrap_servers, destination.bootstrap_servers, *words)
+        assert (status, found["verdict"]) == (0, "exact"), said
+        assert found["notes"] == [
+            "this user may not read the source's access rules: none are taken, and --switch cannot freeze it",
+            "this user may not read the quotas of both sides: none are taken",
+        ]

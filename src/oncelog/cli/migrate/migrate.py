@@ -14,12 +14,21 @@ from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted, json_text
 from oncelog.cli.properties_file import property_from_text
 from oncelog.client.producer.producer import Producer
 from oncelog.core.migration.verdict import GroupVerdict, PartitionVerdict
-from oncelog.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
+from oncelog.errors import (
+    ClusterAuthorization,
+    GroupAuthorization,
+    InvalidProducerEpoch,
+    KafkaError,
+    ProducerFenced,
+    TopicAuthorization,
+    TransactionalIdAuthorization,
+)
 
 AGAIN = "run the same command again to go on: what is copied stays copied"
 ROUNDS_MAX = 20
 NEAR_RECORDS = 2000
 FENCED = (ProducerFenced, InvalidProducerEpoch)  # which of them depends on the request that hears it first
+DENIED = (TopicAuthorization, GroupAuthorization, ClusterAuthorization, TransactionalIdAuthorization)
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -73,6 +82,9 @@ async def migrate(
             f"{TRANSACTION_TIMEOUT_MS / 1000:g} s for a chunk",
             "let one of them run",
         ) from error
+    except DENIED:
+        settings.out.note("the rights that it needs at the source and at the destination: docs/migrate.md, Rights")
+        raise
     if not is_good:
         ctx.exit(EXIT_FAILURE)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from oncelog.cli.migrate.copying import visible
 from oncelog.cli.migrate.sides import Sides, reader
-from oncelog.cli.output import Failed
+from oncelog.cli.output import Failed, counted
 from oncelog.client.admin.admin import Acl, AclFilter, ConfigResource, NewTopic
 from oncelog.client.cluster.view import TopicView
 from oncelog.core.migration.progress import GROUP_PREFIX, Progress
 from oncelog.core.migration.topics import WHILE_COPYING, final_configs, refusal, switch_changes
-from oncelog.errors import GroupIdNotFound, KafkaError, SecurityDisabled, UnknownTopicOrPartition
+from oncelog.errors import ClusterAuthorization, GroupIdNotFound, KafkaError, SecurityDisabled, UnknownTopicOrPartition
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
 
@@ -169,6 +169,11 @@ async def _access_rules(sides: Sides, plan: Plan) -> None:
         rules = await sides.source.describe_acls(AclFilter())
     except SecurityDisabled:
         return
+    except ClusterAuthorization:
+        plan.notes.append(
+            "this user may not read the source's access rules: none are taken, and --switch cannot freeze it"
+        )
+        return
     frozen = freeze_rules(sides.topics)
     plan.can_freeze = True
     for name in sides.topics:
@@ -179,7 +184,10 @@ async def _access_rules(sides: Sides, plan: Plan) -> None:
             plan.can_freeze = False
             plan.notes.append(f"no access rule is about topic {name}: one that denies writing could deny reading, too")
     if any(each in frozen for each in rules) and not any(topic.is_switched for topic in plan.topics):
-        plan.notes.append("an earlier run froze the source: --switch goes on, `oncelog acls delete` makes it writable")
+        words = ("acls", "remove", "--topic", sides.topics[0], "--principal", "User:*", "--operation", "write")
+        plan.notes.append(
+            f"an earlier run froze the source: --switch goes on, `{sides.settings.repair(*words)}` makes it writable"
+        )
     names = {("topic", name) for name in sides.topics} | {("group", name) for name in plan.groups}
     wanted = [each for each in rules if each not in frozen and (each.resource_type, each.resource_name) in names]
     plan.notes += [
@@ -192,14 +200,26 @@ async def _access_rules(sides: Sides, plan: Plan) -> None:
         there = await sides.destination.describe_acls(AclFilter())
     except SecurityDisabled:
         if wanted:
-            plan.notes.append(f"the destination has no authorizer: {len(wanted)} access rules are not taken")
+            plan.notes.append(f"the destination has no authorizer: {counted(len(wanted), 'access rule')} not taken")
+        return
+    except ClusterAuthorization:
+        if wanted:
+            plan.notes.append(
+                f"this user may not read the destination's access rules: {counted(len(wanted), 'rule')} not taken"
+            )
         return
     plan.acls = [each for each in wanted if each not in there]
 
 
 async def _quotas(sides: Sides, plan: Plan) -> None:
-    there = {str(sorted(each.entity.items())): each.values for each in await sides.destination.describe_client_quotas()}
-    for each in await sides.source.describe_client_quotas():
+    try:
+        here = await sides.source.describe_client_quotas()
+        found = await sides.destination.describe_client_quotas() if here else []
+    except ClusterAuthorization:
+        plan.notes.append("this user may not read the quotas of both sides: none are taken")
+        return
+    there = {str(sorted(each.entity.items())): each.values for each in found}
+    for each in here:
         theirs = there.get(str(sorted(each.entity.items())), {})
         new = {key: value for key, value in each.values.items() if key not in theirs}
         plan.notes += [
@@ -257,7 +277,7 @@ async def is_frozen(sides: Sides) -> bool:
     """Whether the rules that deny everybody to write at the source are there now."""
     try:
         rules = await sides.source.describe_acls(AclFilter("topic", operation="write", permission="deny"))
-    except SecurityDisabled:
+    except (SecurityDisabled, ClusterAuthorization):
         return False
     return all(each in rules for each in freeze_rules(sides.topics))
 
