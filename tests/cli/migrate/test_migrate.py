@@ -324,3 +324,39 @@ def test_who_may_read_the_topics_only_gets_a_copy(tmp_path: pathlib.Path) -> Non
             "this user may not read the source's access rules: none are taken, and --switch cannot freeze it",
             "this user may not read the quotas of both sides: none are taken",
         ]
+
+
+def test_a_copy_without_some_and_with_hidden_parts(brokers: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    source, destination = brokers
+    topic_of(source, "people")
+    write(source, "people", 20)
+    secret = tmp_path / "secret"
+    secret.write_text("not known to developers")
+    words = ["--filter-key", "1", "--mask", "value", "--mask", "header:h", "--mask-secret", str(secret)]
+    status, plan, _ = migrate(source, destination, "people", *words, "--dry-run")
+    assert plan["notes"][-1] == "digests replace value, headers h"
+    write(source, "people", 10, first=20)
+    status, found, said = migrate(source, destination, "people", *words)
+    assert (status, found["verdict"]) == (0, "exact"), said
+    assert "--switch" not in said
+    whole, copy = read(source, "people"), read(destination, "people")
+    for partition in (0, 1):
+        wanted = [each for each in whole[partition] if each[0] is not None and b"1" in each[0]]
+        assert [(each[0], each[3]) for each in copy[partition]] == [(each[0], each[3]) for each in wanted]
+        assert all(len(each[1]) == 32 for each in copy[partition])
+    write(source, "people", 2, first=100)
+    assert migrate(source, destination, "people", *words)[0] == 0
+    assert sum(map(len, read(destination, "people").values())) == 12
+    status, _, said = migrate(source, destination, "people", *words[2:])
+    assert status == 1
+    assert "was copied with another --filter-key, --mask or secret" in said
+    for wrong, says in [
+        ([*words, "--switch"], "is not their home"),
+        (["--filter-key", "("], "--filter-key '('"),
+        (words[2:4], "go together"),
+        (["--mask", "all", *words[-2:]], "is none of key, value"),
+        ([*words[2:4], "--mask-secret", str(tmp_path / "none")], "--mask-secret"),
+    ]:
+        status, _, said = migrate(source, destination, "people", *wrong)
+        assert status == 2
+        assert says in said.replace("\n", " "), said

@@ -13,6 +13,7 @@ from oncelog.cli.migrate.sides import Sides
 from oncelog.cli.output import Failed
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.producer.producer import Producer
+from oncelog.core.migration.changing import Change
 from oncelog.core.migration.digest import RecordsDigest, TableDigest
 from oncelog.core.migration.progress import pause_ms
 from oncelog.core.migration.verdict import PartitionVerdict, skipped_counts
@@ -23,6 +24,7 @@ CHUNK_RECORDS = 100_000
 POLL_MS = 200
 SAY_MS = 2000
 READ_PATIENCE_MS = 30_000
+UNCHANGED = Change()
 
 
 class Copy:
@@ -59,6 +61,7 @@ class Copy:
         except OffsetOutOfRange:
             await self._skip_deleted()
             return 0
+        rows = sides.change.apply(rows)
         places = {tp: at.offset for tp, at in self._consumer.current_positions().items()}
         counts = counts_of(rows)
         changed = {
@@ -106,10 +109,13 @@ def counts_of(rows: pa.RecordBatch) -> dict[TopicPartition, int]:
     return {TopicPartition(each["topic"], each["partition"]): each["count_all"] for each in counted}
 
 
-async def digest_of(consumer: Consumer, tp: TopicPartition, begin: int, end: int, *, skip: int = 0) -> RecordsDigest:
-    """Visible records in [begin, end), but for the first `skip`."""
+async def digest_of(
+    consumer: Consumer, tp: TopicPartition, begin: int, end: int, *, skip: int = 0, change: Change = UNCHANGED
+) -> RecordsDigest:
+    """Visible records in [begin, end) as the copy has them, but for the first `skip`."""
     digest, seen = RecordsDigest(), 0
-    async for rows in visible(consumer, tp, begin, end):
+    async for read in visible(consumer, tp, begin, end):
+        rows = change.apply(read)
         left = max(skip - seen, 0)
         seen += rows.num_rows
         if rows.num_rows > left:
@@ -125,11 +131,13 @@ async def count_of(consumer: Consumer, tp: TopicPartition, begin: int, end: int)
     return count
 
 
-async def table_of(consumer: Consumer, tp: TopicPartition, begin: int, end: int) -> TableDigest:
-    """What compaction would leave of the visible records in [begin, end)."""
+async def table_of(
+    consumer: Consumer, tp: TopicPartition, begin: int, end: int, *, change: Change = UNCHANGED
+) -> TableDigest:
+    """What compaction would leave of the visible records in [begin, end), as the copy has them."""
     table = TableDigest()
     async for rows in visible(consumer, tp, begin, end):
-        table.update(rows)
+        table.update(change.apply(rows))
     return table
 
 
@@ -159,7 +167,7 @@ async def compared(sides: Sides, source: Consumer, destination: Consumer, tp: To
     there = each.around(each.source_offset)[0].destination_offset
     begin = (await sides.source.list_offsets({tp: "earliest"}))[tp].offset
     their_begin = (await sides.destination.list_offsets({tp: "earliest"}))[tp].offset
-    theirs = await digest_of(source, tp, begin, each.source_offset)
+    theirs = await digest_of(source, tp, begin, each.source_offset, change=sides.change)
     their_skip, count = 0, each.count
     if their_begin > 0:
         count = await count_of(destination, tp, their_begin, there)
@@ -167,7 +175,7 @@ async def compared(sides: Sides, source: Consumer, destination: Consumer, tp: To
             theirs.record_count, count, has_source_deleted=False, has_destination_deleted=True
         )
         if their_skip:
-            theirs = await digest_of(source, tp, begin, each.source_offset, skip=their_skip)
+            theirs = await digest_of(source, tp, begin, each.source_offset, skip=their_skip, change=sides.change)
     _, skip = skipped_counts(
         theirs.record_count, count, has_source_deleted=begin > each.first_offset, has_destination_deleted=False
     )
@@ -187,8 +195,6 @@ async def compared(sides: Sides, source: Consumer, destination: Consumer, tp: To
     )
     if found.is_exact or tp.topic not in sides.compacted:
         return found
-    tables = [
-        await table_of(source, tp, begin, each.source_offset),
-        await table_of(destination, tp, their_begin, there),
-    ]
-    return replace(found, is_same_table=tables[0].hex() == tables[1].hex())
+    table = await table_of(source, tp, begin, each.source_offset, change=sides.change)
+    their_table = await table_of(destination, tp, their_begin, there)
+    return replace(found, is_same_table=table.hex() == their_table.hex())

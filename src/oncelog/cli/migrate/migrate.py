@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import pathlib
+import re
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +15,7 @@ from oncelog.cli.durations import DURATION
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted, json_text
 from oncelog.cli.properties_file import property_from_text
 from oncelog.client.producer.producer import Producer
+from oncelog.core.migration.changing import SECRET_BYTES_MIN, Change, mask_of
 from oncelog.core.migration.verdict import GroupVerdict, PartitionVerdict
 from oncelog.errors import (
     ClusterAuthorization,
@@ -44,6 +47,9 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 @click.option("--max-bytes-per-second", type=click.IntRange(1), help="Copy no faster.")
 @click.option("--replication-factor", type=click.IntRange(1), help="Of topics that are made [default: the broker's].")
 @click.option("--compression", type=click.Choice(COMPRESSIONS), default="lz4", show_default=True, help="Of the copy.")
+@click.option("--filter-key", metavar="REGEX", help="Copy only records whose key it is found in.")
+@click.option("--mask", "masks", multiple=True, metavar="PART", help="key, value, value:FIELD.FIELD or header:NAME.")
+@click.option("--mask-secret", metavar="FILE", help="What makes the digests that replace them [16 bytes or more].")
 @click.pass_context
 async def migrate(
     ctx: click.Context, /, topics: tuple[str, ...], to: str, to_config: str | None, **options: Any
@@ -60,6 +66,7 @@ async def migrate(
         raise Failed("migrate needs pyarrow: pip install oncelog[arrow]") from error
     from oncelog.cli.migrate.sides import TRANSACTION_TIMEOUT_MS, both_sides
 
+    change = _change_of(options)
     names = tuple(dict.fromkeys(topics))
     if any(name.startswith("__") for name in names):
         raise click.UsageError("topics that begin with __ belong to the broker or to a tool: they cannot be moved")
@@ -67,6 +74,7 @@ async def migrate(
     there = Settings(to, to_config, properties, output=settings.output, timeout_ms=settings.timeout_ms)
     try:
         async with both_sides(settings, there, names) as sides:
+            sides.change = change
             work = _Migration(settings, sides, options)
             if not await work.planned():
                 return
@@ -87,6 +95,29 @@ async def migrate(
         raise
     if not is_good:
         ctx.exit(EXIT_FAILURE)
+
+
+def _change_of(options: dict[str, Any]) -> Change:
+    """What is left out and hidden. Raises UsageError."""
+    pattern, file = options["filter_key"] or "", options["mask_secret"]
+    try:
+        masks, secret = tuple(map(mask_of, options["masks"])), pathlib.Path(file).read_bytes().strip() if file else b""
+        re.compile(pattern.encode())
+    except re.error as error:
+        raise click.UsageError(f"--filter-key {pattern!r}: {error}") from error
+    except ValueError as error:
+        raise click.UsageError(f"--mask: {error}") from error
+    except OSError as error:
+        raise click.UsageError(f"--mask-secret: {error}") from error
+    if bool(masks) != bool(file):
+        raise click.UsageError("--mask and --mask-secret FILE go together: whoever guesses could find out a part else")
+    if file and len(secret) < SECRET_BYTES_MIN:
+        raise click.UsageError(f"--mask-secret: {file} holds {len(secret)} bytes, {SECRET_BYTES_MIN} are the least")
+    if (pattern or masks) and options["is_switch"]:
+        raise click.UsageError(
+            "--switch moves topics as they are: a copy with --filter-key or --mask is not their home"
+        )
+    return Change(pattern, masks, secret)
 
 
 class _Migration:
@@ -110,6 +141,7 @@ class _Migration:
             f"rule: {each.principal} {each.permission} {each.operation} {each.resource_name}" for each in plan.acls
         ]
         lines += [f"quota: {entity} {values}" for entity, values in plan.quotas]
+        plan.notes += self._sides.change.notes()
         lines += [f"note: {each}" for each in plan.notes]
         freeze = (
             "a rule of its authorizer"
@@ -216,7 +248,7 @@ class _Migration:
         for line in self._seen() + late:
             out.note(line)
         out.note(f"verdict: {verdict}; writable now: {' and '.join(writable)}")
-        if not is_switched:
+        if not is_switched and not self._sides.change.tag:
             out.note("nothing was switched: the topics' home is the source; run it again with --switch")
         return is_good
 

@@ -103,8 +103,10 @@ async def _topic_plan(
         has_records = await _has_visible(sides, [TopicPartition(name, index) for index in theirs.partitions])
     counts = len(view.partitions), None if theirs is None else len(theirs.partitions)
     why = None if is_switched and theirs is not None else refusal(name, *counts, has_records, bool(mine))
-    if why is None and any(each.source_id != view.topic_id.hex() for each in mine.values()):
+    if why is None and any(each.source_id.partition(":")[0] != view.topic_id.hex() for each in mine.values()):
         why = f"topic {name} was made anew at the source since its copy began: delete the copy, and begin again"
+    if why is None and any(each.source_id != sides.mark_of(view.topic_id.hex()) for each in mine.values()):
+        why = f"topic {name} was copied with another --filter-key, --mask or secret: give the same, or delete the copy"
     their_id = theirs.topic_id.hex() if theirs else ""
     if why is None and theirs and any(each.destination_id != their_id for each in mine.values()):
         why = f"topic {name} was made anew at the destination since its copy began: delete group {sides.group} there"
@@ -255,7 +257,7 @@ async def prepare(sides: Sides, plan: Plan, replication_factor: int) -> None:
         begins = await sides.source.list_offsets(dict.fromkeys(wanted, "earliest"))
         for tp in wanted:
             begin = begins[tp].offset
-            new_one = Progress(topic.source_id, views[topic.name].topic_id.hex(), begin, begin)
+            new_one = Progress(sides.mark_of(topic.source_id), views[topic.name].topic_id.hex(), begin, begin)
             sides.progress[tp] = state.get(tp, new_one)
 
 

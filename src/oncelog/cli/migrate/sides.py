@@ -12,6 +12,7 @@ from oncelog.cli.output import Failed
 from oncelog.client.admin.admin import Admin
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.producer.producer import Producer
+from oncelog.core.migration.changing import Change
 from oncelog.core.migration.progress import GROUP_PREFIX, Progress, progress_of
 from oncelog.errors import ConfigurationError, GroupIdNotFound, KafkaError
 from oncelog.types import OffsetAndMetadata, TopicPartition
@@ -36,6 +37,11 @@ class Sides:
     topics: tuple[str, ...]
     progress: dict[TopicPartition, Progress] = field(default_factory=dict)
     compacted: set[str] = field(default_factory=set)
+    change: Change = field(default_factory=Change)
+
+    def mark_of(self, topic_id: str) -> str:
+        """What a copy of this topic is called: its id, and what is changed on the way."""
+        return f"{topic_id}:{self.change.tag}" if self.change.tag else topic_id
 
     @property
     def group(self) -> str:
