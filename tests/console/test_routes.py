@@ -17,7 +17,7 @@ with warnings.catch_warnings():  # it would rather have a client that nothing el
     from starlette.testclient import TestClient
 
 from oncelog.cli.command import Settings
-from oncelog.console import app
+from oncelog.console import app, pages
 from oncelog.console.routes import application
 from oncelog.console.security import HEADERS, Gate
 from oncelog.console.watch import view_of
@@ -146,6 +146,31 @@ def test_overview_has_one_verdict_and_the_causes_of_why(client: TestClient, nigh
     (cause,) = night.json("why", "audit")["causes"]
     same = ("what", "why", "advice", "command", "partitions", "start_offset")
     assert {key: hanging[key] for key in same} == {key: cause[key] for key in same}
+
+
+def test_one_look_at_many_partitions_is_for_all_pages(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page of each browser looked at all 40,000 every few seconds."""
+    looks: list[int] = []
+    look = pages._look_at_everything
+
+    async def counted(*given: Any) -> pages.Everything:
+        looks.append(1)
+        return await look(*given)
+
+    before = get(client, "overview")
+    monkeypatch.setattr(pages, "_look_at_everything", counted)
+    get(client, "overview")
+    get(client, "open")
+    assert len(looks) == 2, "few partitions are looked at anew"
+    monkeypatch.setattr(pages, "MANY", 0)
+    monkeypatch.setattr(pages, "ASKED_AT_ONCE", 1)  # some at a time, and nothing is lost between them
+    looks.clear()
+    client.app.state.everything = None  # type: ignore[attr-defined]
+    found = [get(client, "overview"), get(client, "overview")]
+    assert get(client, "open")["count"] == before["open"]
+    assert len(looks) == 1
+    assert [each["partition_count"] for each in found] == [before["partition_count"]] * 2
+    assert [each["stopped"] for each in found] == [before["stopped"]] * 2
 
 
 def test_in_doubt_without_a_database_suggests_no_outcome(client: TestClient) -> None:

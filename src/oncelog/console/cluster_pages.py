@@ -6,8 +6,6 @@ Lists are cut here, not in the browser: a cluster may have ten thousand topics. 
 from __future__ import annotations
 
 import dataclasses
-import time
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -18,27 +16,15 @@ from oncelog.cli.unreadable import unread_row
 from oncelog.client.admin.acls import ANY, AclFilter
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.configs import ConfigResource
-from oncelog.client.cluster.view import TopicView
 from oncelog.console.answers import exact
-from oncelog.console.pages import admin_of
+from oncelog.console.pages import admin_of, known_topics
 from oncelog.errors import InvalidArgument, KafkaError
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
 ROWS_MAX = 200
 ROWS_OF_ALL_MAX = 2_000
-KEPT_S = 10.0
 CONFIG_KINDS = ("topic", "broker", "group", "client-metrics")
-
-
-async def known_topics(request: Request, admin: Admin) -> Mapping[str, TopicView]:
-    """All topics as of ten seconds ago at most: 40,000 partitions are not read anew for every page turned."""
-    state = request.app.state
-    kept = getattr(state, "topics_kept", None)
-    if kept is None or time.monotonic() - kept[0] > KEPT_S:
-        kept = state.topics_kept = (time.monotonic(), await admin.list_topics(include_internal=True))
-    found: Mapping[str, TopicView] = kept[1]
-    return found
 
 
 def _number(request: Request, name: str) -> int:

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+import itertools
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 
@@ -19,6 +22,7 @@ from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import offline_partitions, unread_row
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.owners import described_if_known
+from oncelog.client.cluster.view import TopicView
 from oncelog.console.answers import exact
 from oncelog.console.judging import Judge, Judgement
 from oncelog.console.watch import Watch
@@ -35,6 +39,10 @@ from oncelog.types import TopicPartition
 GROUPS_MAX = 50
 ROWS_MAX = 500
 CONNECTING_S = 5.0
+MANY = 2_000  # partitions: a look at so many is shared by all pages for a while
+ASKED_AT_ONCE = 2_000
+KEPT_S = 10.0
+KEPT_EVERYTHING_S = 30.0
 DATABASE_TIMEOUT_S = 30.0
 
 
@@ -54,16 +62,16 @@ async def admin_of(request: Request) -> Admin:
 async def overview(request: Request) -> dict[str, Any]:
     """One verdict over everything: who stands still anywhere, and what to do first."""
     admin = await admin_of(request)
-    partitions, found, offline = await _everything(request, admin)
+    partitions, count, found, offline = await _everything(request, admin)
     rows = list(found.causes)
     held = {where for row in rows if row["blocked"] for where in row["partitions"]}
     blocked = [each for each in partitions if each.blocked]
     unread = sum(each.error is not None and not each.is_offline for each in partitions)
     kinds = {(producer_id, each.kind) for (_, producer_id), each in found.judged.items()}
     return {
-        "verdict": _headline(rows, held, len(partitions) - unread, unread, offline),
+        "verdict": _headline(rows, held, count - unread, unread, offline),
         "word": UNKNOWN if found.verdict == FREE and found.not_read else found.verdict,
-        "partition_count": len(partitions) - unread,
+        "partition_count": count - unread,
         "stopped": len(held),
         "waiting": len([each for each in blocked if str(each.where) not in held]),
         "offline": offline,
@@ -88,18 +96,57 @@ def _headline(rows: list[dict[str, Any]], held: set[str], count: int, unread: in
     return f"Stopped: {share}, oldest by {name} for {since}{could_not_be_read(unread)}{dead}"
 
 
-async def _everything(request: Request, admin: Admin) -> tuple[list[PartitionFacts], Judgement, int]:
-    """All partitions, with the bounds of those that have an open transaction."""
+class Everything(NamedTuple):
+    """All partitions, looked at. `partitions`: those with an open transaction, that are offline or could not be asked."""
+
+    partitions: tuple[PartitionFacts, ...]
+    partition_count: int
+    found: Judgement
+    offline: int
+
+
+async def known_topics(request: Request, admin: Admin) -> Mapping[str, TopicView]:
+    """All topics; of many partitions as of `KEPT_S` ago at most: 40,000 are not read anew for every page turned."""
+    state = request.app.state
+    kept: tuple[float, Mapping[str, TopicView]] | None = getattr(state, "topics_kept", None)
+    if kept is None or time.monotonic() - kept[0] > KEPT_S or not _are_many(kept[1]):
+        kept = state.topics_kept = (time.monotonic(), await admin.list_topics(include_internal=True))
+    return kept[1]
+
+
+def _are_many(topics: Mapping[str, TopicView]) -> bool:
+    return sum(len(each.partitions) for each in topics.values()) > MANY
+
+
+async def _everything(request: Request, admin: Admin) -> Everything:
+    """One look for all who ask meanwhile; at many partitions it is good for `KEPT_EVERYTHING_S`, however many pages are open."""
+    state = request.app.state
+    if not hasattr(state, "everything"):
+        state.everything, state.everything_lock = None, asyncio.Lock()
+    async with state.everything_lock:
+        kept: tuple[float, Everything] | None = state.everything
+        if kept is None or time.monotonic() - kept[0] > KEPT_EVERYTHING_S or kept[1].partition_count <= MANY:
+            looked = await _look_at_everything(request, admin)
+            kept = state.everything = (time.monotonic(), looked)
+    return kept[1]
+
+
+async def _look_at_everything(request: Request, admin: Admin) -> Everything:
+    """All partitions, some at a time, with the bounds of those that have an open transaction."""
     state = request.app.state
     now_ms = RealClock().now_ms()
-    topics = await admin.list_topics(include_internal=True)
-    everywhere = [TopicPartition(view.name, number) for view in topics.values() for number in sorted(view.partitions)]
+    topics = await known_topics(request, admin)
+    everywhere = (TopicPartition(view.name, n) for view in topics.values() for n in sorted(view.partitions))
     offline = set(offline_partitions(topics.values()))
     unreadable: dict[TopicPartition, KafkaError] = {}
-    described = await admin.describe_producers(everywhere, unreadable=unreadable)
-    opened = [at for at, found in described.items() if any(p.transaction_start_offset is not None for p in found)]
+    opened: list[TopicPartition] = []
+    count = 0
+    while part := list(itertools.islice(everywhere, ASKED_AT_ONCE)):
+        count += len(part)
+        described = await admin.describe_producers(part, unreadable=unreadable)
+        opened += [at for at, each in described.items() if any(p.transaction_start_offset is not None for p in each)]
     bounds = await partition_bounds(admin, opened, unreadable=unreadable) if opened else {}
-    facts = [
+    facts = tuple(
         PartitionFacts(
             at,
             each["log_start"],
@@ -109,23 +156,22 @@ async def _everything(request: Request, admin: Admin) -> tuple[list[PartitionFac
             is_offline=at in offline,
             error=error_name(unreadable[at]) if at in unreadable else None,
         )
-        for at in everywhere
+        for at in sorted({*opened, *offline, *unreadable})
         for each in (bounds.get(at, NO_BOUNDS),)
-    ]
+    )
     judge = getattr(state, "judge", None)
     if judge is None:
         judge = state.judge = Judge(state.settings)
-    asked = [each for each in facts if each.where in bounds or each.is_offline or each.error]
-    found = await judge.look(admin, topics, asked, now_ms)
+    found = await judge.look(admin, topics, facts, now_ms)
     missing = [unread_row(at, error) for at, error in list(unreadable.items())[:ROWS_MAX] if at not in offline]
     found = Judgement(found.judged, found.causes, found.verdict, [*found.not_read, *missing], found.open, now_ms)
-    return facts, found, len(offline)
+    return Everything(facts, count, found, len(offline))
 
 
 async def open_transactions(request: Request) -> dict[str, Any]:
     """Every open transaction, those first that hold back most: what `transactions describe` and `explain` say of each."""
     admin, settings = await admin_of(request), request.app.state.settings
-    partitions, found, _ = await _everything(request, admin)
+    partitions, _, found, _ = await _everything(request, admin)
     by_place = {each.where: each for each in partitions}
     groups: dict[tuple[int, str], list[OpenTransaction]] = {}
     for each in found.open:
@@ -180,7 +226,7 @@ async def groups(request: Request) -> dict[str, Any]:
     """Every group with three lags for each partition: what `groups describe -o json` prints."""
     admin, settings = await admin_of(request), request.app.state.settings
     listed = await admin.list_groups()
-    topics = await admin.list_topics(include_internal=True)
+    topics = await known_topics(request, admin)
     unreadable: dict[TopicPartition, KafkaError] = {}
     found, not_read = [], []
     for each in listed[:GROUPS_MAX]:

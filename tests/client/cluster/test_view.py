@@ -75,3 +75,15 @@ def test_topic_ids_all_or_nothing():
     assert view.topic_ids(["t"]) == {"t": ID}
     assert view.topic_ids(["t", "old"]) is None
     assert view.topic_ids(["unknown"]) is None
+
+
+def test_what_did_not_change_is_the_same_object():
+    """Lists of ten thousand topics are kept by several, as of several moments: they share what did not change."""
+    view = ClusterView()
+    view.update(response(), is_complete=True)
+    first = view.topics["t"]
+    view.update(response(), is_complete=True)
+    assert view.topics["t"] is first
+    view.update(response(leader_id=2, leader_epoch=4), is_complete=True)
+    assert view.topics["t"] is not first
+    assert first.partitions[0].leader_id == 1

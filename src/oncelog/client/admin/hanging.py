@@ -107,7 +107,8 @@ class AdminHanging(AdminTransactions, AdminTopics):
     async def why_owners_may_be_hidden(self) -> list[str]:
         """Why a transaction may have an owner although none is listed: brokers leave out of their lists what one may not see
         (DESCRIBE on TransactionalId), and a coordinator that is away names nobody. Empty: who has none has none."""
-        view = (await self.list_topics(include_internal=True)).get(TRANSACTIONS_TOPIC)
+        await self._cluster.retry("describe topics", lambda _: self._cluster.refresh([TRANSACTIONS_TOPIC]))
+        view = self._cluster.view.topics.get(TRANSACTIONS_TOPIC)
         offline = [] if view is None else sorted(n for n, each in view.partitions.items() if each.is_offline)
         what = "is offline: nobody can ask for the transactional ids that it has"
         found = [f"{TRANSACTIONS_TOPIC}-{number} {what}" for number in offline[:1]]

@@ -80,8 +80,10 @@ class ClusterView:
             nodes = (each.replica_nodes, each.isr_nodes, each.offline_replicas)
             view = PartitionView(index, leader_id, each.leader_epoch, *map(tuple, nodes))
             old = known.partitions.get(index) if known and known.topic_id == topic.topic_id else None
-            partitions[index] = old if old and old.leader_epoch > view.leader_epoch >= 0 else view
-        return TopicView(topic.name, bytes(topic.topic_id), topic.is_internal, topic.error_code, partitions)
+            is_older = old is not None and old.leader_epoch > view.leader_epoch >= 0
+            partitions[index] = old if old is not None and (is_older or old == view) else view
+        found = TopicView(topic.name, bytes(topic.topic_id), topic.is_internal, topic.error_code, partitions)
+        return known if known == found else found  # who keeps lists of several moments keeps one of each
 
     def leader_of(self, topic_partition: TopicPartition) -> PartitionView | None:
         """The partition with its leader; None where none is known."""
