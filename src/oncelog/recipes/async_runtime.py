@@ -47,6 +47,7 @@ class AsyncRuntime:
         self._owner: asyncio.Task[Any] | None = None
         self._tasks = Tasks()
         self._ends = Tasks()  # of what is not cancelled with its caller
+        self._ending: tuple[Callable[[], Any], asyncio.Task[None]] | None = None
         self._is_soon = False
 
     def check_database(self, database: Any) -> None:
@@ -98,8 +99,20 @@ class AsyncRuntime:
         await asyncio.sleep(pause_ms / 1000)
 
     async def to_its_end(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Wait for it; where that is interrupted it goes on, and `all_at_their_end` waits for it."""
-        await asyncio.shield(self._ends.start(work(), name="oncelog-rollback"))
+        """Wait for it; where that is interrupted it goes on, and who comes with the same again waits for it: it is done once."""
+        if self._ending is None or self._ending[0] != work:
+            self._ending = work, self._ends.start(work(), name="oncelog-rollback")
+        task = self._ending[1]
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                self._ending = None
+            raise  # else it goes on, or has ended at the same moment, and nobody was told
+        except BaseException:
+            self._ending = None
+            raise
+        self._ending = None
 
     async def all_at_their_end(self) -> None:
         """Wait for what goes on without its caller."""

@@ -142,7 +142,7 @@ class _AsyncOpen:
         self.handle = connection
         self._stall_limit_ms = stall_limit_ms
         self._block = connection.transaction()
-        self._is_asked = False
+        self._is_asked = self._is_given_up = False
 
     async def begin(self) -> _AsyncOpen:
         try:
@@ -162,9 +162,10 @@ class _AsyncOpen:
         await self._block.__aexit__(None, None, None)
 
     async def rollback(self) -> None:
-        if self._is_asked:
+        if self._is_asked or self._is_given_up:
             await self.handle.close()  # nobody knows what it is at
             return
+        self._is_given_up = True
         with contextlib.suppress(psycopg.Error, _Rollback):
             await self._block.__aexit__(_Rollback, _Rollback(), None)
         if not _is_idle(self.handle):
