@@ -12,7 +12,7 @@ import pyspark
 
 SPARK_HOME = pathlib.Path(pyspark.__file__).parent
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-START_S = 120
+START_S = 600  # on a machine that has much else to do
 
 
 class Daemon:

@@ -263,7 +263,7 @@ def world_of(options: argparse.Namespace, folder: pathlib.Path) -> Iterator[Worl
     """All processes but the driver; the driver is ended, too."""
     (folder / "log4j2.properties").write_text(LOG4J)
     (folder / "work").mkdir()
-    per_batch = max(options.rows // (4 * max(options.kills, 1)), PARTITIONS * 10)
+    per_batch = max(options.rows // (2 * max(options.kills, 1)), PARTITIONS * 10)
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(postgresql.running())
         broker = stack.enter_context(TestBroker(process=True, data_dir=str(folder / "broker")))
