@@ -71,7 +71,7 @@ class Committer:
 
     def refuse_decided_elsewhere(self, known: sink.KnownRecords, query_id: str) -> None:
         """Raises CommitRefused for a query that keeps its decisions in another store than this one."""
-        if known.has_history:
+        if known.has_history or query_id.startswith(sink.JOB_PREFIX):  # a job's id is new
             return
         states = {each.transactional_id: each.state for each in self._admin.list_transactions()}
         refused = sink.decided_elsewhere(self._options.transactional_id_prefix, query_id, states)
