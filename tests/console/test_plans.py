@@ -172,6 +172,39 @@ def test_a_hanging_one_is_aborted_and_an_owned_one_is_not(client: TestClient, ni
     night("transactions", "force-terminate", "--transactional-id", "owned", "--yes")
 
 
+def test_a_groups_positions_are_moved_as_they_were_shown(client: TestClient, night: Cli) -> None:
+    night.create("moved", 2)
+    night("produce", "moved", "-p", 0, stdin="a\nb\nc\n")
+    reset = ("groups", "reset-offsets", "movers", "--topic", "moved")
+    night(*reset, "--to-latest", "-y")
+    wanted = {"action": "reset-offsets", "group": "movers", "topic": "moved", "to": "earliest"}
+    made = post(client, "plans", 200, **wanted)
+    assert made["text"] == [
+        "move 2 positions of group movers: it reads again what it has read",
+        *("moved-0: from 3 to 0", "moved-1: from 0 to 0"),
+    ]
+    assert made["command"].endswith("groups reset-offsets movers --topic moved --to-earliest")
+    night(*reset, "--to-offset", 1, "-y")
+    again = post(client, f"plans/{made['id']}", 409, word="movers")["plan"]
+    assert again["text"][1] == "moved-0: from 1 to 0", (
+        "somebody moved it meanwhile: nothing was done, and this is how it is"
+    )
+    post(client, f"plans/{again['id']}", 200, word="movers")
+    assert [row["position"] for row in night.json("groups", "describe", "movers")] == [0, 0]
+    latest = post(client, "plans", 200, **{**wanted, "to": "latest"})
+    night("produce", "moved", "-p", 0, stdin="d\n")
+    post(client, f"plans/{latest['id']}", 200, word="movers")
+    assert night.json("groups", "describe", "movers")[0]["position"] == 3, "as it was shown"
+
+
+@pytest.mark.parametrize("more", [{"to": "nowhere"}, {}, {"to": "earliest", "group": ""}])
+def test_a_reset_that_makes_no_sense_is_refused(client: TestClient, more: dict[str, Any]) -> None:
+    assert (
+        "say which group"
+        in post(client, "plans", 400, **{"action": "reset-offsets", "group": "movers", **more})["message"]
+    )
+
+
 @pytest.mark.parametrize(
     "body", [{}, {"action": "drop"}, {"action": "abort"}, {"action": "abort", "more": 1}, {"action": 5}]
 )

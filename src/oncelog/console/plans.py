@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from oncelog.cli.command import Settings
+from oncelog.cli.command import Name, Settings
+from oncelog.cli.commands.groups import planned_reset
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import duration_text
 from oncelog.cli.output import Failed, counted, printable
@@ -35,7 +36,9 @@ log = logging.getLogger("oncelog.console")
 
 VALID_S = 60.0
 PLANS_MAX = 100
-FORCE_TERMINATE, COMPLETE, ABORT = "force-terminate", "complete", "abort"
+FORCE_TERMINATE, COMPLETE, ABORT, RESET = "force-terminate", "complete", "abort", "reset-offsets"
+TARGETS = {"earliest": "to_earliest", "latest": "to_latest"}
+LINES_MAX = 20
 OUTCOMES = ("commit", "abort")
 
 
@@ -49,6 +52,8 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     topic: str = ""
     partition: int = -1
     producer_id: int = -1
+    group: str = ""
+    to: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ class Plan:
     text: tuple[str, ...]
     command: str
     ends_s: float
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     plan_id: str = field(default_factory=lambda: secrets.token_urlsafe(18))
 
     def answer(self) -> dict[str, Any]:
@@ -99,8 +105,12 @@ async def look(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float) 
     """What it would do, as things are now. Raises Failed where it must not be done, KafkaError, InvalidArgument."""
     if wanted.action == ABORT:
         return await _abort(admin, settings, wanted, ends_s)
+    if wanted.action == RESET:
+        return await _reset(admin, settings, wanted, ends_s)
     if wanted.action not in (FORCE_TERMINATE, COMPLETE) or not wanted.transactional_id:
-        raise InvalidArgument(f"an action is one of {FORCE_TERMINATE}, {COMPLETE}, {ABORT}, with what it is about")
+        raise InvalidArgument(
+            f"an action is one of {FORCE_TERMINATE}, {COMPLETE}, {ABORT}, {RESET}, with what it is about"
+        )
     name = wanted.transactional_id
     found = (await admin.describe_transactions([name]))[name]
     state = f"{found.producer_id}:{found.producer_epoch}"
@@ -157,11 +167,33 @@ async def _abort(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float
     return Plan(wanted, seen, str(at), text, settings.repair("transactions", ABORT, *place), ends_s)
 
 
+async def _reset(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float) -> Plan:
+    """What is shown is what is stored: with `latest` the end as it is now. Stale where a position has moved since."""
+    if not wanted.group or wanted.to not in TARGETS:
+        raise InvalidArgument(f"say which group, and to where: to {' or '.join(TARGETS)}")
+    topics = (wanted.topic,) if wanted.topic else ()
+    rows, after = await planned_reset(admin, wanted.group, topics, TARGETS[wanted.to], True)
+    seen = tuple((row["topic"], row["partition"], row["from"]) for row in rows)
+    lines = [
+        f"{row['topic']}-{row['partition']}: from {'nowhere' if row['from'] is None else row['from']} to {row['to']}"
+        for row in rows
+    ]
+    more = [f"and {len(lines) - LINES_MAX} more"] if len(lines) > LINES_MAX else []
+    effect = "reads again what it has read" if wanted.to == "earliest" else "never reads what is between"
+    text = (f"move {counted(len(rows), 'position')} of group {wanted.group}: it {effect}", *lines[:LINES_MAX], *more)
+    which = ("--topic", wanted.topic) if wanted.topic else ()
+    command = settings.repair("groups", RESET, Name(wanted.group), *which, f"--to-{wanted.to}")
+    return Plan(wanted, seen, wanted.group, text, command, ends_s, after)
+
+
 async def _do(admin: Admin, settings: Settings, plan: Plan) -> None:
     wanted = plan.wanted
     if wanted.action == ABORT:
         at = TopicPartition(wanted.topic, wanted.partition)
         await admin.abort_transaction(at, start_offset=plan.seen[2], force=False)
+        return
+    if wanted.action == RESET:
+        await admin.alter_consumer_group_offsets(wanted.group, plan.positions)
         return
     if wanted.action == COMPLETE:
         state, commit = PreparedTxnState(wanted.state), wanted.outcome == "commit"

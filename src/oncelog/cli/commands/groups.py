@@ -195,24 +195,32 @@ async def reset_offsets(settings: Settings, /, name: str, topic_texts: tuple[str
         raise click.UsageError(f"say where to: one of {ways}")
     (target, value), out = next(iter(given.items())), settings.out
     async with open_admin(settings) as admin:
-        before = {where: at.offset for where, at in (await admin.list_consumer_group_offsets(name)).items()}
-        if target in ("to_group", "to_file"):
-            target, value = "positions", await _named(admin, target, value)
-        own = sorted(value) if target == "positions" else sorted(before)
-        wanted = await partitions_of(admin, topic_texts) if topic_texts else own
-        if not wanted:
-            raise Failed(f"group {name!r} has no positions", "name topics with --topic")
-        after = await _targets(admin, wanted, before, target, value)
-        rows = [
-            {"group": name, "topic": w.topic, "partition": w.partition, "from": before.get(w), "to": after[w]}
-            for w in wanted
-        ]
-        group = await describe_group(admin, name)
-        if group is not None and group.state not in EMPTY_STATES:
-            raise Failed(f"group {name!r} is {group.state}: it has {len(group.members)} members", "stop them first")
+        rows, after = await planned_reset(admin, name, topic_texts, target, value)
         if settings.confirm(f"move {counted(len(rows), 'position')} of group {name}", name):
             await admin.alter_consumer_group_offsets(name, after)
     out.rows(columns("group", "topic", "partition", "from", "to"), rows)
+
+
+async def planned_reset(
+    admin: Admin, name: str, topic_texts: tuple[str, ...], target: str, value: Any
+) -> tuple[list[dict[str, Any]], dict[TopicPartition, int]]:
+    """What a reset would do, as rows, and the positions to store. Raises Failed where it must not be done."""
+    before = {where: at.offset for where, at in (await admin.list_consumer_group_offsets(name)).items()}
+    if target in ("to_group", "to_file"):
+        target, value = "positions", await _named(admin, target, value)
+    own = sorted(value) if target == "positions" else sorted(before)
+    wanted = await partitions_of(admin, topic_texts) if topic_texts else own
+    if not wanted:
+        raise Failed(f"group {name!r} has no positions", "name topics with --topic")
+    after = await _targets(admin, wanted, before, target, value)
+    rows = [
+        {"group": name, "topic": w.topic, "partition": w.partition, "from": before.get(w), "to": after[w]}
+        for w in wanted
+    ]
+    group = await describe_group(admin, name)
+    if group is not None and group.state not in EMPTY_STATES:
+        raise Failed(f"group {name!r} is {group.state}: it has {len(group.members)} members", "stop them first")
+    return rows, after
 
 
 async def _named(admin: Admin, target: str, value: str) -> dict[TopicPartition, int]:

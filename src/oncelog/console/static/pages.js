@@ -60,6 +60,8 @@ const said = (data, row) => {
   return data.database.find(each => each.transactional_id === row.transactional_id)?.verdict ?? 'not-here'
 }
 
+const MEMBERS = new Set(['Stable', 'PreparingRebalance', 'CompletingRebalance', 'Assigning', 'Reconciling'])
+
 export function Groups() {
   const { data, error } = useData('groups', 5)
   return html`<h1 role="status">${data ? `${data.count} group${data.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
@@ -70,5 +72,5 @@ export function Groups() {
       <${Table} name=${`Positions of ${each.group}`} empty="no positions are stored" rows=${each.rows} columns=${[
         ['partition', r => `${r.topic}-${r.partition}`], ['position', r => r.position, 'number'], ['lag', r => r.lag, 'number'],
         ['held back', r => r.blocked ? html`<b>${r.blocked}</b>` : r.blocked, 'number'], ['raw lag', r => r.raw_lag, 'number'], ['client', r => r.client, 'id'],
-      ]} /></section>`)}`
+      ]} />${!MEMBERS.has(each.state) && html`<${Act} key=${each.group} row=${each} />`}</section>`)}`
 }

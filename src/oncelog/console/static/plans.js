@@ -13,6 +13,7 @@ async function post(path, body) {
 
 /** What may be done about a transaction: of a prepared one both outcomes, and none before the other's confirmation. */
 function offers(row) {
+  if (row.group) return [...new Set(row.rows.map(each => each.topic))].slice(0, 8).flatMap(topic => ['earliest', 'latest'].map(to => [`${topic} to ${to}`, { action: 'reset-offsets', group: row.group, topic, to }]))
   const producer = Number(row.producer_id)
   if (row.verdict === 'hanging') return row.open_on.slice(0, 8).map(at => [`abort on ${at}`, { action: 'abort', topic: at.slice(0, at.lastIndexOf('-')), partition: Number(at.slice(at.lastIndexOf('-') + 1)), producer_id: producer }])
   if (!row.transactional_id) return []
