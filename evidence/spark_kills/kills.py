@@ -24,6 +24,7 @@ import pyarrow as pa
 from bench.servers import apache_kafka, has_apache_kafka, oncelog
 
 from evidence.compat.drills.reading import read_all
+from evidence.spark_cluster.daemons import home_without_zip
 from evidence.spark_kills.driver_process import ROOT, WHAT, DriverProcess
 from evidence.spark_kills.kafka_cluster import NODES, KafkaCluster
 from oncelog import TopicPartition, sync
@@ -32,6 +33,7 @@ PARTITIONS = 4
 FAILURES_MAX = 30
 AWAY_S = 8.0  # a broker at most: longer than a leader's move, shorter than any client's patience
 SETTLED_S = 60.0
+LOOK_EVERY_S = 0.5
 BROKER, BOTH = "broker", "broker and driver"
 
 
@@ -43,6 +45,7 @@ class World:
     bootstrap: str
     options: argparse.Namespace
     folder: pathlib.Path
+    home: pathlib.Path
     cluster: KafkaCluster | None = None
     kinds: tuple[str, ...] = WHAT
     job: DriverProcess = field(init=False)
@@ -58,7 +61,7 @@ class World:
             *("--records-per-batch", str(self.options.records_per_batch)),
             *(["--fail-tasks"] if self.options.fail_tasks else []),
         ]
-        self.job = DriverProcess(command, self.folder / "job.log")
+        self.job = DriverProcess(command, self.folder / "job.log", SPARK_HOME=str(self.home))
 
     def revive_job(self) -> None:
         """Start a job that gave up again. Raises SystemExit where that happens too often."""
@@ -74,7 +77,7 @@ class World:
         before = self.output_end()
         while not self.job.came_through and self.output_end() <= before:
             self.revive_job()
-            time.sleep(0.3)
+            time.sleep(LOOK_EVERY_S)
 
     def stop_job(self) -> None:
         """SIGSTOP, and a successor beside it."""
@@ -172,7 +175,7 @@ def run(world: World) -> int:
         world.wake()
     while not world.job.came_through:
         world.revive_job()
-        time.sleep(0.3)
+        time.sleep(LOOK_EVERY_S)
     return verdict(world, made, time.monotonic() - started)
 
 
@@ -209,15 +212,16 @@ def open_at_the_end(bootstrap: str) -> int:
 @contextlib.contextmanager
 def world_of(options: argparse.Namespace, folder: pathlib.Path) -> Iterator[World]:
     """Who is asked for, running; its job is ended, too."""
+    home = home_without_zip(folder)
     with contextlib.ExitStack() as stack:
         if options.against == "cluster":
             cluster = stack.enter_context(KafkaCluster())
             kinds = (BROKER, BOTH, *WHAT)
-            world = World("Apache Kafka 4.3, three brokers", cluster.bootstrap, options, folder, cluster, kinds)
+            world = World("Apache Kafka 4.3, three brokers", cluster.bootstrap, options, folder, home, cluster, kinds)
         else:
             prepared = oncelog(transaction_two_phase_commit_enable="true")
             server = stack.enter_context(prepared if options.against == "oncelog" else apache_kafka())
-            world = World(server.name, server.bootstrap, options, folder)
+            world = World(server.name, server.bootstrap, options, folder, home)
         try:
             yield world
         finally:
