@@ -40,7 +40,7 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def _with_references(path: str, found: dict[str, str]) -> dict[str, str]:
-    from oncelog.host.config_references import with_references  # which few files need
+    from oncelog.cli.config_references import with_references  # which few files need
 
     try:
         return with_references(found)

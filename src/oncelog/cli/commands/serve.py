@@ -19,10 +19,10 @@ from collections.abc import Sequence
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid, is_secret_key, properties_from
+from oncelog.cli.config_references import with_references
 from oncelog.cli.signals import Signalled, ending_signals, line_of, status_of
 from oncelog.core.config_references import ReferenceInvalid
 from oncelog.errors import DamagedLog, StorageError
-from oncelog.host.config_references import with_references
 from oncelog.host.limits import raise_open_files_limit
 from oncelog.host.memory import keep_freed_memory
 from oncelog.host.network import NetworkFailed

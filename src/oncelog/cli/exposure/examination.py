@@ -35,6 +35,7 @@ from oncelog.broker.config.listeners import (
     takes_unsigned_tokens,
 )
 from oncelog.broker.config.secret import Secret
+from oncelog.cli.config_references import with_references
 from oncelog.cli.exposure.certificates import examine_certificates
 from oncelog.cli.exposure.files import (
     examine_directory,
@@ -46,7 +47,6 @@ from oncelog.cli.finding import FAILURE, OK, WARNING, Finding
 from oncelog.core.access.listeners import NamedAddress, Protocol, is_loopback
 from oncelog.core.config_references import ReferenceInvalid
 from oncelog.core.jaas import JaasInvalid, jaas_entry
-from oncelog.host.config_references import with_references
 from oncelog.host.tls import OF_TLS_13, TlsInvalid, server_context
 
 DEFAULT_LISTEN = ("127.0.0.1:9092",)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.cli.config_references import with_references
 from oncelog.core.config_references import ReferenceInvalid
-from oncelog.host.config_references import with_references
 
 PACKAGE = "org.apache.kafka.common.config.provider."
 WORD = "very-secret-word"
