@@ -25,7 +25,7 @@ _SHOWN_MAX = 10
 class _Addressed(Protocol):
     @property
     def bootstrap_servers(self) -> str:
-        """Of a client's options."""
+        """Where it is."""
 
 
 Servers = str | _Addressed

@@ -96,11 +96,11 @@ class TestBroker:
 
         Raises InvalidArgument for a user that there is not.
         """
-        options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
         if self._security is None and user is not None:
             raise InvalidArgument(
                 f"user={user!r}: nobody logs in without security: TestBroker(security=..., users=...)"
             )
+        options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
         return options if self._security is None else options | self._security.client_options(user)
 
     def token(self, user: str | None = None) -> str:
