@@ -9,6 +9,7 @@ HOT_MODULES = (
     "wire/murmur2",
     "wire/record_codec",
     "wire/arrow_codec",
+    "wire/newest_values",
     "core/producer/record_buffer",
     "client/delivery",
     "client/producer/appending",

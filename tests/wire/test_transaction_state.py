@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
@@ -18,6 +18,7 @@ from oncelog.wire.log_records.transaction_state import (
     TransactionState,
     TransactionTombstone,
     newest_records,
+    record_by_schema,
     record_from_key_value,
     record_to_key_value,
     value_by_schema,
@@ -117,6 +118,38 @@ def test_what_is_written_is_read(record: TransactionRecord) -> None:
 @given(records())
 def test_the_short_way_writes_what_the_schema_does(record: TransactionRecord) -> None:
     assert record_to_key_value(record)[1] == value_by_schema(record)
+
+
+AT_REST = [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
+
+
+@given(records(), st.sampled_from(AT_REST), st.sampled_from([-1, 3, 2**62]), st.integers(-3, 5), st.data())
+def test_the_short_way_reads_what_the_schema_does(record, state, previous_producer_id, last_epoch, data) -> None:
+    """Of an id at rest, and of the same bytes with one of them changed: what is not as expected is left to the schema."""
+    record = replace(
+        record,
+        state=state,
+        partitions=frozenset(),
+        previous_producer_id=previous_producer_id,
+        next_producer_id=-1,
+        next_producer_epoch=-1,
+        last_producer_epoch=last_epoch,
+    )
+    key, value = record_to_key_value(record)
+    assert value is not None
+    changed = bytearray(value)
+    changed[data.draw(st.integers(2, len(value) - 1))] = data.draw(st.sampled_from([0, 1, 2, 4, 5, 8, 127, 255]))
+    for each in (value, bytes(changed)):
+        assert attempt(lambda each=each: record_from_key_value(key, each)) == attempt(
+            lambda each=each: record_by_schema(record.transactional_id, each)
+        )
+
+
+def attempt(read: Callable[[], object]) -> object:
+    try:
+        return read()
+    except MalformedMessage as error:
+        return str(error)
 
 
 @given(records())

@@ -7,6 +7,7 @@ from tests.wire.worlds import INSTALLED, PLAIN
 def test_the_plain_modules_are_source_files_and_use_one_another():
     assert PLAIN.record_codec.__file__.endswith(".py")
     assert PLAIN.arrow_codec.__file__.endswith(".py")
+    assert PLAIN.newest_values.__file__.endswith(".py")
     assert PLAIN.record_codec.read_varint is PLAIN.varint.read_varint
     assert PLAIN.record_batch.parse_records is PLAIN.record_codec.parse_records
     assert PLAIN.batch_checks.RecordBatch is PLAIN.record_batch.RecordBatch

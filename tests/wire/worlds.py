@@ -16,6 +16,7 @@ _MODULES = {
     "murmur2": "oncelog.wire.murmur2",
     "record_codec": "oncelog.wire.record_codec",
     "arrow_codec": "oncelog.wire.arrow_codec",
+    "newest_values": "oncelog.wire.newest_values",
     "record_batch": "oncelog.wire.record_batch",
     "batch_checks": "oncelog.core.leader.batch_checks",
     "arrow_records": "oncelog.wire.arrow_records",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Data: TypeAlias = bytes | bytearray | memoryview
 
@@ -38,34 +38,44 @@ def crc32c_python(data: Data, crc: int = 0) -> int:
     return remainder ^ 0xFFFFFFFF
 
 
-def _choose() -> tuple[str, Callable[[Data, int], int]]:
+class _Choice(NamedTuple):
+    name: str
+    checksum: Callable[..., int]
+    extend_bytes: Callable[[int, bytes], int]
+
+
+def _choose() -> _Choice:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns when its C part is missing; the next choice is taken then
             import google_crc32c
 
         if google_crc32c.implementation == "c":
-            extend = google_crc32c.extend
-            # It takes read-only `bytes` alone; the copy costs a tenth of the disk write that follows.
-            return "google-crc32c", lambda data, crc: extend(crc, data if type(data) is bytes else bytes(data))
+            extend: Callable[[int, bytes], int] = google_crc32c.extend
+
+            def checksum(data: Data, crc: int = 0) -> int:
+                # It takes read-only `bytes` alone; the copy costs a tenth of the disk write that follows.
+                return extend(crc, data if type(data) is bytes else bytes(data))
+
+            return _Choice("google-crc32c", checksum, extend)
     except ImportError:
         pass
     try:
         import crc32c as wheel
     except ImportError:
-        return "python", crc32c_python
-    compute = wheel.crc32c
-    return "crc32c", lambda data, crc: compute(data, crc)
+        return _Choice("python", crc32c_python, lambda crc, data: crc32c_python(data, crc))
+    return _Choice("crc32c", wheel.crc32c, lambda crc, data: int(wheel.crc32c(data, crc)))
 
 
-_IMPLEMENTATION, _compute = _choose()
+_CHOICE = _choose()
 
+crc32c: Callable[..., int] = _CHOICE.checksum
+"""`crc32c(data, crc=0)`: CRC-32C of `data`; `crc` is the checksum of what came before it."""
 
-def crc32c(data: Data, crc: int = 0) -> int:
-    """CRC-32C of `data`; `crc` is the checksum of what came before it."""
-    return _compute(data, crc)
+extend_bytes = _CHOICE.extend_bytes
+"""`extend_bytes(crc, data)`: the same of bytes alone, in half the time for a hundred of them."""
 
 
 def implementation() -> str:
     """`google-crc32c`, `crc32c` or `python`."""
-    return _IMPLEMENTATION
+    return _CHOICE.name

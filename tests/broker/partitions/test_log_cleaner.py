@@ -13,6 +13,7 @@ from evidence.world.broker import Client, broker_and_client, eventually, fetch_r
 from evidence.world.requests import visible_records
 
 from oncelog.broker.broker import Broker
+from oncelog.broker.partitions import partition_files
 from oncelog.errors import DamagedLog, ErrorCode, StorageError
 from oncelog.host.files import RealFiles
 from oncelog.log import cleaner as log_cleaner
@@ -257,6 +258,38 @@ def test_internal_topics_are_cleaned_and_load_to_the_same_state(tmp_path):
         assert loaded[1] == loaded[0]
         assert loaded[2] == loaded[0]
         assert loaded[0][1]
+
+    run(work())
+
+
+def test_the_logs_of_coordinators_stay_small_however_much_was_committed(tmp_path, monkeypatch):
+    monkeypatch.setattr(partition_files, "COORDINATOR_SEGMENT_SIZE_BYTES_MAX", 1500)
+    name = TopicPartition("__consumer_offsets", 0)
+
+    async def work():
+        async with broker_and_client(tmp_path, **INTERNAL) as (broker, client):
+            await client.create("t")
+            for index in range(60):
+                await commit_offset(client, f"g{index % 3}", index)
+                if index % 15 == 14:
+                    while await clean_dirtiest(broker):
+                        pass
+            log = broker.partitions.get(name).log
+            assert log.log_end_offset == 60
+            assert log.size_bytes < 4 * 1500, "what lives, a segment's worth of what was, and the active one"
+
+    run(work())
+
+
+@pytest.mark.parametrize(("cleaner", "size_bytes"), [("true", 1 << 20), ("false", 104857600)])
+def test_their_segments_are_kafkas_where_nothing_is_cleaned(tmp_path, cleaner, size_bytes):
+    async def work():
+        async with broker_and_client(tmp_path, log_cleaner_enable=cleaner, **INTERNAL) as (broker, client):
+            await client.create("t")
+            await commit_offset(client, "g", 0)
+            await client.produce("t", "a")
+            logs = [broker.partitions.get(each).log for each in (TopicPartition("__consumer_offsets", 0), T0)]
+            assert [log.config.segment_bytes for log in logs] == [size_bytes, 1 << 30]
 
     run(work())
 

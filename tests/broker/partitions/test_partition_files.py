@@ -89,6 +89,17 @@ def test_a_compacted_log_rolls_within_its_lag_and_may_have_gaps():
     assert INT64_MAX == 2**63 - 1
 
 
+def test_what_is_cleaned_soon_has_small_segments_while_it_is_compacted():
+    configs = {"segment.bytes": "104857600", "cleanup.policy": "compact"}
+    default = BrokerConfig().topic_default
+    assert log_config(settings(configs, default), is_cleaned_soon=True).segment_bytes == 1 << 20
+    assert log_config(settings(configs, default)).segment_bytes == 104857600
+    small = settings(configs | {"segment.bytes": "5000"}, default)
+    assert log_config(small, is_cleaned_soon=True).segment_bytes == 5000
+    configs["cleanup.policy"] = "delete"
+    assert log_config(settings(configs, default), is_cleaned_soon=True).segment_bytes == 104857600
+
+
 def test_internal_topics_are_compacted_and_have_segments_of_their_own():
     config = BrokerConfig()
     offsets = internal_topic_configs(CONSUMER_OFFSETS_TOPIC, config)

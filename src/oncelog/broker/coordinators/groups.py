@@ -27,10 +27,12 @@ from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC
 from oncelog.errors import ErrorCode
 from oncelog.host.clock import Clock
-from oncelog.types import ProducerIdAndEpoch, TopicPartition
+from oncelog.log.newest_in_log import newest_in_log
+from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.log_records.consumer_offsets import record_from_key_value, record_to_key_value
 
 _log = logging.getLogger("oncelog.groups")
+NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 Decide = Callable[[GroupCoordinator, int], Decision]
 
@@ -154,19 +156,17 @@ class Groups(CoordinatorTable[GroupCoordinator]):
             topics=self._metadata,
             overrides=lambda group_id: self._metadata.group_configs.get(group_id, {}),
         )
-        for batch in partition.log.all_batches():
-            marker = batch.end_txn_marker() if batch.is_control else None
-            if marker is not None:
-                machine.apply_marker(batch.producer_id, batch.producer_epoch, marker.commit)
-            if batch.is_control:
+        for part in newest_in_log(partition.log):
+            if isinstance(part, dict):  # of several plain records of a key the last one counts, as after a cleaning
+                _apply(machine, part.items())
                 continue
-            producer = (batch.producer_id, batch.producer_epoch) if batch.is_transactional else (-1, -1)
-            for stored in batch.records():
-                record = record_from_key_value(
-                    stored.key, stored.value, producer_id=producer[0], producer_epoch=producer[1]
-                )
-                if record is not None:
-                    machine.apply(record)
+            marker = part.end_txn_marker() if part.is_control else None
+            if marker is not None:
+                machine.apply_marker(part.producer_id, part.producer_epoch, marker.commit)
+            if part.is_control:
+                continue
+            producer = (part.producer_id, part.producer_epoch) if part.is_transactional else NO_PRODUCER
+            _apply(machine, ((stored.key, stored.value) for stored in part.records()), producer)
         coordinator: Coordinator[GroupCoordinator] = Coordinator(
             partition,
             machine,
@@ -271,6 +271,18 @@ class Groups(CoordinatorTable[GroupCoordinator]):
         for each in removed:
             with contextlib.suppress(CoordinatorFailed):  # its partition is offline; a restart looks again
                 await each
+
+
+def _apply(
+    machine: GroupCoordinator,
+    stored: Iterable[tuple[bytes | None, bytes | None]],
+    producer: tuple[int, int] = NO_PRODUCER,
+) -> None:
+    """Take over keys and values of the log, of a transaction of `producer` where one is named."""
+    for key, value in stored:
+        record = record_from_key_value(key, value, producer_id=producer[0], producer_epoch=producer[1])
+        if record is not None:
+            machine.apply(record)
 
 
 async def _wait_for_log(coordinator: Coordinator[GroupCoordinator]) -> None:

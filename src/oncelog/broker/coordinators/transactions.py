@@ -32,6 +32,7 @@ from oncelog.core.placement import coordinator_partition
 from oncelog.core.transactions.coordinator import MarkerResult, TransactionConfig, TransactionCoordinator
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.host.clock import Clock
+from oncelog.log.newest_in_log import newest_in_log
 from oncelog.types import ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.log_records.transaction_state import TransactionRecord, newest_records, record_to_key_value
 from oncelog.wire.messages.init_producer_id import InitProducerIdResponse
@@ -107,13 +108,7 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
             self._blocks.ids,
             lambda: level_of(self._metadata.features, TRANSACTION_VERSION),
         )
-        stored = (
-            (each.key, each.value)
-            for batch in partition.log.all_batches()
-            if not batch.is_control  # an operator's marker must not stop the load (docs/kafka-notes.md C25)
-            for each in batch.records()
-        )
-        for record in newest_records(stored):
+        for record in newest_records(_stored(partition)):
             machine.apply(record)
         coordinator: Coordinator[TransactionCoordinator] = Coordinator(
             partition,
@@ -311,6 +306,15 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         """The age of the oldest open transaction."""
         now_ms = self._clock.now_ms()
         return max((coordinator.machine.longest_open_ms(now_ms) for coordinator in self.loaded()), default=0)
+
+
+def _stored(partition: LocalPartition) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """The keys and values of its log in their order, without some that are followed by others of the same key."""
+    for part in newest_in_log(partition.log):
+        if isinstance(part, dict):
+            yield from part.items()
+        elif not part.is_control:  # an operator's marker must not stop the load (docs/kafka-notes.md C25)
+            yield from ((each.key, each.value) for each in part.records())
 
 
 def _keep(entries: Entries, decision: Decision, now_ms: int) -> None:

@@ -68,11 +68,19 @@ AUDIT_CONFIGS = {
 }
 
 
-def log_config(chosen: TopicSettings, *, was_cleaned: bool = False) -> LogConfig:
-    """What the log on disk needs of a topic's settings."""
+# A coordinator's start reads its log whole. Only segments that are not written any more are cleaned, so one of Kafka's 100 MiB
+# would keep half a million decisions of long ago for it; a roll for each mebibyte is one for some five thousand records.
+COORDINATOR_SEGMENT_SIZE_BYTES_MAX = 1 << 20
+
+
+def log_config(chosen: TopicSettings, *, was_cleaned: bool = False, is_cleaned_soon: bool = False) -> LogConfig:
+    """What the log on disk needs of a topic's settings. `is_cleaned_soon`: a coordinator's, with the cleaner on."""
     lag_ms = chosen.max_compaction_lag_ms if chosen.is_compacted else INT64_MAX
+    size_bytes = chosen.segment_size_bytes
+    if is_cleaned_soon and chosen.is_compacted:
+        size_bytes = min(size_bytes, COORDINATOR_SEGMENT_SIZE_BYTES_MAX)
     return LogConfig(
-        segment_bytes=chosen.segment_size_bytes,
+        segment_bytes=size_bytes,
         segment_ms=min(chosen.segment_ms, lag_ms),
         segment_jitter_ms=chosen.segment_jitter_ms,
         index_interval_bytes=chosen.index_interval_bytes,

@@ -23,10 +23,7 @@ from oncelog.broker.partitions.partition_files import NewNames, UnsyncedFile, lo
 from oncelog.broker.partitions.recovery_progress import RecoveryReport
 from oncelog.core.leader.partition import Partition, PartitionConfig
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
-from oncelog.core.metadata.topic_configs import (
-    TopicSettings,
-    settings,
-)
+from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, TopicSettings, settings
 from oncelog.errors import CorruptIndex, DamagedLog, StorageError
 from oncelog.host.syncer import Syncer
 from oncelog.host.worker import Worker
@@ -364,7 +361,8 @@ class Partitions:
         return partition
 
     def _log_config(self, name: TopicPartition, chosen: TopicSettings) -> LogConfig:
-        return log_config(chosen, was_cleaned=name in self._cleaned)
+        is_cleaned_soon = name.topic in INTERNAL_TOPICS and self._config().log_cleaner_enable
+        return log_config(chosen, was_cleaned=name in self._cleaned, is_cleaned_soon=is_cleaned_soon)
 
     def _settings(self, topic: Topic, config: BrokerConfig) -> TopicSettings:
         """The same for all partitions of a topic, and mostly for all topics: they are read once from the texts."""
