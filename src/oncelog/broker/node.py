@@ -15,6 +15,7 @@ from oncelog.broker.coordinators.marker_writer import MarkerWriter
 from oncelog.broker.coordinators.producer_id_blocks import ProducerIdBlocks
 from oncelog.broker.coordinators.transaction_gate import TransactionGate
 from oncelog.broker.coordinators.transactions import Transactions
+from oncelog.broker.metadata.described_topics import DescribedTopics
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metadata.topics import Topics
 from oncelog.broker.metrics.metrics import Metrics
@@ -38,6 +39,7 @@ class Node:
     store: MetadataStore
     partitions: Partitions
     topics: Topics
+    described_topics: DescribedTopics
     producer_id_blocks: ProducerIdBlocks
     transactions: Transactions
     groups: Groups

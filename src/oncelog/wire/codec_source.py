@@ -15,7 +15,7 @@ from struct import pack, unpack_from
 from typing import Any, NoReturn
 
 from oncelog.errors import MalformedMessage, UnsupportedVersion
-from oncelog.wire.wire_types import Field, Fixed, Sized, Struct
+from oncelog.wire.wire_types import Encoded, Field, Fixed, Sized, Struct, may_stand_alone, run_source
 
 STRING_SIZE_BYTES_MAX = 32767
 ITEMS_MAX = 4_000_000  # of all arrays of one message together, where the caller does not say
@@ -120,6 +120,7 @@ def as_buffer(value: Any) -> memoryview:
 
 
 NAMES: dict[str, Any] = {
+    "Encoded": Encoded,
     "UVARINTS": UVARINTS,
     "as_buffer": as_buffer,
     "new": object.__new__,
@@ -306,9 +307,28 @@ class EncodeSource(_Source):
         item = self.fresh("item")
         with self.block(f"for {item} in {local}:"):
             if isinstance(wire, type):
+                if may_stand_alone(wire):
+                    self.kept(wire, item)
                 self.struct(wire, item)
             else:
                 self.value(wire, item, "value", nullable=False)
+
+    def kept(self, wire: type[Struct], item: str) -> None:
+        """An item whose bytes are kept: encoded the first time."""
+        alone = EncodeSource(wire, self.version)
+        text = alone.text("def encode(message, put):")
+        encode = run_source(f"<encode {wire.__name__} v{self.version}>", text, alone.names)["encode"]
+
+        def bytes_of(encoded: Encoded) -> bytes:
+            parts: list[bytes] = []
+            encode(encoded.struct, parts.append)
+            return b"".join(parts)
+
+        with self.block(f"if {item}.__class__ is Encoded:"):
+            with self.block(f"if {self.version} not in {item}.in_version:"):
+                self.line(f"{item}.in_version[{self.version}] = {self.bind('bytes_of', bytes_of)}({item})")
+            self.line(f"{self.put}({item}.in_version[{self.version}])")
+            self.line("continue")
 
 
 class DecodeSource(_Source):

@@ -163,6 +163,22 @@ class Struct:
         return copy
 
 
+def may_stand_alone(cls: type[Struct]) -> bool:
+    """Whether a struct's class names its own first `flexible` version: it can be encoded without its message."""
+    return cls.FLEXIBLE != FOREVER
+
+
+class Encoded:
+    """A struct that many messages hold in a list and that nobody changes: its bytes are kept, by version."""
+
+    __slots__ = ("in_version", "struct")
+
+    def __init__(self, struct: Struct) -> None:
+        assert may_stand_alone(type(struct)), f"{type(struct).__name__} names no flexible version"
+        self.struct = struct
+        self.in_version: dict[int, bytes] = {}
+
+
 def _described(cls: type[Struct]) -> type[Struct]:
     """The class whose annotations say the layout: a shared default's class has none of its own."""
     return next(each for each in cls.__mro__ if "VERSIONS" in each.__dict__)

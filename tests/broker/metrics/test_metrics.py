@@ -21,7 +21,14 @@ from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse, AddPartitionsToTxnResult
 from oncelog.wire.messages.end_txn import EndTxnResponse
 from oncelog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from oncelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from oncelog.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from oncelog.wire.schema import Encoded
 
 ROOT = pathlib.Path(__file__).parents[3]
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (-?[0-9.e+-]+|\+Inf|NaN)')
@@ -234,6 +241,8 @@ def test_errors_are_found_wherever_they_are():
     partitions = [PartitionData(partition_index=0, error_code=code) for code in (0, 1, 6)]
     fetched = FetchResponse(responses=[FetchableTopicResponse(partitions=partitions)])
     assert errors_of(FetchResponse)(fetched) == [1, 6]
+    kept = Encoded(MetadataResponseTopic(error_code=3, partitions=[MetadataResponsePartition(error_code=5)]))
+    assert errors_of(MetadataResponse)(MetadataResponse(topics=[kept])) == [3, 5]
     added = AddPartitionsToTxnResponse(
         results_by_transaction=[AddPartitionsToTxnResult(transactional_id="x", topic_results=[])]
     )

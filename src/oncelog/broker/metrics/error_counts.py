@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import cast
 
-from oncelog.wire.wire_types import Fixed, Sized, Struct, run_source
+from oncelog.wire.wire_types import Encoded, Fixed, Sized, Struct, may_stand_alone, run_source
 
 ErrorsOf = Callable[[Struct], list[int]]
 
@@ -22,7 +22,7 @@ def _errors_of(cls: type[Struct]) -> ErrorsOf:
     if not lines:
         return lambda _: []
     text = "\n".join(["def errors_of(message):", "    found = []", *lines, "    return found"]) + "\n"
-    return cast("ErrorsOf", run_source(f"<errors of {cls.__name__}>", text, {})["errors_of"])
+    return cast("ErrorsOf", run_source(f"<errors of {cls.__name__}>", text, {"Encoded": Encoded})["errors_of"])
 
 
 errors_of = cast("Callable[[type[Struct]], ErrorsOf]", cache(_errors_of))
@@ -44,4 +44,6 @@ def _look(cls: type[Struct], local: str, depth: int, lines: list[str]) -> None:
         if below:
             each = f"{value} or ()" if inner is not wire else f"(() if {value} is None else ({value},))"
             lines.append(f"{indent}for item_{depth} in {each}:")
+            if may_stand_alone(inner):
+                lines.append(f"{indent}    if item_{depth}.__class__ is Encoded: item_{depth} = item_{depth}.struct")
             lines += below

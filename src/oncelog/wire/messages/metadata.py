@@ -34,7 +34,7 @@ class MetadataResponsePartition(Struct):
     offline_replicas: list[Int32] = field(since=5, ignorable=True, default=EMPTY)
 
 
-class MetadataResponseTopic(Struct):
+class MetadataResponseTopic(Struct, flexible=9):
     error_code: Int16 = 0
     name: String | None = field(nullable_since=12, default="")
     topic_id: Uuid = field(since=10, ignorable=True, default=ZERO_UUID)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
 
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
@@ -82,7 +82,17 @@ def _answer(node: Node, asked: MetadataRequestTopic, request: Request) -> Metada
 
 
 def _described(node: Node, topic: Topic, message: MetadataRequest) -> MetadataResponseTopic:
-    node_id = node.node_id
+    asks_operations = message.include_topic_authorized_operations
+    if node.authorization is None:  # else the answer is completed for who asked
+        kept = node.described_topics.of(topic, asks_operations, _topic)
+        if kept is not None:
+            return cast("MetadataResponseTopic", kept)
+    return _topic(topic, asks_operations, node.node_id, node.partitions.is_offline)
+
+
+def _topic(
+    topic: Topic, asks_operations: bool, node_id: int, is_offline: Callable[[TopicPartition], bool]
+) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -94,13 +104,11 @@ def _described(node: Node, topic: Topic, message: MetadataRequest) -> MetadataRe
                 leader_epoch=0,
                 replica_nodes=[node_id],
                 isr_nodes=[node_id],
-                offline_replicas=[node_id] if node.partitions.is_offline(TopicPartition(topic.name, index)) else [],
+                offline_replicas=[node_id] if is_offline(TopicPartition(topic.name, index)) else [],
             )
             for index in range(topic.partition_count)
         ],
-        topic_authorized_operations=(
-            TOPIC_OPERATIONS if message.include_topic_authorized_operations else NO_OPERATIONS
-        ),
+        topic_authorized_operations=TOPIC_OPERATIONS if asks_operations else NO_OPERATIONS,
     )
 
 
