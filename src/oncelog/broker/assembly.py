@@ -21,7 +21,6 @@ from oncelog.broker.coordinators.transaction_gate import TransactionGate
 from oncelog.broker.coordinators.transactions import Transactions
 from oncelog.broker.gauges import register_gauges
 from oncelog.broker.handlers import answer, serves
-from oncelog.broker.metadata.described_topics import DescribedTopics
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metadata.topics import Topics
 from oncelog.broker.metrics.metrics import Metrics
@@ -136,7 +135,6 @@ def assemble(
         store=store,
         partitions=partitions,
         topics=topics,
-        described_topics=DescribedTopics(lambda: store.metadata, configuration.static.node_id, partitions.is_offline),
         producer_id_blocks=blocks,
         transactions=transactions,
         groups=groups,

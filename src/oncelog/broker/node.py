@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from oncelog.broker.config.addresses import Address
@@ -39,7 +39,6 @@ class Node:
     store: MetadataStore
     partitions: Partitions
     topics: Topics
-    described_topics: DescribedTopics
     producer_id_blocks: ProducerIdBlocks
     transactions: Transactions
     groups: Groups
@@ -55,6 +54,10 @@ class Node:
     fetch_bytes_max: Callable[[], int]  # what one fetch may answer with now
     advertised: Callable[[str], Address]  # by a listener's name; "": the first one's
     cluster_id: str = ""
+    described_topics: DescribedTopics = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.described_topics = DescribedTopics(lambda: self.metadata, self.node_id, self.partitions.is_offline)
 
     @property
     def node_id(self) -> int:
