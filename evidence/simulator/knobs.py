@@ -105,6 +105,9 @@ def _journal_constants() -> Iterator[Knob]:
     )
     yield from _constants("oncelog.log.journal_replay", WRITTEN_MAX=(1, 256))
     yield from _constants(
+        "oncelog.broker.partitions.partition_files", COORDINATOR_SEGMENT_SIZE_BYTES_MAX=(4096, 64 << 20)
+    )
+    yield from _constants(
         "oncelog.broker.partitions.partitions",
         OPENED_TOGETHER=(1, 64),
         OPEN_PAUSE_S=(0.0, 10.0),

@@ -64,7 +64,8 @@ class World:
         if isinstance(step, Poll):
             self.poll(step)
         elif isinstance(step, CheckEnd):
-            self.machine.checked_end(all(self.positions[tp] == RECORDS for tp in PARTITIONS))
+            is_at_end = all(self.positions[tp] == RECORDS for tp in PARTITIONS)
+            self.machine.checked_end(is_at_end, self.now_ms, is_held_back=self.draw(self.trouble))
         elif isinstance(step, Transform):
             self.transform(step)
         elif isinstance(step, Write):

@@ -136,12 +136,25 @@ def test_it_ends_at_the_end_when_asked_to():
     assert made.next_step(0) == Poll(100, 10)
     made.polled([], 100)
     assert isinstance(made.next_step(100), CheckEnd)
-    made.checked_end(False)
+    assert not made.checked_end(False, 100)
     assert isinstance(made.next_step(100), Poll)
     made.polled([], 200)
     made.next_step(200)
-    made.checked_end(True)
+    assert made.checked_end(True, 200)
     assert made.next_step(200) == End(None)
+
+
+def test_a_commit_that_is_answered_and_cannot_be_read_yet_is_waited_for():
+    """It ended with none of five records, which were committed before it began."""
+    made = machine(until_end=True)
+    for now_ms in (100, 1100, 3099):
+        assert not made.checked_end(True, now_ms, is_held_back=True)
+        assert isinstance(made.next_step(now_ms), Poll)
+    assert not made.checked_end(False, 3100)  # it came
+    for now_ms in (3200, 6199):
+        assert not made.checked_end(True, now_ms, is_held_back=True)
+    assert made.checked_end(True, 6200, is_held_back=True)  # it is open: another run's
+    assert made.next_step(6200) == End(None)
 
 
 def test_it_ends_after_so_many_records_and_reads_no_more():

@@ -345,11 +345,12 @@ class Processor(RebalanceListener):
             self._machine.poll_failed(error, self._now_ms())
 
     async def _check_end(self) -> None:
-        consumer, now_ms = self._consumer, self._now_ms()
+        consumer, now_ms, held_back = self._consumer, self._now_ms(), 0
         try:
             if consumer.assignment():
                 self._without_partitions_since_ms = None
                 is_at_end = await consumer.at_end()
+                held_back = sum(each.blocked for each in (await consumer.lag()).values()) if is_at_end else 0
             else:
                 since_ms = self._without_partitions_since_ms or now_ms
                 self._without_partitions_since_ms = since_ms
@@ -357,7 +358,10 @@ class Processor(RebalanceListener):
         except KafkaError as error:
             self._machine.poll_failed(error, now_ms)
             return
-        self._machine.checked_end(is_at_end)
+        if self._machine.checked_end(is_at_end, now_ms, is_held_back=held_back > 0) and held_back:
+            log.warning(
+                "the end was reached; %d offsets behind it are in open transactions, and not processed", held_back
+            )
 
     async def _transform(self, step: Transform) -> None:
         began_ms = self._now_ms()

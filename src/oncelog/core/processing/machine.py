@@ -37,6 +37,7 @@ from oncelog.types import TopicPartition
 
 SLOW_ATTEMPTS_MAX = 2  # of a record that takes longer than the group waits: each costs a rebalance
 SLOW_COUNT_MAX = 100
+HELD_BACK_MS = 3_000  # until_end: for the last stable offset to reach the end
 
 
 class Phase(Enum):
@@ -84,6 +85,7 @@ class Processing:
         self._slow: dict[Place, int] = {}  # how often they alone took longer than the group waits
         self._is_stopping = False
         self._must_check_end = False
+        self._held_back_since_ms: float | None = None
         self._reading_trouble, self._writing_trouble = _Trouble(), _Trouble()
 
     # -- what is next
@@ -236,10 +238,20 @@ class Processing:
         for topic_partition in lost:
             self._suspects.pop(topic_partition, None)
 
-    def checked_end(self, is_at_end: bool) -> None:
-        """What CheckEnd brought."""
-        if is_at_end:
+    def checked_end(self, is_at_end: bool, now_ms: float, *, is_held_back: bool = False) -> bool:
+        """What CheckEnd brought; whether it is the end.
+
+        `is_held_back`: there is more behind the last stable offset. A commit is answered when it is decided and can be read some
+        milliseconds later, so that is waited for; what is open for longer belongs to a later run.
+        """
+        if not (is_at_end and is_held_back):
+            self._held_back_since_ms = None
+        elif self._held_back_since_ms is None:
+            self._held_back_since_ms = now_ms
+        since_ms = self._held_back_since_ms
+        if is_at_end and (since_ms is None or now_ms - since_ms >= HELD_BACK_MS):
             self._is_stopping = True
+        return self._is_stopping
 
     def poll_failed(self, error: BaseException, now_ms: float) -> None:
         """A Poll, or a CheckEnd, raised. What is in hand stays there."""
