@@ -88,8 +88,8 @@ def test_a_task_that_took_too_long_says_so_and_leaves_nothing_open(
     with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         stop = sync.Producer.stop
 
-        def timed_out(producer: sync.Producer) -> None:
-            stop(producer)
+        def timed_out(producer: sync.Producer, timeout_ms: int | None = None) -> None:
+            stop(producer, timeout_ms)
             admin.force_terminate_transaction("slow-0")
 
         monkeypatch.setattr(sync.Producer, "stop", timed_out)
