@@ -28,6 +28,7 @@ def watching(lane: Lane, partitions: int = 1) -> Watch:
     internal = TopicView("__offsets", bytes(16), True, 0, {0: PartitionView(0, 1, 0)})
     watch.topics = {"__offsets": internal, "orders": view}
     watch.reading = cast("Any", SimpleNamespace(lanes={AT: lane}, version=7))
+    watch.seen = {AT: 3_600_000}
     return watch
 
 

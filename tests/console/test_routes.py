@@ -18,9 +18,11 @@ with warnings.catch_warnings():  # it would rather have a client that nothing el
 
 from oncelog.cli.command import Settings
 from oncelog.console import app, pages
+from oncelog.console.answers import lanes_answer
 from oncelog.console.routes import application
 from oncelog.console.security import HEADERS, Gate
 from oncelog.console.watch import view_of
+from oncelog.types import TopicPartition
 from tests.cli.world import Cli
 
 ORIGIN = "http://testserver"
@@ -86,6 +88,36 @@ def test_lanes_are_columns_with_words_and_letters(client: TestClient) -> None:
     names = dict(found["producers"])
     assert {names[each["producer_id"]] for each in found["open"]} == {"<img src=x onerror=alert(1)>", "ledger-7"}
     assert [each["letter"] for each in found["open"]] == ["A", "B"]
+
+
+def test_a_first_answer_has_all_that_is_asked_for(client: TestClient) -> None:
+    """Where another page was looking at one of two topics, that one alone came back, and "Nobody is stopped" with it."""
+    watch = client.app.state.watch  # type: ignore[attr-defined]
+    with watch.watched(view_of("audit", "", "")):
+        until(client, "lanes?topic=audit", lambda each: each["partitions"])
+        found = get(client, "lanes?topic=audit,orders,payments&window_ms=900000")
+    assert [each["topic"] for each in found["partitions"]] == ["audit", "orders", "payments"]
+    assert {each["high_watermark"] is None for each in found["partitions"]} == {False}
+
+
+def test_what_is_not_read_yet_is_no_all_clear(client: TestClient) -> None:
+    watch = client.app.state.watch  # type: ignore[attr-defined]
+    view = view_of("orders,payments", "", "")
+
+    def half_read() -> Any:  # where the reader runs, between two of its steps
+        with watch.watched(view):
+            seen, watch.seen = watch.seen, {TopicPartition("payments", 0): view.window_ms}
+            try:
+                return lanes_answer(watch, view)
+            finally:
+                watch.seen = seen
+
+    with watch.watched(view):
+        get(client, "lanes?topic=orders,payments")
+        assert client.portal is not None
+        found = client.portal.call(half_read)
+    assert [each["topic"] for each in found["partitions"]] == ["payments"]
+    assert [(each["what"], each["error"]) for each in found["not_read"]] == [("orders-0", "NOT_READ_YET")]
 
 
 @pytest.mark.parametrize("query", ["window_ms=1", "window_ms=x", "partition=x"])

@@ -155,11 +155,11 @@ async def _lanes(request: Request) -> Response:
 
 
 async def _first_look(watch: Watch, view: View) -> None:
-    """Until the view's lanes were read once, or an error says why not, or a look that began after it saw that there are none."""
+    """Until all of the view's lanes were read, or an error says why not, or a look that began after it saw that there are none."""
     begun = watch.look_count
     try:
         async with asyncio.timeout(FIRST_LOOK_S):
-            while not watch.is_stopping and watch.error is None and not watch.lanes_of(view).lanes:
+            while not watch.is_stopping and watch.error is None and not watch.has_seen(view):
                 if watch.look_count > begun + 1:
                     return
                 await watch.changed.wait()

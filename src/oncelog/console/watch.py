@@ -75,6 +75,8 @@ class Watch:
     is_stopping: bool = False
     left_out: int = 0
     look_count: int = 0
+    seen: dict[TopicPartition, int] = field(default_factory=dict)
+    """The lanes that a whole look has read, with the window that was read."""
     _views: list[View] = field(default_factory=list)
     _wanted: asyncio.Event = field(default_factory=asyncio.Event)
     _due_ms: dict[str, int] = field(default_factory=dict)
@@ -99,7 +101,7 @@ class Watch:
             try:
                 async with self.connect() as self.admin:
                     self.reading, self._judge = LaneReading(self.admin), Judge(self.settings)
-                    self.error = None
+                    self.error, self.seen = None, {}
                     self._announce()
                     await self._look_on(self.admin)
             except (OncelogError, OSError) as error:
@@ -129,6 +131,7 @@ class Watch:
                 self.error = await self.look(admin)
                 self.look_count += 1
             except KafkaError as error:  # the client goes on trying: what is shown stays, and says that it is old
+                self._due_ms.pop("topics", None)  # what it did not come to is opened with the next look, not ten seconds later
                 self._tell(error)
             self._announce()
             await asyncio.sleep(LOOK_EVERY_S)
@@ -136,18 +139,20 @@ class Watch:
     async def look(self, admin: Admin) -> tuple[str, str] | None:
         """One look at all that is on some screen. Where nothing of it can be read: the error's name, and what it says."""
         now_ms = RealClock().now_ms()
-        reading = self.reading
+        reading, wanted = self.reading, dict[TopicPartition, int]()
         assert reading is not None
         if self._is_due("topics", TOPICS_EVERY_MS, now_ms):
             self.topics = await admin.list_topics(include_internal=True)
             self.cluster_id = self.cluster_id or (await admin.describe_cluster()).cluster_id
             wanted = self._on_screen()
+            self.seen = {at: each for at, each in self.seen.items() if at in wanted and each >= wanted[at]}
             reading.close([at for at in reading.lanes if at not in wanted])
             for window_ms in sorted(set(wanted.values())):
                 await reading.open([at for at, each in wanted.items() if each == window_ms], window_ms)
         for _ in range(ROUNDS_MAX):
             if not await reading.read():
                 break
+        self.seen |= wanted
         lanes = list(reading.lanes.values())
         if lanes and all(each.error is not None for each in lanes):
             return lanes[0].error or "", f"nothing can be read: {lanes[0].error}: {lanes[0].error_text}"
@@ -204,7 +209,19 @@ class Watch:
             what = f"{crowded[0]}" + (f" and {len(crowded) - 1} more" if len(crowded) > 1 else "")
             why = f"other pages look at the {PARTITIONS_MAX} partitions that are read at a time: close some"
             rows.append({"what": what, "error": "TOO_MANY", "why": why})
+        why = "its first look takes long: ask again in a moment"
+        rows += [
+            {"what": str(at), "error": "NOT_READ_YET", "why": why}
+            for at in shown
+            if at in wanted and at not in self.seen
+        ]
         return rows
+
+    def has_seen(self, view: View) -> bool:
+        """Whether a whole look has read all that a view shows, as far back as it asks for."""
+        wanted = self._on_screen()
+        shown = [at for at in self.partitions_of(view) if at in wanted]
+        return bool(shown) and all(self.seen.get(at, -1) >= view.window_ms for at in shown)
 
     async def _look_at_open(self, admin: Admin, reading: LaneReading, now_ms: int) -> None:
         """Whose open transactions are, once they are older than a moment."""
@@ -251,7 +268,7 @@ class Watch:
     def lanes_of(self, view: View) -> LanesView:
         """What a view shows, now."""
         lanes = {} if self.reading is None else self.reading.lanes
-        shown = tuple(lanes[at] for at in self.partitions_of(view) if at in lanes)
+        shown = tuple(lanes[at] for at in self.partitions_of(view) if at in lanes and at in self.seen)
         where = {each.where for each in shown}
         positions = [each for each in self.positions if each.where in where]
         now_ms = RealClock().now_ms()
