@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Protocol
 
 from oncelog.broker.network.connection import Connection, ConnectionOwner, Slot
@@ -31,6 +32,14 @@ LINGER_S = 0.1
 IN_FLIGHT_BEFORE = 4  # requests of a connection that nobody knows
 
 
+@lru_cache(maxsize=16)
+def _limits_before(limits: ConnectionLimits, receive_bytes_max: int) -> ConnectionLimits:
+    """What a connection may take before it has authenticated."""
+    few_bytes = min(limits.frame_bytes_max, receive_bytes_max)
+    count = min(limits.in_flight_count_max, IN_FLIGHT_BEFORE)
+    return replace(limits, frame_bytes_max=few_bytes, first_frame_bytes_max=few_bytes, in_flight_count_max=count)
+
+
 class SecuredOwner(ConnectionOwner, SecurityOwner, Protocol):
     """What it asks of its server."""
 
@@ -41,14 +50,7 @@ class SecuredConnection(Connection):
     def __init__(
         self, server: SecuredOwner, connection_id: int, limits: ConnectionLimits, listener: ListenerSecurity
     ) -> None:
-        few_bytes = min(limits.frame_bytes_max, listener.config.receive_bytes_max)
-        few = replace(
-            limits,
-            frame_bytes_max=few_bytes,
-            first_frame_bytes_max=few_bytes,
-            in_flight_count_max=min(limits.in_flight_count_max, IN_FLIGHT_BEFORE),
-        )
-        super().__init__(server, connection_id, few)
+        super().__init__(server, connection_id, _limits_before(limits, listener.config.receive_bytes_max))
         self._security: SecuredOwner = server
         self._limits_after = limits
         self._listener = listener
