@@ -30,7 +30,13 @@ def broker() -> Iterator[TestBroker]:
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
+def events(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Where the session leaves what Spark's history server shows."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="module")
+def spark(events: pathlib.Path) -> Iterator[SparkSession]:
     try:
         prepare_java()
     except NoJava as error:
@@ -43,6 +49,9 @@ def spark() -> Iterator[SparkSession]:
         for key, value in {
             "spark.ui.enabled": "false",
             "spark.log.level": "OFF",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.dir": events.as_uri(),
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -392,3 +401,34 @@ def test_a_temporary_view_is_read_and_written_by_sql(spark: SparkSession, broker
     spark.sql("INSERT INTO sql_out SELECT value FROM sql_in WHERE partition = 0")
     in_first = {bytes(row.value) for row in spark.read.table("sql_in").collect() if row.partition == 0}
     assert set(values(broker, "sql-out")) == in_first
+
+
+def test_a_password_is_in_no_plan_event_or_checkpoint(
+    spark: SparkSession, events: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In an option whose name Spark redacts, and in a JAAS line, whose name it does not; options, and SQL."""
+    password = "pa55-Word-xyzzy"  # noqa: S105
+    jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="ana" password="{password}";'
+    ways = ({"kafka.sasl.username": "ana", "kafka.sasl.password": password}, {"kafka.sasl.jaas.config": jaas})
+    with TestBroker(security="SASL_PLAINTEXT", mechanism="PLAIN", users={"ana": password}) as broker:
+        with sync.Admin(**broker.client_options("ana")) as admin:
+            admin.create_topics({"secret-in": 1, "secret-out": 1})
+        for number, way in enumerate(ways):
+            options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "secret-in", **way}
+            options |= {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
+            given = ", ".join(f"'{key}' '{value}'" for key, value in options.items())
+            spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW secret_in USING oncelog OPTIONS ({given})")
+            spark.read.table("secret_in").explain(extended=True)
+            frame = spark.readStream.format("oncelog").options(**options).load()
+            to = {**options, "topic": "secret-out", "checkpointLocation": str(tmp_path / f"{number}")}
+            del to["subscribe"]
+            query = frame.select("value").writeStream.format("oncelog").options(**to).trigger(availableNow=True).start()
+            query.awaitTermination()
+            query.explain(extended=True)
+            assert password not in "".join(each.json for each in query.recentProgress)
+    told = "".join(capfd.readouterr())
+    assert "BatchScan oncelog" in told
+    left = {path: path.read_bytes() for place in (events, tmp_path) for path in place.rglob("*") if path.is_file()}
+    assert any(b"secret_in" in text for text in left.values()), "the views are among the events"
+    assert [path for path, text in left.items() if password.encode() in text] == []
+    assert password not in told
