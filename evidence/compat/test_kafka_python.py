@@ -154,7 +154,7 @@ def test_two_members_share_a_topic(clients):
     members = [clients.consumer(topic, group_id=f"{clients.name}-g", heartbeat_interval_ms=300) for _ in range(2)]
     done = threading.Event()
 
-    # As its users do, a thread each, and polls longer than a heartbeat: kafka-python drops a join that a poll's timeout overtakes.
+    # As its users do, a thread each, and polls longer than a heartbeat: it drops a join that the end of a poll overtakes.
     # With one thread and 50 ms each round was overtaken by the other member's next heartbeat: 102 generations in 40 s.
     def poll_on(member):
         while not done.is_set():

@@ -407,7 +407,7 @@ def test_a_password_is_in_no_plan_event_or_checkpoint(
     spark: SparkSession, events: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """In an option whose name Spark redacts, and in a JAAS line, whose name it does not; options, and SQL."""
-    password = "pa55-Word-xyzzy"  # noqa: S105
+    password = "pa55-Word-xyzzy"
     jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="ana" password="{password}";'
     ways = ({"kafka.sasl.username": "ana", "kafka.sasl.password": password}, {"kafka.sasl.jaas.config": jaas})
     with TestBroker(security="SASL_PLAINTEXT", mechanism="PLAIN", users={"ana": password}) as broker:

@@ -155,7 +155,7 @@ async def _lanes(request: Request) -> Response:
 
 
 async def _first_look(watch: Watch, view: View) -> None:
-    """Until all of the view's lanes were read, or an error says why not, or a look that began after it saw that there are none."""
+    """Until all of the view's lanes were read, an error says why not, or a look that began after it saw that there are none."""
     begun = watch.look_count
     try:
         async with asyncio.timeout(FIRST_LOOK_S):

@@ -131,7 +131,9 @@ class Watch:
                 self.error = await self.look(admin)
                 self.look_count += 1
             except KafkaError as error:  # the client goes on trying: what is shown stays, and says that it is old
-                self._due_ms.pop("topics", None)  # what it did not come to is opened with the next look, not ten seconds later
+                self._due_ms.pop(
+                    "topics", None
+                )  # what it did not come to is opened with the next look, not ten seconds later
                 self._tell(error)
             self._announce()
             await asyncio.sleep(LOOK_EVERY_S)

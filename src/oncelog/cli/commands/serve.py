@@ -60,6 +60,7 @@ def serve_main(
     except (ConfigInvalid, NetworkFailed, StorageError, DamagedLog) as error:
         return _usage_error(str(error))
 
+
 # Objects made before a young collection, young ones before an older, older ones before a whole. Under a crowd of a thousand
 # logins a second Python's own numbers made pauses of 3 to 8 ms, one in a hundred answers; these make 0.1 to 0.5 ms.
 COLLECT_AFTER = (300, 3, 50)
