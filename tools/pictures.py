@@ -151,6 +151,21 @@ PICTURES = {
             Step(2, 2, "visible", "key"),
         ),
     ),
+    "spark-batch.svg": sequence(
+        "A batch of the Spark sink: tasks leave their transactions open, and one decision names those that count",
+        ("driver", "task", "topic", "decisions"),
+        (
+            Step(0, 1, "starts tasks"),
+            Step(1, 2, "1 records, flushed"),
+            Step(2, 2, "open, hidden"),
+            Step(1, 0, "2 my transaction"),
+            Step(0, 3, "3 batch 7: these transactions"),
+            Step(3, 3, "the first one stands", "key"),
+            Step(0, 2, "4 commit each, abort all others"),
+            Step(2, 2, "visible, once", "key"),
+            Step(0, 3, "5 batch 7 is done"),
+        ),
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from evidence.compat.servers import apache_kafka
 from evidence.differential.brokers import kafka_launcher
-from evidence.tutorials.terminal import BROKER_SHOWN, KAFKA_SHOWN, quiet_port
+from evidence.tutorials.terminal import KAFKA_SHOWN, PORTS_SHOWN, quiet_port
 from evidence.world import postgresql
 
 KAFKA, KAFKA_TOOLS, SPARK = "apache-kafka", "apache-kafka-tools", "spark"
@@ -29,7 +29,7 @@ class Surroundings:
     """`found`: of what was wanted; `texts`: what a text on the page is here; `path`: where more programs are."""
 
     found: set[str] = field(default_factory=set)
-    texts: dict[str, str] = field(default_factory=lambda: {BROKER_SHOWN: str(quiet_port())})
+    texts: dict[str, str] = field(default_factory=lambda: {each: str(quiet_port()) for each in PORTS_SHOWN})
     path: list[pathlib.Path] = field(default_factory=list)
 
 

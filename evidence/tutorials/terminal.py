@@ -23,6 +23,7 @@ PORTS = range(
     20_000, 30_000
 )  # below what the system gives to those who connect: nobody takes it while the broker is down
 BROKER_SHOWN, KAFKA_SHOWN = "9092", "9192"
+PORTS_SHOWN = (BROKER_SHOWN, "7077", "7078")  # of the broker, of Spark's master, of a Spark driver
 JOB_WORDS = re.compile(r"(bash|environment): line \d+: +\d+ (Killed|Terminated)")
 LOOP = """while IFS= read -r -d '' -u "$COMMANDS" command; do eval "$command"; echo "$?" >&"$STATUSES"; done"""
 

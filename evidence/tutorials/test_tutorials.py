@@ -22,7 +22,7 @@ HAS_TIME = bool(os.environ.get("ONCELOG_TUTORIALS"))
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", sorted(page.stem for page in PAGES.glob("*.md") if page.stem != "README"))
 def test_the_tutorial_does_what_it_says(name: str, tmp_path: pathlib.Path) -> None:
-    if name == "spark-pipeline" and not HAS_TIME:
+    if name in ("spark-pipeline", "spark-cluster") and not HAS_TIME:
         pytest.skip("it starts Spark: make tutorials")
     page = steps(PAGES / f"{name}.md")
     assert page
