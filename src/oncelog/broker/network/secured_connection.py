@@ -200,15 +200,12 @@ class SecuredConnection(Connection):
         self._security.strangers.is_over(self)
         self._forget_frames()
         self._clear_deadline()
-        self._is_delayed = True  # nothing is read meanwhile
-        self._regulate()
+        self.mute(delay_s)
         self._loop.call_later(delay_s, self._refuse_now, slot, reply)
 
     def _refuse_now(self, slot: Slot | None, reply: Reply) -> None:
         if self._transport is None:
             return
-        self._is_delayed = False
-        self._regulate()  # what has come meanwhile is read and dropped: an end with unread bytes could take the answer with it
         if slot is None:
             self.close()
         else:
