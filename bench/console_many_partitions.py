@@ -21,6 +21,8 @@ from oncelog.testing import TestBroker
 PARTITIONS = 4
 AT_ONCE = 500
 ROUNDS = 5
+BEING_READ = 202
+AGAIN_S = 0.5
 PAGES = (
     "topics",
     "topics?contains=9999",
@@ -74,10 +76,16 @@ def main(count: int) -> None:
             port = int(console.stdout.readline().strip().rstrip("/").rpartition(":")[2])
             for page in PAGES:
                 times = []
+                begin = time.perf_counter()
+                status, first, size = asked(port, page)
+                while status == BEING_READ:
+                    time.sleep(AGAIN_S)
+                    status, _, size = asked(port, page)
+                whole = time.perf_counter() - begin
                 for _ in range(ROUNDS):
                     status, seconds, size = asked(port, page)
                     times.append(seconds)
-                told = f"first {times[0]:.2f} s, then {min(times[1:]):.2f} s"
+                told = f"first answer {first:.2f} s, all of it {whole:.2f} s, then {min(times):.2f} s"
                 print(f"{page}: {status}, {told}, {size} bytes; peak {peak_mib(console.pid):.0f} MiB", flush=True)
         finally:
             console.terminate()

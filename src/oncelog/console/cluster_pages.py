@@ -17,7 +17,7 @@ from oncelog.client.admin.acls import ANY, AclFilter
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.configs import ConfigResource
 from oncelog.console.answers import exact
-from oncelog.console.pages import admin_of, known_topics
+from oncelog.console.pages import admin_of
 from oncelog.errors import InvalidArgument, KafkaError
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
@@ -40,7 +40,7 @@ async def topics(request: Request) -> dict[str, Any]:
     first = _number(request, "first")
     if asked.get("topic"):
         return await _topic(admin, asked["topic"], first)
-    known = await known_topics(request, admin)
+    known = await request.app.state.watch.known_topics(admin)
     part = asked.get("contains", "")
     internal = asked.get("internal") == "1"
     names = sorted(each for each in known if part in each and (internal or not known[each].is_internal))

@@ -27,7 +27,7 @@ from oncelog.client.admin.owners import described_if_known
 from oncelog.client.arguments import is_wire_text
 from oncelog.console.answers import exact
 from oncelog.console.judging import Judge
-from oncelog.console.pages import admin_of, known_topics
+from oncelog.console.pages import admin_of
 from oncelog.core.diagnosis.facts import PartitionFacts
 from oncelog.core.metadata.topic_configs import AUDIT_TOPIC
 from oncelog.core.two_phase import exactly_once_sink as sink
@@ -108,7 +108,7 @@ async def _causes(
     judge = getattr(state, "history_judge", None)
     if judge is None:
         judge = state.history_judge = Judge(state.settings)
-    views = await known_topics(request, admin)
+    views = await request.app.state.watch.known_topics(admin)
     unreadable: dict[TopicPartition, KafkaError] = {}
     bounds = await partition_bounds(admin, where, unreadable=unreadable)
     facts = []
@@ -134,7 +134,7 @@ async def decisions(request: Request) -> dict[str, Any]:
     asked, settings = request.query_params, request.app.state.settings
     topic, prefix = asked.get("topic", "") or DECISION_TOPIC, asked.get("prefix", "") or TRANSACTIONAL_ID_PREFIX
     admin = await admin_of(request)
-    views = await known_topics(request, admin)
+    views = await request.app.state.watch.known_topics(admin)
     answer: dict[str, Any] = {"topic": topic, "prefix": prefix, "has_topic": topic in views, "notes": []}
     if topic not in views:
         return answer | {"rows": [], "count": 0, "vetoes": [], "orphans": [], "now_ms": RealClock().now_ms()}

@@ -6,8 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import time
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -22,10 +20,10 @@ from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import offline_partitions, unread_row
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.owners import described_if_known
-from oncelog.client.cluster.view import TopicView
 from oncelog.console.answers import exact
 from oncelog.console.judging import Judge, Judgement
-from oncelog.console.watch import Watch
+from oncelog.console.long_look import Kept, LongLook, Progress
+from oncelog.console.watch import KEPT_S, MANY, Watch
 from oncelog.core.ages import age_text
 from oncelog.core.diagnosis.causes import FREE, UNKNOWN
 from oncelog.core.diagnosis.causes import OPEN as OPEN_KIND
@@ -39,10 +37,7 @@ from oncelog.types import TopicPartition
 GROUPS_MAX = 50
 ROWS_MAX = 500
 CONNECTING_S = 5.0
-MANY = 2_000  # partitions: a look at so many is shared by all pages for a while
-ASKED_AT_ONCE = 2_000
-KEPT_S = 10.0
-KEPT_EVERYTHING_S = 30.0
+ASKED_AT_ONCE = 500  # so few that a slow broker answers in time
 DATABASE_TIMEOUT_S = 30.0
 
 
@@ -62,7 +57,8 @@ async def admin_of(request: Request) -> Admin:
 async def overview(request: Request) -> dict[str, Any]:
     """One verdict over everything: who stands still anywhere, and what to do first."""
     admin = await admin_of(request)
-    partitions, count, found, offline = await _everything(request, admin)
+    kept = await _everything(request, admin)
+    partitions, count, found, offline = kept.value
     rows = list(found.causes)
     held = {where for row in rows if row["blocked"] for where in row["partitions"]}
     blocked = [each for each in partitions if each.blocked]
@@ -80,6 +76,7 @@ async def overview(request: Request) -> dict[str, Any]:
         "hanging": sum(kind == HANGING for _, kind in kinds),
         "causes": [_exact(each) for each in rows[:ROWS_MAX]],
         "not_read": list(found.not_read),
+        "age_ms": kept.age_ms,
         "now_ms": found.seen_ms,
     }
 
@@ -105,46 +102,33 @@ class Everything(NamedTuple):
     offline: int
 
 
-async def known_topics(request: Request, admin: Admin) -> Mapping[str, TopicView]:
-    """All topics; of many partitions as of `KEPT_S` ago at most: 40,000 are not read anew for every page turned."""
-    state = request.app.state
-    kept: tuple[float, Mapping[str, TopicView]] | None = getattr(state, "topics_kept", None)
-    if kept is None or time.monotonic() - kept[0] > KEPT_S or not _are_many(kept[1]):
-        kept = state.topics_kept = (time.monotonic(), await admin.list_topics(include_internal=True))
-    return kept[1]
+async def _everything(request: Request, admin: Admin) -> Kept[Everything]:
+    """One look for all who ask meanwhile; at many partitions it is good for a while, however many pages are open.
+
+    Raises BeingRead where it takes long and was never done.
+    """
+    look: LongLook[Everything] = request.app.state.everything
+    return await look.get(
+        lambda progress: _look_at_everything(request, admin, progress),
+        lambda found: KEPT_S if found.partition_count > MANY else 0.0,
+    )
 
 
-def _are_many(topics: Mapping[str, TopicView]) -> bool:
-    return sum(len(each.partitions) for each in topics.values()) > MANY
-
-
-async def _everything(request: Request, admin: Admin) -> Everything:
-    """One look for all who ask meanwhile; at many partitions it is good for `KEPT_EVERYTHING_S`, however many pages are open."""
-    state = request.app.state
-    if not hasattr(state, "everything"):
-        state.everything, state.everything_lock = None, asyncio.Lock()
-    async with state.everything_lock:
-        kept: tuple[float, Everything] | None = state.everything
-        if kept is None or time.monotonic() - kept[0] > KEPT_EVERYTHING_S or kept[1].partition_count <= MANY:
-            looked = await _look_at_everything(request, admin)
-            kept = state.everything = (time.monotonic(), looked)
-    return kept[1]
-
-
-async def _look_at_everything(request: Request, admin: Admin) -> Everything:
+async def _look_at_everything(request: Request, admin: Admin, progress: Progress) -> Everything:
     """All partitions, some at a time, with the bounds of those that have an open transaction."""
     state = request.app.state
     now_ms = RealClock().now_ms()
-    topics = await known_topics(request, admin)
+    watch: Watch = state.watch
+    topics = await watch.known_topics(admin)
+    progress.total = sum(len(view.partitions) for view in topics.values())
     everywhere = (TopicPartition(view.name, n) for view in topics.values() for n in sorted(view.partitions))
     offline = set(offline_partitions(topics.values()))
     unreadable: dict[TopicPartition, KafkaError] = {}
     opened: list[TopicPartition] = []
-    count = 0
     while part := list(itertools.islice(everywhere, ASKED_AT_ONCE)):
-        count += len(part)
         described = await admin.describe_producers(part, unreadable=unreadable)
         opened += [at for at, each in described.items() if any(p.transaction_start_offset is not None for p in each)]
+        progress.done += len(part)
     bounds = await partition_bounds(admin, opened, unreadable=unreadable) if opened else {}
     facts = tuple(
         PartitionFacts(
@@ -165,13 +149,14 @@ async def _look_at_everything(request: Request, admin: Admin) -> Everything:
     found = await judge.look(admin, topics, facts, now_ms)
     missing = [unread_row(at, error) for at, error in list(unreadable.items())[:ROWS_MAX] if at not in offline]
     found = Judgement(found.judged, found.causes, found.verdict, [*found.not_read, *missing], found.open, now_ms)
-    return Everything(facts, count, found, len(offline))
+    return Everything(facts, progress.done, found, len(offline))
 
 
 async def open_transactions(request: Request) -> dict[str, Any]:
     """Every open transaction, those first that hold back most: what `transactions describe` and `explain` say of each."""
     admin, settings = await admin_of(request), request.app.state.settings
-    partitions, _, found, _ = await _everything(request, admin)
+    kept = await _everything(request, admin)
+    partitions, _, found, _ = kept.value
     by_place = {each.where: each for each in partitions}
     groups: dict[tuple[int, str], list[OpenTransaction]] = {}
     for each in found.open:
@@ -193,7 +178,8 @@ async def open_transactions(request: Request) -> dict[str, Any]:
         row["blocked"] = sum(by_place[each.where].blocked for each in holds)
         rows.append(row)
     rows.sort(key=lambda row: (-row["blocked"], -row["age_ms"]))
-    return {"rows": rows[:ROWS_MAX], "count": len(rows), "not_read": list(found.not_read), "now_ms": found.seen_ms}
+    more = {"not_read": list(found.not_read), "age_ms": kept.age_ms, "now_ms": found.seen_ms}
+    return {"rows": rows[:ROWS_MAX], "count": len(rows), **more}
 
 
 def _holds(partition: PartitionFacts | None, found: OpenTransaction) -> bool:
@@ -217,8 +203,7 @@ async def in_doubt(request: Request) -> dict[str, Any]:
         "database": decided,
         "has_database": url is not None,
         "command": settings.repair("transactions", "in-doubt", "--database", "URL"),
-        "not_read": opened["not_read"],
-        "now_ms": opened["now_ms"],
+        **{key: opened[key] for key in ("not_read", "age_ms", "now_ms")},
     }
 
 
@@ -226,7 +211,7 @@ async def groups(request: Request) -> dict[str, Any]:
     """Every group with three lags for each partition: what `groups describe -o json` prints."""
     admin, settings = await admin_of(request), request.app.state.settings
     listed = await admin.list_groups()
-    topics = await known_topics(request, admin)
+    topics = await request.app.state.watch.known_topics(admin)
     unreadable: dict[TopicPartition, KafkaError] = {}
     found, not_read = [], []
     for each in listed[:GROUPS_MAX]:

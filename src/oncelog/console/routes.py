@@ -24,6 +24,7 @@ from oncelog.cli.command import Settings, hint_for
 from oncelog.cli.output import error_row
 from oncelog.console import more, pages, plans
 from oncelog.console.answers import lanes_answer
+from oncelog.console.long_look import BeingRead, LongLook
 from oncelog.console.record_filter import Mask
 from oncelog.console.security import BODY_BYTES_MAX, SESSION_S, Gate, Guard
 from oncelog.console.watch import View, Watch, view_of
@@ -34,6 +35,7 @@ SEND_TIMEOUT_S = 20.0  # a reader that takes nothing for so long is dropped
 BEAT_S = 15.0
 FIRST_LOOK_S = 5.0
 QUESTION_TIMEOUT_MS = 5_000
+AGAIN_S = 2
 
 
 def application(
@@ -57,6 +59,7 @@ def application(
             yield
             shared.stop()
             task.cancel()
+            await shared.tasks.close()
 
     made = Starlette(
         lifespan=lifespan,
@@ -79,6 +82,7 @@ def application(
     )
     made.state.settings, made.state.gate, made.state.watch = settings, gate, shared
     made.state.database_url = database_url
+    made.state.everything = LongLook(shared.tasks, "every partition", "partitions")
     made.state.mask = mask or Mask()
     made.state.plans = plans.Plans() if allow_writes else None
     return made
@@ -246,6 +250,8 @@ def _page(body: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awai
         try:
             answer = await body(request)
             return answer if isinstance(answer, Response) else Packed(answer)
+        except BeingRead as error:  # accepted, and not done: no error to a browser
+            return JSONResponse(error_row(error), 202, {"retry-after": str(AGAIN_S)})
         except (KafkaError, OncelogError, OSError) as error:
             status = 400 if isinstance(error, InvalidArgument) else 502
             return JSONResponse(error_row(error, hint_for(error, settings)), status)

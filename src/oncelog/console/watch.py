@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
 from oncelog.cli.command import Settings
 from oncelog.cli.numbers import is_number
@@ -25,10 +26,12 @@ from oncelog.client.admin.lane_reading import LaneReading
 from oncelog.client.admin.lanes import WINDOW_MS
 from oncelog.client.cluster.view import TopicView
 from oncelog.console.judging import Judge, Judgement, facts_of_lane
+from oncelog.console.long_look import BeingRead, LongLook
 from oncelog.core.lanes.lane import Lane
 from oncelog.core.lanes.view import LanesView, Position
-from oncelog.errors import KafkaError, OncelogError
+from oncelog.errors import InvalidTopic, KafkaError, OncelogError, UnknownTopicOrPartition
 from oncelog.host.clock import RealClock
+from oncelog.host.tasks import Tasks
 from oncelog.types import TopicPartition
 
 log = logging.getLogger("oncelog.console")
@@ -43,6 +46,8 @@ PARTITIONS_MAX = 40
 PARTITIONS_PER_VIEW = 20
 GROUPS_MAX = 40
 ROUNDS_MAX = 8
+MANY = 2_000  # partitions: a look at so many is shared by all pages for a while
+KEPT_S = 30.0
 
 Connect = Callable[[], AbstractAsyncContextManager[Admin]]
 
@@ -77,10 +82,15 @@ class Watch:
     look_count: int = 0
     seen: dict[TopicPartition, int] = field(default_factory=dict)
     """The lanes that a whole look has read, with the window that was read."""
+    tasks: Tasks = field(default_factory=Tasks)
     _views: list[View] = field(default_factory=list)
     _wanted: asyncio.Event = field(default_factory=asyncio.Event)
     _due_ms: dict[str, int] = field(default_factory=dict)
     _judge: Judge | None = None
+    _known: LongLook[Mapping[str, TopicView]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._known = LongLook(self.tasks, "the list of topics")
 
     @contextlib.contextmanager
     def watched(self, view: View) -> Iterator[None]:
@@ -130,7 +140,10 @@ class Watch:
             try:
                 self.error = await self.look(admin)
                 self.look_count += 1
-            except KafkaError as error:  # the client goes on trying: what is shown stays, and says that it is old
+            except (
+                KafkaError,
+                BeingRead,
+            ) as error:  # the client goes on trying: what is shown stays, and says that it is old
                 self._due_ms.pop(
                     "topics", None
                 )  # what it did not come to is opened with the next look, not ten seconds later
@@ -144,7 +157,7 @@ class Watch:
         reading, wanted = self.reading, dict[TopicPartition, int]()
         assert reading is not None
         if self._is_due("topics", TOPICS_EVERY_MS, now_ms):
-            self.topics = await admin.list_topics(include_internal=True)
+            self.topics = await self._topics_on_screen(admin)
             self.cluster_id = self.cluster_id or (await admin.describe_cluster()).cluster_id
             wanted = self._on_screen()
             self.seen = {at: each for at, each in self.seen.items() if at in wanted and each >= wanted[at]}
@@ -165,6 +178,23 @@ class Watch:
         if self._is_due("groups", GROUPS_EVERY_MS, now_ms):
             self.positions = await self._positions(admin, reading)
         return None
+
+    async def known_topics(self, admin: Admin) -> Mapping[str, TopicView]:
+        """All topics; of many partitions as of `KEPT_S` ago at most: 40,000 are not read anew for every page turned.
+
+        Raises BeingRead where that takes long and was never done.
+        """
+        timeout_ms = self.settings.timeout_ms
+        read = partial(admin.list_topics, include_internal=True, timeout_ms=timeout_ms)
+        return (await self._known.get(lambda _: read(), lambda found: KEPT_S if are_many(found) else 0.0)).value
+
+    async def _topics_on_screen(self, admin: Admin) -> Mapping[str, TopicView]:
+        """All topics, and those that a view names and that were made since."""
+        known = await self.known_topics(admin)
+        for name in {each for view in self._views for each in view.topics if each not in known}:
+            with contextlib.suppress(UnknownTopicOrPartition, InvalidTopic):
+                known = {**known, **await admin.describe_topics([name])}
+        return known
 
     def _is_due(self, what: str, every_ms: int, now_ms: int) -> bool:
         if now_ms < self._due_ms.get(what, 0):
@@ -280,6 +310,11 @@ class Watch:
     def version(self) -> int:
         """Grows with each read."""
         return 0 if self.reading is None else self.reading.version
+
+
+def are_many(topics: Mapping[str, TopicView]) -> bool:
+    """Whether there are so many partitions that a look at all is shared."""
+    return sum(len(each.partitions) for each in topics.values()) > MANY
 
 
 def _position(group: str, lane: Lane, offset: int, stable: int, end: int) -> Position:

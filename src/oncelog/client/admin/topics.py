@@ -119,10 +119,13 @@ class AdminTopics(AdminSession):
 
         await self._ask_controller("create partitions", message, check)
 
-    async def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicView]:
-        """All topics by name."""
+    async def list_topics(
+        self, *, include_internal: bool = False, timeout_ms: int | None = None
+    ) -> dict[str, TopicView]:
+        """All topics by name. `timeout_ms`: how long to try, where there are very many (None: default_api_timeout_ms)."""
         arguments.boolean("include_internal", include_internal)
-        await self._cluster.retry("list topics", lambda _: self._cluster.refresh(None))
+        arguments.duration_ms_or_none("timeout_ms", timeout_ms)
+        await self._cluster.retry("list topics", lambda _: self._cluster.refresh(None), timeout_ms=timeout_ms)
         topics = self._cluster.view.topics.values()
         return {t.name: t for t in sorted(topics, key=lambda t: t.name) if include_internal or not t.is_internal}
 

@@ -3,6 +3,7 @@
 import { h } from './vendor/preact.mjs'
 import { useEffect, useRef, useState } from './vendor/hooks.mjs'
 import htm from './vendor/htm.mjs'
+import { age } from './model.js'
 
 // What no eye sees, or what turns the letters around it: shown as an escape, as on the command line.
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, UNSEEN_IN_VALUES = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
@@ -22,7 +23,7 @@ export const html = htm.bind((type, props, ...children) => h(type, props, ...chi
 export async function ask(path, signal) {
   const response = await fetch(`api/v1/${path}`, { signal, headers: { accept: 'application/json' } })
   const body = await response.json()
-  if (!response.ok) throw Object.assign(new Error(body.message ?? response.statusText), body, { status: response.status })
+  if (!response.ok || response.status === 202) throw Object.assign(new Error(body.message ?? response.statusText), body, { status: response.status })
   return body
 }
 
@@ -32,8 +33,9 @@ export function useData(path, seconds) {
   useEffect(() => {
     let timer = 0, isGone = false, isOld = data !== null
     const look = async () => {
-      if (!document.hidden) try { const found = await ask(path); if (!isGone) { set(found); fail(null); isOld = true } } catch (e) { if (!isGone) fail(Object.assign(e, { isOld })) }
-      if (!isGone) timer = setTimeout(look, seconds * 1000)
+      let next = seconds
+      if (!document.hidden) try { const found = await ask(path); if (!isGone) { set(found); fail(null); isOld = true } } catch (e) { if (e.status === 202) next = 0.5; if (!isGone) fail(Object.assign(e, { isOld })) }
+      if (!isGone) timer = setTimeout(look, next * 1000)
     }
     look()
     return () => { isGone = true; clearTimeout(timer) }
@@ -52,9 +54,12 @@ const told = e => `${/^[A-Z_]{4,}$/.test(e.error ?? '') && !e.message.startsWith
 
 /** What could not be asked: it hides nothing else, and says what is missing. */
 export const Missing = ({ rows, error }) => html`
-  ${error && html`<p class="note bad" role="alert">${told(error)}${error.isOld ? ' What is shown may be old; asked again by itself.' : ''}</p>`}
+  ${error && html`<p class=${`note ${error.error === 'BeingRead' ? '' : 'bad'}`} role=${error.error === 'BeingRead' ? 'status' : 'alert'}>${told(error)}${error.isOld ? ' What is shown may be old; asked again by itself.' : ''}</p>`}
   ${(rows ?? []).slice(0, 8).map(each => html`<p class="note">${each.what} could not be read: ${each.error}: ${each.why}</p>`)}
   ${(rows ?? []).length > 8 && html`<p class="note">and ${rows.length - 8} more that could not be read</p>`}`
+
+/** How old it is, where that is more than a moment: of very many partitions one look is shared for a while. */
+export const Since = ({ data }) => data?.age_ms > 10000 && html`<p class="mute">as it was ${age(data.age_ms)} ago: so many partitions are looked at every 30 s at most</p>`
 
 /** A table that scrolls by itself on a narrow screen. Columns: [title, cell(row), class]. */
 export const Table = ({ name, columns, rows, empty }) => rows.length === 0 ? html`<p class="mute">${empty}</p>` : html`

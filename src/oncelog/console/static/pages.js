@@ -1,7 +1,7 @@
 // Overview, open transactions, what is in doubt, groups: each is what a command prints.
 // @ts-check
 import { Act } from './plans.js'
-import { Command, Missing, Said, Table, html, named, useData } from './html.js'
+import { Command, Missing, Said, Since, Table, html, named, useData } from './html.js'
 import { Cards } from './lanes.js'
 import { KIND, age } from './model.js'
 
@@ -10,7 +10,7 @@ const alarm = (count, kind = 'alarm') => count > 0 ? kind : ''
 
 export function Overview() {
   const { data, error } = useData('overview', 5)
-  return html`<h1 id="verdict">${data?.verdict ?? 'looking …'}</h1><${Said} text=${data?.verdict ?? ''} /><${Missing} rows=${data?.not_read} error=${error} />
+  return html`<h1 id="verdict">${data?.verdict ?? 'looking …'}</h1><${Said} text=${data?.verdict ?? ''} /><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
     <ul class="tiles">
       <${Tile} count=${data?.stopped} text="partitions stopped" alarm=${alarm(data?.stopped)} href="#/lanes" />
       <${Tile} count=${data?.waiting} text="waiting a moment" />
@@ -25,7 +25,7 @@ export function Overview() {
 
 export function Open() {
   const { data, error } = useData('open', 3)
-  return html`<h1 role="status">${data ? `${data.count} open transaction${data.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
+  return html`<h1 role="status">${data ? `${data.count} open transaction${data.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
     ${data && html`<${Table} name="Open transactions" empty="nothing is open" rows=${data.rows} columns=${[
       ['transactional id', r => html`<b>${r.transactional_id === null ? `producer ${r.producer_id}` : named(r.transactional_id)}</b><br /><span class="mute">producer ${r.producer_id}:${r.producer_epoch}</span>`, 'id'],
       ['is', r => r.verdict],
@@ -44,7 +44,7 @@ const Age = ({ row }) => {
 
 export function InDoubt() {
   const { data, error } = useData('in-doubt', 5)
-  return html`<h1 role="status">${data ? `${data.rows.length} in doubt` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
+  return html`<h1 role="status">${data ? `${data.rows.length} in doubt` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
     <p class="mute">A prepared transaction (two-phase commit) waits for whoever decides outside of Kafka. It has no timeout: nobody ends it by waiting.</p>
     ${data && html`<${Table} name="Prepared transactions" empty="nothing is in doubt" rows=${data.rows} columns=${[
       ['transactional id', r => html`<b>${named(r.transactional_id)}</b>`, 'id'], ['prepared state', r => `${r.producer_id}:${r.producer_epoch}`], ['age', r => age(r.age_ms), 'number'],

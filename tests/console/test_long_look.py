@@ -1,0 +1,107 @@
+"""What takes long to read: one reading for all who ask, how far it is, what was known before, errors to who asks next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from oncelog.console import long_look
+from oncelog.console.long_look import BeingRead, Kept, LongLook, Progress
+from oncelog.errors import Network
+from oncelog.host.tasks import Tasks
+
+
+class World:
+    """A look whose reading ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.tasks = Tasks()
+        self.look: LongLook[int] = LongLook(self.tasks, "every partition", "partitions")
+        self.answers: list[asyncio.Future[int]] = []
+
+    async def read(self, progress: Progress) -> int:
+        progress.done, progress.total = 12_000, 40_000
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return await self.answers[-1]
+
+    async def get(self, good_for_s: float = 0.0) -> Kept[int]:
+        return await self.look.get(self.read, lambda _: good_for_s)
+
+
+def run(work: Callable[[World], Awaitable[None]]) -> None:
+    async def main() -> None:
+        world = World()
+        await work(world)
+        await world.tasks.close()
+
+    asyncio.run(main())
+
+
+async def steps() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_look, "PATIENCE_S", 0.0)
+
+
+def test_all_who_ask_meanwhile_share_one_reading() -> None:
+    async def work(world: World) -> None:
+        both = asyncio.gather(world.get(), world.get())
+        await steps()
+        world.answers[0].set_result(7)
+        assert [each.value for each in await both] == [7, 7]
+        assert (await world.get(good_for_s=60)).value == 7
+        assert len(world.answers) == 1
+
+    run(work)
+
+
+@pytest.mark.usefixtures("no_patience")
+def test_how_far_it_is_then_what_was_known_before() -> None:
+    async def work(world: World) -> None:
+        with pytest.raises(BeingRead, match="every partition is being read: 12,000 of 40,000 partitions"):
+            await world.get()
+        world.answers[0].set_result(7)
+        await steps()
+        found = await world.get()
+        assert (found.value, found.age_ms < 60_000) == (7, True)
+        assert len(world.answers) == 2, "it is read anew beside that"
+
+    run(work)
+
+
+def test_an_error_is_for_all_who_wait_and_the_next_reads_anew() -> None:
+    async def work(world: World) -> None:
+        both = asyncio.gather(world.get(), world.get(), return_exceptions=True)
+        await steps()
+        world.answers[0].set_exception(Network("gone"))
+        assert [type(each) for each in await both] == [Network, Network]
+        again = asyncio.gather(world.get())
+        await steps()
+        world.answers[1].set_result(8)
+        assert (await again)[0].value == 8
+
+    run(work)
+
+
+@pytest.mark.usefixtures("no_patience")
+def test_an_error_that_nobody_waited_for_is_told_once() -> None:
+    """Else a page would say for ever that it is being read."""
+
+    async def work(world: World) -> None:
+        for _ in range(2):
+            with pytest.raises(BeingRead):
+                await world.get()
+            await steps()
+            world.answers[-1].set_exception(Network("gone"))
+            await steps()
+            with pytest.raises(Network):
+                await world.get()
+        assert len(world.answers) == 2
+
+    run(work)
