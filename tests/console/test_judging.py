@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from oncelog import Admin, Producer
 from oncelog.cli.command import Settings
-from oncelog.console.judging import HANGING_SEEN_MS, Judge, facts_of_lane
-from oncelog.core.diagnosis.facts import OpenTransaction, Owner
+from oncelog.console.judging import HANGING_SEEN_MS, Judge, Judgement, facts_of_lane
+from oncelog.core.diagnosis.facts import OpenTransaction, Owner, PartitionFacts
 from oncelog.core.diagnosis.transactions import ENDING, HANGING, IN_PROGRESS
 from oncelog.core.lanes.lane import Lane
 from oncelog.core.lanes.view import UNKNOWN_KIND
 from oncelog.types import TopicPartition
+from tests.cli.world import Cli, damaged_broker
 
 AT = TopicPartition("orders", 0)
 LOST = OpenTransaction(AT, 7, 0, 5, 100, None, "no transactional id has this producer id")
@@ -51,4 +58,60 @@ def test_a_damaged_lane_says_where() -> None:
     lane = Lane(AT, 40, 0)
     lane.error = "CORRUPT_MESSAGE"
     facts = facts_of_lane(lane, {})
-    assert (facts.damaged_at, facts.error, facts.leader_id) == (40, "CORRUPT_MESSAGE", -1)
+    assert (facts.damaged_at, facts.error, facts.leader_id) == (40, None, -1)
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    """lost-0 cannot be opened; open there: "lost-holder", and "both", which was aborted since. flip-0 is damaged at offset 2."""
+
+    def both(cli: Cli) -> None:
+        cli.create("held")
+        in_one_transaction(cli, "both", {"lost": 0, "held": 0})
+        in_one_transaction(cli, "lost-holder", {"lost": 0})
+        in_one_transaction(cli, "flip-holder", {"flip": 0})
+
+    with damaged_broker(tmp_path_factory.mktemp("damaged"), both) as cli:
+        cli("transactions", "force-terminate", "--transactional-id", "both", "-y", "--timeout", "300ms", status=1)
+        yield cli
+
+
+def in_one_transaction(cli: Cli, transactional_id: str, places: dict[str, int]) -> None:
+    async def work() -> None:
+        producer = Producer(bootstrap_servers=cli.bootstrap_servers, transactional_id=transactional_id)
+        await producer.start()
+        producer.begin_transaction()
+        for topic, partition in places.items():
+            await producer.send(topic, b"x", partition=partition)
+        await producer.detach_transaction()
+        await producer.stop()
+
+    asyncio.run(work())
+
+
+async def judged(cli: Cli, facts: Sequence[PartitionFacts], judge: Judge, now_ms: int) -> Judgement:
+    async with Admin(bootstrap_servers=cli.bootstrap_servers) as admin:
+        return await judge.look(admin, await admin.list_topics(include_internal=True), facts, now_ms)
+
+
+def test_what_is_open_where_nobody_answers_is_told_by_its_coordinator(damaged: Cli) -> None:
+    """A marker that was stuck at an offline partition, and what was open there, stood on no page."""
+    lost = PartitionFacts(TopicPartition("lost", 0), leader_id=1, is_offline=True, error="KAFKA_STORAGE_ERROR")
+    judge = Judge(Settings())
+    asyncio.run(judged(damaged, [lost], judge, 0))
+    found = asyncio.run(judged(damaged, [lost], judge, 20_000))
+    assert sorted(each.owner.transactional_id for each in found.open if each.owner) == ["both", "lost-holder"]
+    told = {cause["transactional_id"]: cause["kind"] for cause in found.causes}
+    assert told[None] == "offline partition"
+    assert told["both"] == "marker stuck"
+
+
+def test_damage_hides_no_transaction(damaged: Cli) -> None:
+    """Its leader knows what is open, though the lane cannot be read on; nobody "stands" anywhere on a page of lanes."""
+    lane = Lane(TopicPartition("flip", 0), 2, 0)
+    lane.error, lane.last_stable_offset, lane.high_watermark = "CORRUPT_MESSAGE", 4, 5
+    found = asyncio.run(judged(damaged, [facts_of_lane(lane, {})], Judge(Settings()), 0))
+    assert [each.owner.transactional_id for each in found.open if each.owner] == ["flip-holder"]
+    (cause,) = [each for each in found.causes if each["kind"] == "damaged partition"]
+    assert cause["what"] == "damaged partition: flip-0 cannot be read at offset 2"
+    assert "offline partition" not in {each["kind"] for each in found.causes}

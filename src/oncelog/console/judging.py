@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oncelog.cli.command import Settings
-from oncelog.cli.why.collecting import owned_transactions
+from oncelog.cli.why.collecting import completed, owned_transactions, told_by_coordinators
 from oncelog.cli.why.looking import Looking
 from oncelog.cli.why.words import row, told
 from oncelog.client.admin.admin import Admin
@@ -22,6 +22,7 @@ from oncelog.core.diagnosis.facts import TOPIC, Facts, OpenTransaction, Partitio
 from oncelog.core.diagnosis.transactions import ENDING, HANGING, TWO_PHASE, transaction_verdict
 from oncelog.core.lanes.lane import Lane
 from oncelog.core.lanes.view import CALM_MS, UNKNOWN_KIND, Judged
+from oncelog.errors import ErrorCode, code_name
 from oncelog.types import TopicPartition
 
 HANGING_SEEN_MS = 5_000
@@ -61,6 +62,8 @@ class Judge:
             if opened := [each for each in found if each.transaction_start_offset is not None]:
                 producers[at] = opened
         seen, hidden = await owned_transactions(looking, producers, now_ms)
+        unserved = {each.where for each in partitions if each.error is not None} | unreadable.keys()
+        seen = completed(seen, await told_by_coordinators(looking, unserved))
         kinds = {(each.where, each.producer_id): self._kind(each, bool(hidden), now_ms) for each in seen}
         self._forget({_key(each) for each in seen})
         told_of = tuple(each for each in seen if kinds[each.where, each.producer_id] != UNKNOWN_KIND or hidden)
@@ -122,6 +125,7 @@ def facts_of_lane(lane: Lane, topics: Mapping[str, TopicView]) -> PartitionFacts
     """A lane as core/diagnosis sees a partition."""
     topic = topics.get(lane.where.topic)
     view = None if topic is None else topic.partitions.get(lane.where.partition)
+    is_damaged = lane.error == code_name(ErrorCode.CORRUPT_MESSAGE)
     return PartitionFacts(
         lane.where,
         lane.log_start_offset,
@@ -129,6 +133,6 @@ def facts_of_lane(lane: Lane, topics: Mapping[str, TopicView]) -> PartitionFacts
         lane.high_watermark,
         leader_id=-1 if view is None else view.leader_id,
         is_offline=view is not None and view.is_offline,
-        error=lane.error,
-        damaged_at=lane.next_offset if lane.error == "CORRUPT_MESSAGE" else None,
+        error=None if is_damaged else lane.error,  # damaged at one place: the leader answers all other questions
+        damaged_at=lane.next_offset if is_damaged else None,
     )

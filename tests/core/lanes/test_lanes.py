@@ -41,6 +41,12 @@ def test_three_words_for_a_reader() -> None:
     assert lanes().word(held(age_ms=2_000)) == WAITING, "a transaction of two seconds is normal"
     assert lanes().word(held()) == STOPPED
     assert lanes().word(Lane(TopicPartition("t", 0), 0, 0)) == UNREADABLE
+    damaged = held()
+    damaged.error = "CORRUPT_MESSAGE"
+    assert lanes().word(damaged) == UNREADABLE, "who reads it comes no further than the damage, whatever is open"
+    assert (
+        lanes(damaged, lane(1)).verdict() == "Nobody is stopped: 1 partition looked at; 1 partition could not be read"
+    )
     assert lanes().word(lane(stable=0, end=3)) == WAITING, "its first batch is not read yet"
 
 

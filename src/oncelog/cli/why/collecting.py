@@ -54,7 +54,8 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
     looking.could_not_read({at: error for at, error in bounds_errors.items() if at not in producers.unreadable})
     looking.could_not_read(producers.unreadable)
     opened, hidden = await owned_transactions(looking, producers.found, now_ms)
-    opened = _completed(opened, await _of_coordinators(looking, subject, producers.unreadable.keys() & set(where)))
+    unserved = producers.unreadable.keys() & set(where)
+    opened = completed(opened, await told_by_coordinators(looking, unserved, subject.owner))
     errors = {**producers.unreadable, **bounds_errors}
     partitions = [_partition_facts(looking, subject.scope, at, bounds.get(at), errors.get(at)) for at in where]
     coordinators = [at for at in _offline_coordinators(looking, subject) if at not in where]
@@ -135,26 +136,25 @@ async def owned_transactions(
     return opened, tuple(dict.fromkeys(hidden))
 
 
-async def _of_coordinators(
-    looking: Looking, subject: Subject, unreadable: Collection[TopicPartition]
+async def told_by_coordinators(
+    looking: Looking, unserved: Collection[TopicPartition], owner: TransactionDescription | None = None
 ) -> list[OpenTransaction]:
-    """What is open on partitions that cannot be asked: their transactions' coordinators know."""
-    if not unreadable:
+    """What is open on partitions that cannot be asked: their transactions' coordinators know. `owner`: of this id only."""
+    if not unserved:
         return []
-    if subject.owner is not None:
-        described = {subject.name: subject.owner}
+    if owner is not None:
+        described = {owner.transactional_id: owner}
     else:
-        asked = looking.ask("the list of transactional ids", _open_ids(looking.admin))
-        described = await asked or {}
+        described = await looking.ask("the list of transactional ids", _open_ids(looking.admin)) or {}
     return [
         OpenTransaction(at, each.producer_id, each.producer_epoch, None, each.duration_ms or 0, owner_seen(each))
         for each in described.values()
         for at in each.partitions
-        if at in unreadable and each.is_open
+        if at in unserved and each.is_open
     ]
 
 
-def _completed(opened: list[OpenTransaction], told: list[OpenTransaction]) -> list[OpenTransaction]:
+def completed(opened: list[OpenTransaction], told: list[OpenTransaction]) -> list[OpenTransaction]:
     """What leaders and what coordinators told; a coordinator that answered late still says whose the leaders' are."""
     owners = {each.producer_id: each.owner for each in told}
     return [

@@ -202,8 +202,9 @@ def _offline(settings: Settings, _: Facts, cause: Cause) -> Told:
 def _damaged(settings: Settings, facts: Facts, cause: Cause) -> Told:
     at, offset = cause.seen[0].where, cause.seen[0].damaged_at
     assert offset is not None
+    stands = f", where {facts.name} stands" if facts.group is not None else ""
     return Told(
-        f"damaged partition: {at} cannot be read at offset {offset}, where {facts.name} stands",
+        f"damaged partition: {at} cannot be read at offset {offset}{stands}",
         (),
         "the batch there is not what was written: its checksum is wrong; `oncelog dump-log` of its files shows where",
         "restore it; or find the offset behind it, and move the group there with `oncelog groups reset-offsets`, without it",

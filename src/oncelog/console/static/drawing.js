@@ -116,8 +116,7 @@ export class Drawing {
     const word = this.gutter < GUTTER ? WORD[lane.word][0] : WORD[lane.word]
     this.text(this.fitting(lane.at, this.gutter - 24 - this.width(word, BOLD)), 10, top + 12, 'fg', BOLD)
     this.text(word, this.gutter - 8, top + 12, WORD_COLOUR[lane.word], BOLD, 'right')
-    if (lane.error) this.text(`cannot be read: ${lane.error}`, this.gutter + 8, top + HEAD + ROW / 2, 'hanging', BOLD)
-    else if (!lane.rows.length) this.text(['no transactions in this time', 'no transactions'].find(each => this.width(each) < this.gutter - 12) ?? 'none', this.gutter - 8, top + HEAD + ROW / 2, 'mute', SANS, 'right')
+    if (!lane.rows.length && !lane.error) this.text(['no transactions in this time', 'no transactions'].find(each => this.width(each) < this.gutter - 12) ?? 'none', this.gutter - 8, top + HEAD + ROW / 2, 'mute', SANS, 'right')
     g.save()
     g.beginPath(); g.rect(this.gutter, top, this.now - this.gutter, lane.h); g.clip()
     if (lane.read_from_ms > this.since + 1000) this.unread(lane, top)
@@ -128,6 +127,7 @@ export class Drawing {
     for (const span of lane.open) this.opened(lane, span)
     this.groups(lane, bottom)
     g.restore()
+    if (lane.error) this.text(`cannot be read: ${lane.error}`, this.gutter + 8, top + 12, 'hanging', BOLD) // on top of what is not read
     this.names(lane, top)
     for (const span of lane.open) this.future(lane, span)
   }

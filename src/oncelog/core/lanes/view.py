@@ -80,8 +80,8 @@ class LanesView:
         return self.names.get(producer_id) or f"producer {producer_id}"
 
     def word(self, lane: Lane) -> str:
-        """ACTIVE, WAITING, STOPPED; UNREADABLE where nothing of it could be read."""
-        if lane.high_watermark is None:
+        """ACTIVE, WAITING, STOPPED; UNREADABLE where it cannot be read now, or never could."""
+        if lane.high_watermark is None or lane.error is not None:
             return UNREADABLE
         if not lane.blocked:
             return ACTIVE
