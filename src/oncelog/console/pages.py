@@ -175,9 +175,10 @@ async def open_transactions(request: Request) -> dict[str, Any]:
         row |= {"verdict": kind, "why": verdict.why, "advice": verdict.advice, "repair": verdict.repair or None}
         row |= {"age_ms": max(each.age_ms for each in places), "open_on": [str(each.where) for each in places]}
         row |= {"holds": [str(each.where) for each in holds]}
-        row["blocked"] = sum(by_place[each.where].blocked for each in holds)
+        is_known = any(each.start_offset is not None for each in places)  # else nobody serves what it is open on
+        row["blocked"] = sum(by_place[each.where].blocked for each in holds) if is_known else None
         rows.append(row)
-    rows.sort(key=lambda row: (-row["blocked"], -row["age_ms"]))
+    rows.sort(key=lambda row: (-(row["blocked"] or 0), -row["age_ms"]))
     more = {"not_read": list(found.not_read), "age_ms": kept.age_ms, "now_ms": found.seen_ms}
     return {"rows": rows[:ROWS_MAX], "count": len(rows), **more}
 

@@ -21,6 +21,7 @@ from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import GroupDescription
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.view import TopicView
+from oncelog.core.migration.progress import is_of_migration
 from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition
 
@@ -205,6 +206,11 @@ async def planned_reset(
     admin: Admin, name: str, topic_texts: tuple[str, ...], target: str, value: Any
 ) -> tuple[list[dict[str, Any]], dict[TopicPartition, int]]:
     """What a reset would do, as rows, and the positions to store. Raises Failed where it must not be done."""
+    if is_of_migration(name):
+        raise Failed(
+            f"group {name!r} is where `oncelog migrate` keeps how far it has copied: its positions are offsets of the source",
+            "to go on, run the same `oncelog migrate` again; to begin anew, delete the copied topics and this group",
+        )
     before = {where: at.offset for where, at in (await admin.list_consumer_group_offsets(name)).items()}
     if target in ("to_group", "to_file"):
         target, value = "positions", await _named(admin, target, value)

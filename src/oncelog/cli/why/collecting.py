@@ -14,6 +14,7 @@ from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.output import error_name
 from oncelog.cli.transactions.group_scope import OFFSETS_TOPIC, GroupScope, describe_group
 from oncelog.cli.why.looking import Looking, root_of
+from oncelog.cli.why.migrations import frozen_topics
 from oncelog.cli.why.quotas import quotas_of
 from oncelog.cli.why.subject import Subject
 from oncelog.client.admin.acls import AclFilter
@@ -34,12 +35,14 @@ from oncelog.core.diagnosis.facts import (
     PartitionFacts,
 )
 from oncelog.core.diagnosis.transactions import ENDING, transaction_verdict
+from oncelog.core.migration.progress import is_of_migration
 from oncelog.core.placement import coordinator_partition
 from oncelog.errors import ClusterAuthorization, KafkaError
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+INTERNAL = {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
 WATCHED_MAX_MS = 10_000
 LOOK_EVERY_MS = 500
 PENDING_LOOKS, PENDING_LOOK_EVERY_MS = 5, 100
@@ -77,7 +80,8 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
         quotas = await quotas_of(looking, facts.partitions)
         is_guarded = not facts.group.member_count and await _is_guarded(looking, facts.group.name)
         facts = dataclasses.replace(facts, quotas=quotas, is_guarded=is_guarded)
-    return dataclasses.replace(facts, not_read=tuple(looking.not_read))
+    frozen = await frozen_topics(looking, {each.where.topic for each in facts.partitions} - INTERNAL)
+    return dataclasses.replace(facts, frozen=frozen, not_read=tuple(looking.not_read))
 
 
 @dataclasses.dataclass
@@ -229,6 +233,7 @@ def _group_facts(scope: GroupScope) -> GroupFacts:
         _late_members(group),
         scope.pending,
         scope.offsets_partition,
+        is_of_migration(scope.name),
     )
 
 

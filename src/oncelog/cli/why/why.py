@@ -16,6 +16,7 @@ from oncelog.cli.transactions.group_scope import listed
 from oncelog.cli.why.collecting import facts_of, positions_again
 from oncelog.cli.why.damage import with_damage
 from oncelog.cli.why.looking import Looking
+from oncelog.cli.why.migrations import migration_notes
 from oncelog.cli.why.subject import subject_of
 from oncelog.cli.why.words import Told, id_text, row, told
 from oncelog.client.arguments import is_wire_text
@@ -123,7 +124,9 @@ def _beside(facts: Facts, found: Sequence[Cause], young: int) -> list[str]:
     notes = []
     if young:
         notes.append(f"left out, as they are young or just ending: {counted(young, 'open transaction')} (--older-than)")
-    if facts.group is not None and not facts.group.member_count and NO_MEMBERS not in {cause.kind for cause in found}:
+    notes += migration_notes(facts)
+    reads = facts.group is not None and not facts.group.is_migration
+    if reads and facts.group and not facts.group.member_count and NO_MEMBERS not in {cause.kind for cause in found}:
         notes.append(f"group {facts.name} has no members now: nobody reads")
     unread = [each.where for each in facts.partitions if each.client_id is None and each.raw_lag]
     if facts.group is not None and facts.group.member_count and facts.group.looks[0].is_at_rest and unread:

@@ -17,10 +17,12 @@ from oncelog.cli.output import counted, printable
 from oncelog.cli.transactions.group_scope import listed
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import WHY_OFFLINE
+from oncelog.cli.why.migrations import DO, WHOSE
 from oncelog.core.diagnosis import causes as kinds
 from oncelog.core.diagnosis.causes import Cause
 from oncelog.core.diagnosis.facts import Facts, Owner
 from oncelog.core.diagnosis.transactions import may_be_committed, transaction_verdict
+from oncelog.core.migration.progress import is_of_migration
 from oncelog.core.two_phase.exactly_once_sink import attempt_name
 from oncelog.core.two_phase.transactional_ids import leased_name
 from oncelog.types import TopicPartition
@@ -130,6 +132,9 @@ def _transaction(settings: Settings, facts: Facts, cause: Cause) -> Told:
         why = f"{why}. It is a Spark query's: {query[1]}"
         advice = "let the query run, or start it again; else look what it has decided, and complete that without Spark"
         command = settings.repair("recover", "--prefix", query[0], "--query", query[1], "--dry-run")
+    elif owner is not None and is_of_migration(owner.transactional_id):
+        why, advice = f"{why}. {WHOSE}", DO
+        command = settings.repair("transactions", "describe", Name(owner.transactional_id))
     return Told(f"{cause.kind} {name} {' and '.join(held)}", tuple(lines), why, advice, command)
 
 
@@ -257,16 +262,24 @@ def _rebalancing(settings: Settings, facts: Facts, _: Cause) -> Told:
 
 
 def _no_members(settings: Settings, facts: Facts, cause: Cause) -> Told:
+    frozen = sorted({each.topic for each in cause.partitions} & facts.frozen)
     lag, count = sum(each.raw_lag or 0 for each in cause.seen), counted(len(cause.partitions), "partition")
     waiting = f"{counted(lag, 'offset')} of {count} wait" if lag else f"where it begins in {count} is not stored"
+    if frozen:
+        advice = f"where {frozen[0]} has moved (`oncelog migrate --switch`), start them at the destination, not here. Its rules:"
+        command = settings.repair("acls", "list", "--topic", frozen[0], "--matching")
+    elif facts.is_guarded:
+        advice = "start them; whether they may read:"
+        command = settings.repair("acls", "list", "--group", facts.name, "--matching")
+    else:
+        advice = "start them, and see whether they come and stay:"
+        command = settings.repair("groups", "describe", Name(facts.name), "--members", "--watch")
     return Told(
         f"no members: nobody reads for {facts.name}, and {waiting}",
         (),
         "its consumers are not running, or cannot join: not reached, refused, or fenced; their own logs say which",
-        "start them; whether they may read:" if facts.is_guarded else "start them, and see whether they come and stay:",
-        settings.repair("acls", "list", "--group", facts.name, "--matching")
-        if facts.is_guarded
-        else settings.repair("groups", "describe", Name(facts.name), "--members", "--watch"),
+        advice,
+        command,
     )
 
 

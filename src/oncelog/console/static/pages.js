@@ -30,7 +30,7 @@ export function Open() {
       ['transactional id', r => html`<b>${r.transactional_id === null ? `producer ${r.producer_id}` : named(r.transactional_id)}</b><br /><span class="mute">producer ${r.producer_id}:${r.producer_epoch}</span>`, 'id'],
       ['is', r => r.verdict],
       ['age against timeout', r => html`<${Age} row=${r} />`],
-      ['holds back', r => r.blocked ? html`<b>${r.blocked}</b> offset${r.blocked === 1 ? '' : 's'} of ${r.holds.join(', ')}` : 'nothing', 'id'],
+      ['holds back', r => r.blocked ? html`<b>${r.blocked}</b> offset${r.blocked === 1 ? '' : 's'} of ${r.holds.join(', ')}` : r.blocked === null ? 'not known: nobody serves its partitions' : 'nothing', 'id'],
       ['open on', r => r.open_on.join(', '), 'id'],
       ['why, and what to type', r => html`${r.why}<br /><span class="mute">${r.advice}</span>${r.repair && html`<${Command} text=${r.repair} />`}<${Act} key=${`${r.producer_id}:${r.producer_epoch}:${r.open_on[0]}`} row=${r} />`],
     ]} />`}`
@@ -48,7 +48,7 @@ export function InDoubt() {
     <p class="mute">A prepared transaction (two-phase commit) waits for whoever decides outside of Kafka. It has no timeout: nobody ends it by waiting.</p>
     ${data && html`<${Table} name="Prepared transactions" empty="nothing is in doubt" rows=${data.rows} columns=${[
       ['transactional id', r => html`<b>${named(r.transactional_id)}</b>`, 'id'], ['prepared state', r => `${r.producer_id}:${r.producer_epoch}`], ['age', r => age(r.age_ms), 'number'],
-      ['open on', r => r.open_on.join(', ')], ['holds back', r => r.blocked || 'nothing', 'number'],
+      ['open on', r => r.open_on.join(', ')], ['holds back', r => r.blocked === null ? 'not known' : r.blocked || 'nothing', 'number'],
       ['database says', r => said(data, r)],
       ['what to type', r => html`<span class="mute">${r.advice}</span>${r.repair && html`<${Command} text=${r.repair} />`}`],
     ]} />

@@ -73,12 +73,13 @@ class Cause:
 def causes(facts: Facts, older_than_ms: int) -> tuple[Cause, ...]:
     """Everything that was seen to hold back. Transactions that have been open for `older_than_ms` or less are left out: a
     healthy system always has some."""
+    reads = facts.group is None or not facts.group.is_migration
     found = [
         *_rights(facts.not_read),
         *_offline(facts.partitions),
         *_transactions(facts, older_than_ms),
-        *_positions(facts.partitions),
-        *(_members(facts.group, facts.partitions) if facts.group is not None else ()),
+        *(_positions(facts.partitions) if reads else ()),
+        *(_members(facts.group, facts.partitions) if facts.group is not None and reads else ()),
         *(Cause(QUOTA, quota=each) for each in facts.quotas if each.catch_up_ms > QUOTA_CATCH_UP_MS),
     ]
     return tuple(sorted(found, key=_order))

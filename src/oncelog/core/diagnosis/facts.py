@@ -108,7 +108,8 @@ class GroupLook:
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
     """A consumer group. `looks` are in order, `watched_ms` lie between the first and the last; `late_members` (KIP-848) have
-    not reached their target. `pending` positions may still be moved by a transaction that is open on `offsets_partition`."""
+    not reached their target. `pending` positions may still be moved by a transaction that is open on `offsets_partition`.
+    `is_migration`: it keeps the state of a migration; its positions are another broker's offsets, and nobody reads with it."""
 
     name: str
     state: str
@@ -119,6 +120,7 @@ class GroupFacts:
     late_members: tuple[str, ...] = ()
     pending: frozenset[TopicPartition] = frozenset()
     offsets_partition: TopicPartition | None = None
+    is_migration: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class Facts:
 
     `hidden`: why a transaction's owner may exist and not be seen; then nothing is called ownerless. `still_ending`: producer
     ids whose decided transactions were on their way all the time that was watched. `is_guarded`: access rules may keep out
-    members that are not there.
+    members that are not there. `frozen`: topics that nobody may write to.
     """
 
     kind: str | None
@@ -168,3 +170,4 @@ class Facts:
     hidden: tuple[str, ...] = ()
     still_ending: frozenset[int] = field(default_factory=frozenset)
     is_guarded: bool = False
+    frozen: frozenset[str] = field(default_factory=frozenset)

@@ -104,6 +104,11 @@ def thinned(points: Iterable[Point]) -> tuple[Point, ...]:
     return tuple(kept)
 
 
+def is_of_migration(name: str) -> bool:
+    """Whether a group or a transactional id of this name is a migration's."""
+    return name.startswith(GROUP_PREFIX)
+
+
 def group_mark(group_id: str) -> str:
     """Eight hexadecimal digits that stand for a group."""
     return hashlib.sha256(group_id.encode()).hexdigest()[:8]
