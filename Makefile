@@ -75,12 +75,16 @@ docs: $(VENV)/.docs-installed
 	@echo "docs: $$(find build/docs -name '*.html' | wc -l) pages, build/docs/index.html"
 
 # The console in the system's Chromium (apt-get install chromium, or CHROMIUM_PATH): axe-core's rules, narrow screens, a broker that
-# restarts, tabs, the time of a frame. axe-core comes from npm, into build/, and is in no package of ours.
+# restarts, tabs, the time of a frame; and the journey in Firefox (apt-get install firefox-esr, or FIREFOX_PATH). axe-core and
+# puppeteer-core come from npm, into build/, and are in no package of ours.
 AXE := build/axe/package/axe.min.js
 $(AXE):
 	@mkdir -p build/axe && cd build/axe && npm pack --silent axe-core@4.14.1 >/dev/null && tar xzf axe-core-4.14.1.tgz
-browser: $(STAMP) $(AXE)
-	@ONCELOG_BROWSER=all ONCELOG_AXE=$(AXE) $(BIN)/python -m pytest -q -s -n 0 -p no:randomly tests/console/test_journey.py tests/console/test_browser.py tests/console/test_more_browser.py
+PUPPETEER := build/puppeteer/node_modules/puppeteer-core/lib/esm/puppeteer/puppeteer-core.js
+$(PUPPETEER):
+	@mkdir -p build/puppeteer && cd build/puppeteer && npm install --silent --no-audit --no-fund --prefix . puppeteer-core@24.43.1 >/dev/null
+browser: $(STAMP) $(AXE) $(PUPPETEER)
+	@ONCELOG_BROWSER=all ONCELOG_AXE=$(AXE) ONCELOG_PUPPETEER=$(PUPPETEER) $(BIN)/python -m pytest -q -s -n 0 -p no:randomly tests/console/test_journey.py tests/console/test_browser.py tests/console/test_more_browser.py tests/console/test_firefox.py
 
 lock:
 	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/dev.txt requirements/dev.in
