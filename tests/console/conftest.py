@@ -15,7 +15,7 @@ import pytest
 
 from oncelog import Producer
 from oncelog.testing import TestBroker
-from tests.cli.world import Cli
+from tests.cli.world import Cli, damaged_broker
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -47,6 +47,34 @@ def night() -> Iterator[Cli]:
         cli.leave_open("payments", "ledger-7", two_phase=True)
         cli.leave_hanging("audit", "gone-etl")
         yield cli
+
+
+@pytest.fixture(scope="session")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    """lost-0 cannot be opened; open there: "lost-holder", and "both", which was aborted since. flip-0 is damaged at offset 2."""
+
+    def both(cli: Cli) -> None:
+        cli.create("held")
+        in_one_transaction(cli, "both", {"lost": 0, "held": 0})
+        in_one_transaction(cli, "lost-holder", {"lost": 0})
+        in_one_transaction(cli, "flip-holder", {"flip": 0})
+
+    with damaged_broker(tmp_path_factory.mktemp("damaged"), both) as cli:
+        cli("transactions", "force-terminate", "--transactional-id", "both", "-y", "--timeout", "300ms", status=1)
+        yield cli
+
+
+def in_one_transaction(cli: Cli, transactional_id: str, places: dict[str, int]) -> None:
+    async def work() -> None:
+        producer = Producer(bootstrap_servers=cli.bootstrap_servers, transactional_id=transactional_id)
+        await producer.start()
+        producer.begin_transaction()
+        for topic, partition in places.items():
+            await producer.send(topic, b"x", partition=partition)
+        await producer.detach_transaction()
+        await producer.stop()
+
+    asyncio.run(work())
 
 
 def chromium() -> str | None:

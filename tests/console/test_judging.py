@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import pytest
-
-from oncelog import Admin, Producer
+from oncelog import Admin
 from oncelog.cli.command import Settings
 from oncelog.console.judging import HANGING_SEEN_MS, Judge, Judgement, facts_of_lane
 from oncelog.core.diagnosis.facts import OpenTransaction, Owner, PartitionFacts
@@ -15,7 +13,7 @@ from oncelog.core.diagnosis.transactions import ENDING, HANGING, IN_PROGRESS
 from oncelog.core.lanes.lane import Lane
 from oncelog.core.lanes.view import UNKNOWN_KIND
 from oncelog.types import TopicPartition
-from tests.cli.world import Cli, damaged_broker
+from tests.cli.world import Cli
 
 AT = TopicPartition("orders", 0)
 LOST = OpenTransaction(AT, 7, 0, 5, 100, None, "no transactional id has this producer id")
@@ -59,34 +57,6 @@ def test_a_damaged_lane_says_where() -> None:
     lane.error = "CORRUPT_MESSAGE"
     facts = facts_of_lane(lane, {})
     assert (facts.damaged_at, facts.error, facts.leader_id) == (40, None, -1)
-
-
-@pytest.fixture(scope="module")
-def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    """lost-0 cannot be opened; open there: "lost-holder", and "both", which was aborted since. flip-0 is damaged at offset 2."""
-
-    def both(cli: Cli) -> None:
-        cli.create("held")
-        in_one_transaction(cli, "both", {"lost": 0, "held": 0})
-        in_one_transaction(cli, "lost-holder", {"lost": 0})
-        in_one_transaction(cli, "flip-holder", {"flip": 0})
-
-    with damaged_broker(tmp_path_factory.mktemp("damaged"), both) as cli:
-        cli("transactions", "force-terminate", "--transactional-id", "both", "-y", "--timeout", "300ms", status=1)
-        yield cli
-
-
-def in_one_transaction(cli: Cli, transactional_id: str, places: dict[str, int]) -> None:
-    async def work() -> None:
-        producer = Producer(bootstrap_servers=cli.bootstrap_servers, transactional_id=transactional_id)
-        await producer.start()
-        producer.begin_transaction()
-        for topic, partition in places.items():
-            await producer.send(topic, b"x", partition=partition)
-        await producer.detach_transaction()
-        await producer.stop()
-
-    asyncio.run(work())
 
 
 async def judged(cli: Cli, facts: Sequence[PartitionFacts], judge: Judge, now_ms: int) -> Judgement:

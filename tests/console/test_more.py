@@ -59,6 +59,14 @@ def test_each_record_says_who_sees_it(client: TestClient) -> None:
     assert found[-1]["transactional_id"] == HOSTILE
 
 
+def test_what_is_intact_before_damage_is_shown(damaged: Cli) -> None:
+    """The page took five seconds, and showed an error and no record."""
+    with TestClient(console(damaged), base_url=ORIGIN) as client:
+        found = get(client, "records?topic=flip&partition=0")
+    assert [row["offset"] for row in found["rows"]] == [0, 1]
+    assert (found["is_end"], found["damaged"].startswith("damaged at offset 2: ")) == (True, True)
+
+
 def test_pages_searches_and_cursors(client: TestClient) -> None:
     newest = get(client, "records?topic=looked-at&limit=10")
     assert [row["offset"] for row in newest["rows"]] == list(range(110, 120))

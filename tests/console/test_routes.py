@@ -16,6 +16,7 @@ with warnings.catch_warnings():  # it would rather have a client that nothing el
     warnings.simplefilter("ignore")
     from starlette.testclient import TestClient
 
+from oncelog import Admin
 from oncelog.cli.command import Settings
 from oncelog.console import app, long_look, pages, watch
 from oncelog.console.answers import lanes_answer
@@ -239,6 +240,26 @@ def test_groups_are_what_the_command_line_says(client: TestClient, night: Cli) -
     (group,) = [each for each in found["groups"] if each["group"] == "billing"]
     assert group["rows"] == night.json("groups", "describe", "billing")
     assert group["rows"][0]["blocked"] == 3
+
+
+def test_why_a_group_stands_still_is_what_the_command_line_says(client: TestClient, night: Cli) -> None:
+    """The page Groups showed a position that was out of range, or pending, as any other."""
+    night("groups", "reset-offsets", "lost-group", "--topic", "orders:0", "--to-offset", 2, "-y")
+
+    async def beyond() -> None:
+        async with Admin(bootstrap_servers=night.bootstrap_servers) as admin:
+            await admin.alter_consumer_group_offsets("lost-group", {TopicPartition("audit", 0): 99})
+
+    asyncio.run(beyond())
+    found = get(client, "why?group=lost-group")
+    same = night.json("why", "lost-group", "--as", "group")
+    assert "position out of range" in [each["kind"] for each in found["causes"]]
+    assert [(each["what"], each["command"]) for each in found["causes"]] == [
+        (each["what"], each["command"]) for each in same["causes"]
+    ]
+    assert [each["group"] for each in get(client, "groups?group=lost-group")["groups"]] == ["lost-group"]
+    assert client.get("/api/v1/why").status_code == 400
+    assert client.get("/api/v1/why?group=nobody").json()["error"] == "Failed"
 
 
 def test_a_broker_that_is_away_is_said_and_the_page_stays() -> None:

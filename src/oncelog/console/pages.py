@@ -18,8 +18,11 @@ from oncelog.cli.transactions.in_doubt import in_doubt_rows, look_for_doubt
 from oncelog.cli.transactions.show import transaction_row
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import offline_partitions, unread_row
+from oncelog.cli.why.looking import Looking
+from oncelog.cli.why.why import document, look, rows_of
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.owners import described_if_known
+from oncelog.client.arguments import is_wire_text
 from oncelog.console.answers import exact
 from oncelog.console.judging import Judge, Judgement
 from oncelog.console.long_look import Kept, LongLook, Progress
@@ -27,10 +30,10 @@ from oncelog.console.watch import KEPT_S, MANY, Watch
 from oncelog.core.ages import age_text
 from oncelog.core.diagnosis.causes import FREE, UNKNOWN
 from oncelog.core.diagnosis.causes import OPEN as OPEN_KIND
-from oncelog.core.diagnosis.facts import OpenTransaction, PartitionFacts
+from oncelog.core.diagnosis.facts import GROUP, OpenTransaction, PartitionFacts
 from oncelog.core.diagnosis.transactions import HANGING, TWO_PHASE, transaction_verdict
-from oncelog.core.lanes.view import could_not_be_read, counted, nobody_is_stopped
-from oncelog.errors import KafkaError
+from oncelog.core.lanes.view import CALM_MS, could_not_be_read, counted, nobody_is_stopped
+from oncelog.errors import InvalidArgument, KafkaError
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
@@ -214,8 +217,9 @@ async def groups(request: Request) -> dict[str, Any]:
     listed = await admin.list_groups()
     topics = await request.app.state.watch.known_topics(admin)
     unreadable: dict[TopicPartition, KafkaError] = {}
+    only = request.query_params.get("group")
     found, not_read = [], []
-    for each in listed[:GROUPS_MAX]:
+    for each in [one for one in listed if only is None or one.group_id == only][:GROUPS_MAX]:
         try:
             rows, notes = await lag_rows(settings, admin, each.group_id, topics, unreadable)
         except Failed as error:
@@ -229,6 +233,18 @@ async def groups(request: Request) -> dict[str, Any]:
         )
     not_read += [unread_row(at, e) for at, e in unreadable.items()]
     return {"groups": found, "count": len(listed), "not_read": not_read, "now_ms": RealClock().now_ms()}
+
+
+async def why(request: Request) -> dict[str, Any]:
+    """What `why GROUP -o json` prints of a group: members, positions, quota too, which no lane shows."""
+    admin, settings = await admin_of(request), request.app.state.settings
+    name = request.query_params.get("group", "")
+    if not is_wire_text(name) or not name:
+        raise InvalidArgument("say which group: group=NAME")
+    looking = Looking(admin, await request.app.state.watch.known_topics(admin))
+    facts, found, notes = await look(settings, looking, name, GROUP, CALM_MS)
+    rows = [_exact(each) for each in rows_of(settings, facts, found)]
+    return {**document(facts, found, rows, notes), "now_ms": RealClock().now_ms()}
 
 
 def _safe(value: Any) -> Any:

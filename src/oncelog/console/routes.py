@@ -74,6 +74,7 @@ def application(
             Route("/api/v1/open", _page(pages.open_transactions)),
             Route("/api/v1/in-doubt", _page(pages.in_doubt)),
             Route("/api/v1/groups", _page(pages.groups)),
+            Route("/api/v1/why", _page(pages.why)),
             Route("/api/v1/plans", _page(plans.plans), methods=["GET", "POST"]),
             Route("/api/v1/plans/{plan_id}", _page(plans.act), methods=["POST"]),
             *[Route(f"/api/v1/{name}", _page(body)) for name, body in more.PAGES.items()],

@@ -158,6 +158,7 @@ def test_positions_out_of_range_are_moved_by_the_printed_command(cli: Cli) -> No
             await admin.delete_records({where: 2})
 
     asyncio.run(delete())
+    assert "was not tried" not in cli("why", "why-range-group").stderr, "what is out of range hides no damage elsewhere"
     found = why(cli, "why-range-group")
     assert kinds(found) == ["position out of range", "position out of range", "no members"]
     assert "offset 1 of why-range-0, before the first record, 2" in found["causes"][0]["what"]

@@ -22,7 +22,11 @@ POLL_MS = 100
 async def with_damage(settings: Settings, looking: Looking, facts: Facts) -> Facts:
     """The facts, with where partitions cannot be read at their positions: of those that have something to read, READ_MAX at
     most."""
-    wanted = {each.where: each.position for each in facts.partitions if each.lag and not each.error}
+    wanted = {
+        each.where: each.position
+        for each in facts.partitions
+        if each.lag and not each.error and (each.position or 0) >= (each.log_start_offset or 0)  # else out of range
+    }
     wanted = dict(list(wanted.items())[:READ_MAX])
     if not wanted:
         return facts

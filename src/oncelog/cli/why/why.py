@@ -51,31 +51,47 @@ async def why(ctx: click.Context, name: str, wanted: str | None, older_than_ms: 
     settings = ctx.ensure_object(Settings)
     if not name or not is_wire_text(name):
         raise click.UsageError("say which group, topic or transactional id: a name that can be sent")
-    patient = dataclasses.replace(settings, timeout_ms=min(settings.timeout_ms, QUESTION_TIMEOUT_MS))
-    async with open_admin(patient) as admin:
+    async with open_admin(patient(settings)) as admin:
         looking = Looking(admin, await admin.list_topics(include_internal=True))
-        subject = await subject_of(settings, looking, name, wanted)
-        facts = await facts_of(looking, subject, older_than_ms)
-        if facts.group is not None:
-            facts = await with_damage(patient, looking, facts)
-        found = causes(facts, older_than_ms)
-        if suspects := [where for cause in found if cause.kind == OUT_OF_RANGE for where in cause.partitions]:
-            facts = await positions_again(looking, facts, suspects)
-            found = causes(facts, older_than_ms)
-    notes = [*looking.notes, *(subject.scope.position_notes if subject.scope else ())]
-    _tell(settings, facts, found, [*notes, *_beside(facts, found, young_count(facts, older_than_ms))])
+        facts, found, notes = await look(settings, looking, name, wanted, older_than_ms)
+    _tell(settings, facts, found, notes)
     if found and exit_code:
         ctx.exit(EXIT_FOUND)
     if facts.not_read:
         ctx.exit(EXIT_FAILURE)
 
 
+def patient(settings: Settings) -> Settings:
+    """As a client that asks several questions is set."""
+    return dataclasses.replace(settings, timeout_ms=min(settings.timeout_ms, QUESTION_TIMEOUT_MS))
+
+
+async def look(
+    settings: Settings, looking: Looking, name: str, wanted: str | None, older_than_ms: int
+) -> tuple[Facts, tuple[Cause, ...], list[str]]:
+    """What was seen of a name, the causes, and what to say beside them. Raises Failed where there is nothing of that name."""
+    subject = await subject_of(settings, looking, name, wanted)
+    facts = await facts_of(looking, subject, older_than_ms)
+    if facts.group is not None:
+        facts = await with_damage(patient(settings), looking, facts)
+    found = causes(facts, older_than_ms)
+    if suspects := [where for cause in found if cause.kind == OUT_OF_RANGE for where in cause.partitions]:
+        facts = await positions_again(looking, facts, suspects)
+        found = causes(facts, older_than_ms)
+    notes = [*looking.notes, *(subject.scope.position_notes if subject.scope else ())]
+    return facts, found, [*notes, *_beside(facts, found, young_count(facts, older_than_ms))]
+
+
+def rows_of(settings: Settings, facts: Facts, found: Sequence[Cause]) -> list[dict[str, Any]]:
+    """The causes for machines."""
+    return [row(cause, told(settings, facts, cause)) for cause in found]
+
+
 def _tell(settings: Settings, facts: Facts, found: Sequence[Cause], notes: Sequence[str]) -> None:
     words = [told(settings, facts, cause) for cause in found]
-    out = settings.out
-    rows = [row(cause, each) for cause, each in zip(found, words, strict=True)]
+    out, rows = settings.out, rows_of(settings, facts, found)
     if out.is_machine:
-        out.item((), _document(facts, found, rows, notes))
+        out.item((), document(facts, found, rows, notes))
     elif out.format == "tsv":
         shown = ("kind", "verdict", "partitions", "blocked", "pending", "transactional_id", "age_ms", "what", "command")
         out.rows(columns(*shown), rows)
@@ -99,7 +115,7 @@ def _print(settings: Settings, words: Told) -> None:
         emit({}, words.text)
 
 
-def _document(facts: Facts, found: Sequence[Cause], rows: list[dict[str, Any]], notes: Sequence[str]) -> dict[str, Any]:
+def document(facts: Facts, found: Sequence[Cause], rows: list[dict[str, Any]], notes: Sequence[str]) -> dict[str, Any]:
     """What `-o json` prints; docs/cli.md names every key."""
     group = facts.group
     lags = [each for each in facts.partitions if each.lag is not None]

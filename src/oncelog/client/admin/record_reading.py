@@ -10,7 +10,7 @@ from typing import Any
 
 from oncelog.client.admin.hanging import AdminHanging
 from oncelog.client.cluster.each_leader import ask_leaders
-from oncelog.errors import CorruptBatch, error_for
+from oncelog.errors import CorruptBatch, ErrorCode, error_for
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.fetch import AbortedTransaction, FetchPartition, FetchRequest, FetchTopic
 from oncelog.wire.record_batch import RecordBatch, batches
@@ -59,10 +59,16 @@ async def read_chunk(
         if response.error_code:
             raise error_for(response.error_code, f"read {at}")
         (answer,) = (each for topic in response.responses for each in topic.partitions)
-        return ({}, {at: error_for(answer.error_code, f"read {at}")}) if answer.error_code else ({at: answer}, {})
+        is_error = answer.error_code not in (
+            ErrorCode.NONE,
+            ErrorCode.CORRUPT_MESSAGE,
+        )  # damage is no reason to try again
+        return ({}, {at: error_for(answer.error_code, f"read {at}")}) if is_error else ({at: answer}, {})
 
     answer = (await ask_leaders(cluster, "read records", [at], ask, timeout_ms=timeout_ms))[at]
     data, found, damaged, next_offset = bytes(answer.records or b""), [], "", fetch_offset
+    if answer.error_code:
+        damaged = f"damaged at offset {fetch_offset}: the broker says that it is not what was written"
     try:
         for batch in batches(data):
             batch.check_crc()

@@ -113,7 +113,7 @@ export const Cards = ({ causes, lanes }) => html`<ul class="cards">
   ${causes.map(each => html`<li class=${`card ${CAUSE[each.kind] ?? 'trouble'}`} key=${each.what}>
     ${each.letter && html`<span class="badge">${each.letter}</span>`}<b>${each.transactional_id === null ? each.producer_id === null ? each.kind : `producer ${each.producer_id}` : named(each.transactional_id)}</b>
     <p>${each.what}</p>
-    ${each.age_ms !== null && html`<p class="mute">${each.kind} for ${age(each.age_ms)}${each.producer_id === null ? '' : `; producer ${each.producer_id}:${each.producer_epoch}, from ${(each.open_on ?? []).slice(0, 4).map(p => `${p.topic}-${p.partition} ${p.start_offset ?? ''}`).join(', ')}`}</p>`}
+    ${each.age_ms !== null && html`<p class="mute">${each.kind} for ${age(each.age_ms)}${each.producer_id === null ? '' : `; producer ${each.producer_id}:${each.producer_epoch}${each.open_on?.length ? ', from ' : ''}${(each.open_on ?? []).slice(0, 4).map(p => `${p.topic}-${p.partition} ${p.start_offset ?? ''}`).join(', ')}`}</p>`}
     ${each.groups?.length > 0 && html`<p><b>waiting</b> ${each.groups.join(', ')}</p>`}
     <p>${each.why}</p><p class="mute">${each.advice}</p>${each.command && html`<${Command} text=${each.command} />`}</li>`)}
   ${causes.length === 0 && html`<li class=${`card ${lanes?.length === 0 ? '' : 'calm'}`}>${nobody(lanes)}</li>`}
