@@ -57,6 +57,7 @@ ROOMS = {
     "core/leader": set(),
     "core/transactions": set(),
     "core/metadata": set(),
+    "core/client_metrics": {"core/metadata"},
     "core/access": {"core/metadata"},
     "core/groups": {"core/groups/classic", "core/groups/consumer"},
     "core/groups/classic": {"core/groups"},
@@ -72,7 +73,7 @@ ROOMS = {
     "core/lanes": {"core/diagnosis"},
     "core/migration": set(),
     "broker/config": {"core/access", "core/metadata", "core/sasl"},
-    "broker/metrics": {"broker/config"},
+    "broker/metrics": {"broker/config", "core/client_metrics"},
     "broker/requests": set(),
     "broker/partitions": {"broker/config", "broker/metrics", "core/leader", "core/metadata"},
     "broker/metadata": {"broker/config", "broker/metrics", "broker/partitions", "core/leader", "core/metadata"},
@@ -94,7 +95,7 @@ ROOMS = {
     },
     "broker/handlers": {"broker", "broker/config", "broker/coordinators", "broker/partitions", "broker/requests"}
     | {"core/groups", "core/groups/classic", "core/groups/consumer", "core/leader", "core/metadata"}
-    | {"core/transactions"},
+    | {"core/client_metrics", "core/transactions"},
     "client": {"client/consumer", "core/consumer", "core/login", "core/producer"},
     "client/cluster": {"client", "core/login"},
     "client/producer": {"client", "client/cluster", "core/producer"},

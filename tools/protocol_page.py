@@ -97,6 +97,7 @@ APACHE_KAFKA: dict[int, tuple[str, int, int]] = {
 _SHARE = "share groups (KIP-932) are outside oncelog's scope so far; clients that probe for them carry on"
 _SHARE_STATE = "between the brokers of a cluster with share groups"
 _STREAMS = "streams groups (KIP-1071): Kafka Streams uses the classic protocol, which is its default"
+_TELEMETRY = "KIP-714; Apache Kafka offers it where a receiver of metrics is configured, oncelog is its own"
 NOT_SERVED: dict[int, str] = {
     **dict.fromkeys((76, 77, 78, 79, 90, 91, 92), _SHARE),
     **dict.fromkeys((83, 84, 85, 86, 87), _SHARE_STATE),
@@ -116,17 +117,14 @@ NOT_FOR_CLIENTS = (
         "from brokers to controllers",
     ),
     ("67", "AllocateProducerIds", "from brokers to controllers; oncelog takes blocks from its own metadata log"),
-    (
-        "71, 72",
-        "GetTelemetrySubscriptions, PushTelemetry",
-        "left out, as Apache Kafka does where no receiver is configured",
-    ),
 )
 REMARKS: dict[int, str] = {
     ApiKey.PRODUCE: "0 to 2 are advertised and not served, as in Apache Kafka: librdkafka asks for it (KAFKA-18659)",
     ApiKey.INIT_PRODUCER_ID: "6 (two-phase commit, KIP-939) while `transaction.version` is 3",
     ApiKey.ADD_PARTITIONS_TO_TXN: "4 and 5 between brokers, and for whoever verifies",
     ApiKey.WRITE_TXN_MARKERS: "with a tag of our own for operators' aborts (feature `oncelog.operator.abort`)",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _TELEMETRY,
+    ApiKey.PUSH_TELEMETRY: _TELEMETRY,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "KIP-848",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "KIP-848",
 }

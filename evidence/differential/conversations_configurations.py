@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evidence.differential.conversation import Conversation
+from evidence.differential.conversation import Conversation, error_name
 from evidence.differential.scenario import family, scenario
 from oncelog.errors import ErrorCode
 
@@ -111,6 +111,58 @@ def list_config_resources(x: Conversation, v: int) -> None:
     x.say("topics have it", (TOPIC, t) in [(each.resource_type, each.resource_name) for each in reply.config_resources])
     x.ask("ListConfigResources", v, " brokers", resource_types=[BROKER])
     x.ask("ListConfigResources", v, " nonsense", resource_types=[99])
+
+
+@scenario("core")
+def subscriptions_to_client_metrics(x: Conversation) -> None:
+    """Their keys, bounds and patterns; described with defaults; listed while they have a config (KIP-714)."""
+    kind, name = 16, x.name("m")
+
+    def ask(key: str, how: int, value: str | None) -> None:
+        configs = [{"name": key, "config_operation": how, "value": value}]
+        found = x.call("IncrementalAlterConfigs", 1, resources=[resource(kind, name, configs=configs)]).responses[0]
+        x.say(f"{key} {how} {value}", error_name(found.error_code), found.error_message)
+
+    def described() -> Any:
+        return x.call("DescribeConfigs", 4, resources=[resource(kind, name, configuration_keys=None)]).results[0]
+
+    def describe(match: str) -> None:
+        """When the last change has come through."""
+        x.until(lambda: match in [each.value for each in described().configs if each.name == "match"] or None)
+        found = described()
+        values = sorted((each.name, each.value, each.config_source, each.config_type) for each in found.configs)
+        x.say("described", error_name(found.error_code), *values)
+
+    def is_listed() -> bool:
+        listed = x.call("ListConfigResources", 0).config_resources
+        return name in [each.resource_name for each in listed]
+
+    describe("")
+    for value in ("1000", "99", "100", "3600000", "3600001", "abc", ""):
+        ask("interval.ms", 0, value)
+    for value in ("", "*", "org.apache.kafka.producer.,a b"):
+        ask("metrics", 0, value)
+    for selector in ("id", "instance_id", "software_name", "software_version", "source_address", "source_port"):
+        ask("match", 0, f"client_{selector}=a.*[0-9]")
+    for value in (
+        "client_id",
+        "client_id=",
+        "=a",
+        "who=a",
+        "client_id=(",
+        "client_id=a=b",
+        "client_id=a==",
+        "client_id = b",
+    ):
+        ask("match", 0, value)
+    ask("no.such", 0, "1")
+    ask("no.such", 1, None)
+    describe("client_id = b")
+    x.say("listed", is_listed())
+    for key in ("interval.ms", "metrics", "match", "match"):
+        ask(key, 1, None)
+    describe("")
+    x.say("listed", is_listed())
 
 
 @scenario("core")

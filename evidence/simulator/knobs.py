@@ -153,6 +153,7 @@ def _other_constants() -> Iterator[Knob]:
     yield from _constants("oncelog.core.producer.accumulator", GRANT_BYTES=(1, 1 << 20))
     yield from _constants("oncelog.client.traffic", BROKERS_MAX=(1, 1000))
     yield from _constants("oncelog.core.access.authorizer", _DECISIONS_MAX=(1, 10_000))
+    yield from _constants("oncelog.core.client_metrics.instances", LOOK_INTERVAL_MS=(0, 60_000))
     yield from _constants("oncelog.core.consumer.membership", SAYS_ALL_EVERY=(1, 100))
     yield from _constants("oncelog.core.leader.fetch_session", EVICTABLE_AFTER_MS=(0, 120_000))
     yield from _constants("oncelog.core.groups.config", REJOIN_CHECK_INTERVAL_MS=(10, 1000))

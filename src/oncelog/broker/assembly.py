@@ -23,6 +23,7 @@ from oncelog.broker.gauges import register_gauges
 from oncelog.broker.handlers import answer, serves
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metadata.topics import Topics
+from oncelog.broker.metrics.client_metrics import ClientMetrics
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer
@@ -107,9 +108,8 @@ def assemble(
     in_force, clock, files = configuration.in_force, host.clock, OpenFiles(host.files)
     flusher = _flusher(host, in_force(), metrics, data_directory, lambda: partitions.checkpoint_aside())
     store = _store(host, files, data_directory, tasks, in_force, metrics)
-    metadata = store.metadata
+    metadata, node_id, has_shortcut = store.metadata, in_force().node_id, host.network.has_shortcut
     partitions = Partitions(files, data_directory, metadata, in_force, flusher, host.worker, host.syncer)
-    node_id, has_shortcut = in_force().node_id, host.network.has_shortcut
     topics = Topics(
         store, partitions, in_force, host.random, node_id, lambda topic: groups.topic_deleted(topic), metrics
     )
@@ -143,6 +143,7 @@ def assemble(
         fetch_sessions=_fetch_sessions(host, in_force),
         authorization=authorization,
         metrics=metrics,
+        client_metrics=_client_metrics(metadata, in_force, metrics),
         clock=clock,
         random=host.random,
         data_directory=data_directory,
@@ -165,6 +166,12 @@ def assemble(
     )
     register_gauges(node, parts.log_cleaner, marker_sender, flusher.journal)
     return parts
+
+
+def _client_metrics(metadata: ClusterMetadata, in_force: InForce, metrics: Metrics) -> ClientMetrics:
+    return ClientMetrics(
+        lambda: metadata.client_metrics_configs, lambda: metadata.client_metrics_version, in_force, metrics
+    )
 
 
 def _log_budget(in_force: InForce) -> LogBudget:

@@ -18,6 +18,7 @@ from oncelog.broker.coordinators.transactions import Transactions
 from oncelog.broker.metadata.described_topics import DescribedTopics
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metadata.topics import Topics
+from oncelog.broker.metrics.client_metrics import ClientMetrics
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.broker.requests.request import Request
@@ -47,6 +48,7 @@ class Node:
     fetch_sessions: FetchSessions
     authorization: Authorization | None
     metrics: Metrics
+    client_metrics: ClientMetrics
     clock: Clock
     random: Random
     data_directory: str

@@ -58,6 +58,10 @@ from oncelog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from oncelog.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from oncelog.wire.messages.fetch import FetchRequest, FetchResponse
 from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from oncelog.wire.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
 from oncelog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from oncelog.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -80,6 +84,7 @@ from oncelog.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDelet
 from oncelog.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from oncelog.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from oncelog.wire.messages.produce import ProduceRequest, ProduceResponse
+from oncelog.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from oncelog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from oncelog.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -153,6 +158,8 @@ class ApiKey(IntEnum):
     ALLOCATE_PRODUCER_IDS = 67
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     ADD_RAFT_VOTER = 80
@@ -266,6 +273,8 @@ _ALL = (
     _api(AllocateProducerIdsRequest, AllocateProducerIdsResponse),
     _api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
     _api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
+    _api(GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse),
+    _api(PushTelemetryRequest, PushTelemetryResponse),
     _api(ListConfigResourcesRequest, ListConfigResourcesResponse),
     _api(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
     _api(AddRaftVoterRequest, AddRaftVoterResponse),

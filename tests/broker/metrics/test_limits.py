@@ -26,6 +26,7 @@ from oncelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.wire.record_batch import Codec, build_batch
 from tests.broker.admission import test_population
+from tests.broker.metrics import test_client_metrics
 from tests.broker.metrics.limits_world import (
     commit_request,
     committed,
@@ -39,7 +40,13 @@ from tests.broker.network import test_delegation_tokens, test_log_budget, test_s
 
 E = ErrorCode
 DOCUMENT = pathlib.Path(__file__).parents[3] / "docs" / "limits.md"
-BESIDE = (test_delegation_tokens, test_log_budget, test_population, test_secured_connection)  # which meet the others
+BESIDE = (
+    test_client_metrics,
+    test_delegation_tokens,
+    test_log_budget,
+    test_population,
+    test_secured_connection,
+)  # which meet the others
 
 
 def test_every_limit_is_met_by_a_test_and_stands_in_the_document():

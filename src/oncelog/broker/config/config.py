@@ -239,6 +239,9 @@ class BrokerConfig:
     oncelog_max_delegation_tokens: int = _int(10_000, dynamic=True)
     oncelog_max_client_quotas: int = _int(10_000, dynamic=True)
     oncelog_max_config_resources: int = _int(10_000, dynamic=True)
+    oncelog_max_client_instances: int = _int(16_384, dynamic=True)
+    oncelog_max_client_metrics_series: int = _int(10_000, dynamic=True)
+    oncelog_telemetry_max_decompressed_bytes: int = _int(1_048_576, dynamic=True)
     oncelog_max_clients_under_quota: int = _int(10_000, dynamic=True)
     oncelog_log_max_lines_per_minute: int = _int(600, dynamic=True)
     oncelog_audit_topic: bool = _bool(False, dynamic=True)
@@ -249,6 +252,7 @@ class BrokerConfig:
     oncelog_max_unauthenticated_connections: int = _int(500)
     oncelog_max_unauthenticated_connections_per_ip: int = _int(250)
     oncelog_max_unauthenticated_bytes: int = _int(33_554_432)
+    telemetry_max_bytes: int = _int(1_048_576)
     metrics_listen: str = _text("")
 
     @property

@@ -49,6 +49,7 @@ _HONOURED = frozenset(
     ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.key.password ssl.keystore.certificate.chain
     ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules
     ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
+    telemetry.max.bytes
     """.split()  # noqa: SIM905
 )
 _KEYS = frozenset(

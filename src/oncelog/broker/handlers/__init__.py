@@ -78,6 +78,8 @@ MODULES: dict[ApiKey, str] = {
     ApiKey.LIST_TRANSACTIONS: "transactions.list_transactions",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "groups.consumer_group_heartbeat",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "groups.consumer_group_describe",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "telemetry.get_telemetry_subscriptions",
+    ApiKey.PUSH_TELEMETRY: "telemetry.push_telemetry",
     ApiKey.LIST_CONFIG_RESOURCES: "metadata.list_config_resources",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "metadata.describe_topic_partitions",
     ApiKey.ADD_RAFT_VOTER: "single_node.add_raft_voter",

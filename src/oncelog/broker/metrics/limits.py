@@ -160,6 +160,27 @@ LIMITS = (
         "POLICY_VIOLATION for a new one",
     ),
     Limit(
+        "telemetry.max.bytes",
+        "metrics that a client pushes at once, as they come",
+        "TELEMETRY_TOO_LARGE; the client tries again at its next interval",
+    ),
+    Limit(
+        "oncelog.telemetry.max.decompressed.bytes",
+        "the same once decompressed, 100,000 fields and `oncelog.max.client.metrics.series` numbers at most",
+        "TELEMETRY_TOO_LARGE; the client tries again at its next interval",
+    ),
+    Limit(
+        "oncelog.max.client.metrics.series",
+        "numbers that all clients have pushed, the text of each at most 1,000 characters long",
+        "a number beyond it is left out",
+    ),
+    Limit(
+        "oncelog.max.client.instances",
+        "clients that push metrics, or have asked whether they are to",
+        "the one silent longest is forgotten, with its numbers",
+        is_counted=False,
+    ),
+    Limit(
         "oncelog.max.clients.under.quota",
         "clients whose rate is remembered, for each quota",
         "the one silent longest is forgotten",

@@ -42,6 +42,7 @@ _CLEANER = "kafka.log:type=LogCleaner,name="
 _CLEANER_MANAGER = "kafka.log:type=LogCleanerManager,name="
 _GATE = "kafka.server:type=AddPartitionsToTxnManager,name="
 _SOCKET = "kafka.server:type=socket-server-metrics,name="
+_CLIENT_METRICS = "kafka.server:type=client-metrics,name="
 _SESSIONS = "kafka.server:type=FetchSessionCache,name="
 
 FAMILIES: dict[str, Family] = {
@@ -267,6 +268,42 @@ FAMILIES: dict[str, Family] = {
     "audit_records": _counter("oncelog_audit_records", "Decisions written to __oncelog_audit."),
     "audit_dropped": _counter(
         "oncelog_audit_dropped", "Decisions that were not: too many at once, or it is not writable."
+    ),
+    # what clients push (KIP-714)
+    "client_instances": _gauge(
+        "kafka_server_client_metrics_instance_count",
+        "Clients that push metrics, or have asked whether they are to.",
+        kafka=f"{_CLIENT_METRICS}instance-count",
+    ),
+    "client_pushes": _counter(
+        "kafka_server_client_metrics_plugin_export",
+        "Pushes of clients that were taken.",
+        kafka=f"{_CLIENT_METRICS}plugin-export-count",
+    ),
+    "client_push_failures": _counter(
+        "kafka_server_client_metrics_plugin_error",
+        "Pushes that could not be read.",
+        kafka=f"{_CLIENT_METRICS}plugin-error-count",
+    ),
+    "client_metrics_throttled": _counter(
+        "kafka_server_client_metrics_throttle",
+        "Questions and pushes that came before their time.",
+        kafka=f"{_CLIENT_METRICS}throttle-count",
+    ),
+    "client_subscriptions_unknown": _counter(
+        "kafka_server_client_metrics_unknown_subscription_request",
+        "Pushes for subscriptions that have changed meanwhile.",
+        kafka=f"{_CLIENT_METRICS}unknown-subscription-request-count",
+    ),
+    "client_gauge": _gauge(
+        "oncelog_client_gauge",
+        "What clients pushed of their gauges, under KIP-714's names.",
+        *("metric", "client_id", "client_instance_id", "attributes"),
+    ),
+    "client_counter": _counter(
+        "oncelog_client_counter",
+        "What clients pushed of their sums that only grow.",
+        *("metric", "client_id", "client_instance_id", "attributes"),
     ),
     # disk and process
     "sync_ms": _histogram(

@@ -132,8 +132,8 @@ class Metrics:
         return counts
 
     def gauge(self, key: str, ask: Ask) -> None:
-        """Show `ask()` as `key`: a number, or numbers by label values."""
-        assert FAMILIES[key].kind == "gauge"
+        """Show `ask()` as `key`: a number, or numbers by label values. A counter is asked so where others count."""
+        assert FAMILIES[key].kind != "histogram"
         self._gauges[key] = ask
 
     # looking
@@ -176,7 +176,7 @@ class Metrics:
                 return {(limit,): count for limit, count in self._limits.items()}
             case "messages_in" | "bytes_in" | "bytes_out":
                 return {(topic,): getattr(counts, key) for topic, counts in self._topics.items()}
-        return {(): self._counts[key]}
+        return {} if FAMILIES[key].labels else {(): self._counts[key]}
 
     def _histogram_samples(self, key: str, family: Family) -> Iterator[Sample]:
         of_family = self._histograms.get(key, {})

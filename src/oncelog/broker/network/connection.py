@@ -15,8 +15,17 @@ from typing import Any, Protocol, cast
 
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.connection_limits import Admission, ConnectionLimits
-from oncelog.broker.network.peer import client_host_of
-from oncelog.broker.requests.request import ANONYMOUS, CloseConnection, Later, NoReply, Outcome, Reply, Request
+from oncelog.broker.network.peer import client_host_of, socket_address
+from oncelog.broker.requests.request import (
+    ANONYMOUS,
+    UNKNOWN_SOFTWARE,
+    CloseConnection,
+    Later,
+    NoReply,
+    Outcome,
+    Reply,
+    Request,
+)
 from oncelog.broker.requests.unsupported import unsupported_api_versions
 from oncelog.errors import MalformedFrame, MalformedMessage
 from oncelog.host.tasks import Tasks
@@ -98,6 +107,7 @@ class Connection(asyncio.Protocol):
     principal = ANONYMOUS
     is_by_token = False  # whether it came by a delegation token
     listener_name = ""
+    software = UNKNOWN_SOFTWARE
     frame_limit = "socket.request.max.bytes"
 
     def __init__(self, server: ConnectionOwner, connection_id: int, limits: ConnectionLimits) -> None:
@@ -235,6 +245,12 @@ class Connection(asyncio.Protocol):
     def reply_bytes(self) -> int:
         """Bytes of replies that are in memory: unsent ones, and those that wait for the one before them."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size() + self._held_bytes
+
+    @property
+    def client_port(self) -> int:
+        """The port it comes from; 0 where it has none."""
+        address = socket_address(self._peer_name)
+        return address[1] if address is not None else 0
 
     def end_if_revoked(self) -> None:
         """End it where whoever it is may not come any more; nobody needs to be somebody here."""

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from oncelog.broker.requests.request import ANONYMOUS, CallbackListener, Later, Outcome, Request
+from oncelog.broker.requests.request import ANONYMOUS, UNKNOWN_SOFTWARE, CallbackListener, Later, Outcome, Request
 from oncelog.host.tasks import Tasks
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.schema import Struct
@@ -24,6 +24,8 @@ class LocalPeer:
     is_by_token = False
     listener_name = ""
     connection_id = 0
+    client_port = 0
+    software = UNKNOWN_SOFTWARE
     is_of_broker = True
 
     def __init__(self, handle: Callable[[Request], Outcome], tasks: Tasks, *, client_id: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from oncelog.host.tasks import Tasks
 from oncelog.wire.api import ApiKey
 
+UNKNOWN_SOFTWARE = ("unknown", "unknown")
 ANONYMOUS = "User:ANONYMOUS"  # who has not said who it is
 
 Reply = Any  # a response Struct, NoReply or CloseConnection
@@ -135,7 +136,13 @@ class RequestOwner(Protocol):
     is_by_token: bool  # whether it came by a delegation token
     listener_name: str  # by which it came; "" where that makes no difference
     connection_id: int
+    software: tuple[str, str]  # name and version, as ApiVersions told (KIP-511)
     tasks: Tasks  # of handlers that have to wait
+
+    @property
+    def client_port(self) -> int:
+        """The port it comes from; 0 where it has none."""
+        ...
 
     @property
     def is_of_broker(self) -> bool:

@@ -80,5 +80,7 @@ OPEN_TO_ALL = frozenset(
         ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
         ApiKey.FETCH,
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKey.PUSH_TELEMETRY,
     )
 )

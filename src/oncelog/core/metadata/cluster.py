@@ -65,6 +65,7 @@ class ClusterMetadata:
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
         self.client_metrics_configs: dict[str, dict[str, str]] = {}
+        self.client_metrics_version = 0  # grows with every change of a client-metrics subscription
         self.next_producer_id = 0
         self.acls: dict[bytes, AclBinding] = {}
         self.acls_version = 0  # grows with every change of a rule
@@ -144,6 +145,8 @@ class ClusterMetadata:
             if topic is not None:
                 self._put(replace(topic, configs=_changed(topic.configs, record)))
             return
+        if record.resource_type == CLIENT_METRICS_RESOURCE:
+            self.client_metrics_version += 1
         configs = self.configs_of(record.resource_type)
         changed = _changed(configs.get(record.resource_name, {}), record)
         if changed:

@@ -1,6 +1,6 @@
 """The configs of groups and of client-metrics subscriptions: keys, kinds, bounds (KIP-848, KIP-714).
 
-Both are stored whatever this broker does with them: consumer groups honour theirs, client metrics are not collected.
+Consumer groups honour theirs; those of share and streams groups are stored only. Subscriptions: `core/client_metrics`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import ConfigKey, value_fault
+from oncelog.core.name_pattern import InvalidPattern, NamePattern
 from oncelog.errors import ErrorCode
 
 _INT_MAX = 2**31 - 1
@@ -82,6 +83,23 @@ def group_refusal(name: str, value: str, broker_value: Callable[[str], str | Non
     return Refusal(ErrorCode.INVALID_CONFIG, fault) if fault else None
 
 
+def match_patterns(match: str) -> dict[str, NamePattern]:
+    """`selector=pattern,...`, by selector; the last of several counts. Raises InvalidPattern with the item as its text.
+
+    Apache Kafka's patterns are Java's; these are matched in linear time and are the everyday part of them.
+    """
+    found = {}
+    for item in filter(None, (each.strip() for each in match.split(","))):
+        selector, *texts = item.rstrip("=").split("=")
+        if selector.strip() not in _MATCHABLE or len(texts) != 1:
+            raise InvalidPattern(item)
+        try:
+            found[selector.strip()] = NamePattern(texts[0].strip())
+        except InvalidPattern as error:
+            raise InvalidPattern(item) from error
+    return found
+
+
 def client_metrics_refusal(name: str, value: str) -> Refusal | None:
     """Why a subscription cannot have this value."""
     config = CLIENT_METRICS_CONFIGS.get(name)
@@ -96,8 +114,8 @@ def client_metrics_refusal(name: str, value: str) -> Refusal | None:
             f"Invalid value {value} for interval.ms, interval must be between 100 and 3600000 (1 hour)",
         )
     if name == "match":
-        for pattern in filter(None, (item.strip() for item in value.split(","))):
-            key, equals, text = pattern.partition("=")
-            if not equals or key.strip() not in _MATCHABLE or not text:
-                return Refusal(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}")
+        try:
+            match_patterns(value)
+        except InvalidPattern as error:
+            return Refusal(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {error}")
     return None

@@ -26,6 +26,7 @@ def handle(node: Node, request: Request) -> ApiVersionsResponse:
         names = (message.client_software_name, message.client_software_version)
         if not all(len(name) < 1000 and _SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        request.connection.software = names
     metadata = node.metadata
     return ApiVersionsResponse(
         api_keys=[

@@ -1,0 +1,1 @@
+"""Handlers of what clients push about themselves."""
