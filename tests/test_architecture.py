@@ -66,6 +66,7 @@ ROOMS = {
     "core/consumer": set(),
     "core/two_phase": set(),
     "core/processing": set(),
+    "core/telemetry": set(),
     "core/sasl": set(),
     "core/login": set(),
     "core/diagnosis": set(),
@@ -97,7 +98,7 @@ ROOMS = {
     | {"core/groups", "core/groups/classic", "core/groups/consumer", "core/leader", "core/metadata"}
     | {"core/client_metrics", "core/transactions"},
     "client": {"client/consumer", "core/consumer", "core/login", "core/producer"},
-    "client/cluster": {"client", "core/login"},
+    "client/cluster": {"client", "core/login", "core/telemetry"},
     "client/producer": {"client", "client/cluster", "core/producer"},
     "client/consumer": {"client", "client/cluster", "core/consumer"},
     "client/admin": {"client", "client/cluster", "core/diagnosis", "core/lanes"},
@@ -110,6 +111,7 @@ ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
 }
 # The wall: a client and a broker speak as peers, and neither knows the other's machines.
 CLIENTS_OWN = {"core/login", "core/producer", "core/consumer", "core/two_phase", "core/processing"} | {
+    "core/telemetry",
     "core/diagnosis",
     "core/lanes",
 }

@@ -40,6 +40,8 @@ MEANINGS = {
     "metadata_max_age_ms": "maximum age of cached metadata before it is refreshed",
     "socket_connection_setup_timeout_ms": "how long connecting may take",
     "default_api_timeout_ms": "how long a call may take in all, its retries included",
+    "enable_metrics_push": "ask the broker which of the client's metrics it wants, and push those "
+    "([KIP-714](metrics.md#metrics-that-clients-push)); one that takes none is asked nothing",
     "sasl_mechanism": "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER` (also `sasl_mechanisms`)",
     "sasl_username": "who logs in (also `sasl_plain_username`)",
     "sasl_password": "the password (also `sasl_plain_password`); shown nowhere",

@@ -51,6 +51,7 @@ class ClientLife:
             "bootstrap_servers": ADDRESS,
             "request_timeout_ms": self.cluster.options.request_timeout_ms,
             "default_api_timeout_ms": 20_000,
+            "enable_metrics_push": False,  # recorded seeds stay what they were; tests/client/cluster/test_telemetry.py has it
             **settings_of(self.cluster.options, self.random),
         }
 

@@ -379,6 +379,7 @@ class _Simulation:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             fetch_max_wait_ms=200,
+            enable_metrics_push=False,
         ) as consumer:
             wanted = KEYS + (COMPACTED_KEYS if self.options.has_compacted_topic else ())
             wanted += COPIES_KEYS if self.options.groups else ()

@@ -83,6 +83,7 @@ class ProducerSubject:
             "purge": ((), {"in_queue": True, "in_flight": True}),
             "partitions_for": ((self.other,), {}),
             "metrics": ((), {}),
+            "client_instance_id": ((), {}),
         }
 
     async def unstarted(self, bootstrap: str) -> Producer:

@@ -133,6 +133,7 @@ class ScriptedBroker:
         self.versions = versions or {}
         self.topic_id = TOPIC_ID if topic_ids else ZERO_UUID
         self.is_reachable = True
+        self.takes_metrics = False  # then what it answers is the test's to script
         self.leader_id = 1
         self.asked: list[tuple[ApiKey, int, Any]] = []
         self.scripts: dict[int, deque[Any]] = defaultdict(deque)
@@ -200,6 +201,7 @@ class ScriptedBroker:
         keys = [
             ApiVersion(api_key=key, min_version=api.min_version, max_version=self.versions.get(key, api.max_version))
             for key, api in APIS.items()
+            if self.takes_metrics or key not in (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
         ]
         level = FinalizedFeatureKey(name="transaction.version", max_version_level=self.level, min_version_level=1)
         return ApiVersionsResponse(

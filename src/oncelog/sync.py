@@ -226,6 +226,7 @@ class Producer(_Blocking[AsyncProducer]):
     flush = _blocking(AsyncProducer.flush)
     purge = _in_loop(AsyncProducer.purge)
     metrics = _in_loop(AsyncProducer.metrics)
+    client_instance_id = _blocking(AsyncProducer.client_instance_id)
     init_transactions = _blocking(AsyncProducer.init_transactions)
     begin_transaction = _in_loop(AsyncProducer.begin_transaction)
     commit_transaction = _blocking(AsyncProducer.commit_transaction)
@@ -408,6 +409,7 @@ class Consumer(_Blocking[AsyncConsumer]):
     partitions_for_topic = _blocking(AsyncConsumer.partitions_for_topic)
     topics = _blocking(AsyncConsumer.topics)
     metrics = _in_loop(AsyncConsumer.metrics)
+    client_instance_id = _blocking(AsyncConsumer.client_instance_id)
 
 
 class Processor(ThreadProcessor):
@@ -435,6 +437,7 @@ class Admin(_Blocking[AsyncAdmin]):
         _Blocking.__init__(made, lambda: AsyncAdmin.from_config(config, **more))
         return made
 
+    client_instance_id = _blocking(AsyncAdmin.client_instance_id)
     describe_cluster = _blocking(AsyncAdmin.describe_cluster)
     describe_features = _blocking(AsyncAdmin.describe_features)
     update_features = _blocking(AsyncAdmin.update_features)

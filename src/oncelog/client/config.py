@@ -35,7 +35,6 @@ HAS_NO_MEANING = frozenset(
         "metrics_sample_window_ms",
         "metrics_recording_level",
         "auto_include_jmx_reporter",
-        "enable_metrics_push",
         "socket_connection_setup_timeout_max_ms",
         "metadata_max_idle_ms",
         "metadata_recovery_strategy",
@@ -135,6 +134,7 @@ class ClientConfig:
     metadata_max_age_ms: int = 300000
     socket_connection_setup_timeout_ms: int = 10000
     default_api_timeout_ms: int = 60000
+    enable_metrics_push: bool = True
     security_protocol: str = "PLAINTEXT"
     sasl_mechanism: str = ""
     sasl_username: str = ""

@@ -10,11 +10,12 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from oncelog.client.consumer.positions import Position
 from oncelog.client.traffic import BrokerMetrics
 from oncelog.core.producer.batch import Acknowledged, ProducerBatch
+from oncelog.host.tasks import Tasks
 from oncelog.types import TopicPartition
 
 
@@ -138,6 +139,21 @@ def partition_metrics(
             each.is_paused,
             each.read_replica.node_id if each.read_replica is not None else None,
         )
+
+
+class _Reporting(Protocol):
+    @property
+    def stats_cb(self) -> Any: ...
+
+    @property
+    def statistics_interval_ms(self) -> int: ...
+
+
+def start_reports(tasks: Tasks, config: _Reporting, snapshot: Callable[[], _Snapshot]) -> None:
+    """Have `stats_cb` called, where there is one."""
+    if config.statistics_interval_ms and config.stats_cb is not None:
+        reports = report(config.statistics_interval_ms, snapshot, config.stats_cb)
+        tasks.start(reports, name="oncelog-statistics")
 
 
 async def report(interval_ms: int, snapshot: Callable[[], _Snapshot], callback: Callable[[Any], None]) -> None:

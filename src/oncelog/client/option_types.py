@@ -34,6 +34,7 @@ class ClientOptions(TypedDict, total=False):
     metadata_max_age_ms: int
     socket_connection_setup_timeout_ms: int
     default_api_timeout_ms: int
+    enable_metrics_push: bool
     security_protocol: str
     sasl_mechanism: str
     sasl_username: str

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar, Unpack
 from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.cluster.connection import BrokerVersions
+from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import AdminConfig, snake_case
 from oncelog.client.option_types import AdminOptions
 from oncelog.errors import ErrorCode, KafkaError, NotController, error_for
@@ -43,7 +44,7 @@ class ClusterDescription:
     nodes: tuple[Node, ...]
 
 
-class AdminSession:
+class AdminSession(HasInstanceId):
     """Life and shared questions of an admin client."""
 
     def __init__(self, *, host: Host | None = None, **config: Unpack[AdminOptions]) -> None:

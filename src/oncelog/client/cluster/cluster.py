@@ -16,10 +16,12 @@ from oncelog.client.arguments import is_wire_text
 from oncelog.client.backoff import Backoff, Deadline
 from oncelog.client.cluster.authentication import Authentication
 from oncelog.client.cluster.connection import BrokerVersions, Connection
+from oncelog.client.cluster.telemetry import Telemetry
 from oncelog.client.cluster.view import ClusterView, TopicView
 from oncelog.client.config import ClientConfig
 from oncelog.client.rights import OF_TOPICS, Rights
 from oncelog.client.security import tls_context
+from oncelog.client.telemetry_points import ADMIN, broker_points
 from oncelog.client.token_source import TokenSource
 from oncelog.client.traffic import TrafficByBroker
 from oncelog.errors import (
@@ -75,6 +77,8 @@ class Cluster:
         self.versions = BrokerVersions()  # of the broker with the newest features
         self.tasks = Tasks(on_failure)
         self.traffic = TrafficByBroker()
+        self.telemetry = Telemetry(config, host, lambda: self.connection(self.any_node()))
+        self.telemetry.tells(lambda: list(broker_points(ADMIN, self.traffic.snapshot())), config)
         self.is_closed = False
         self.tracks_all = False  # whether every topic is looked at, as new ones may match a pattern
         self._loop: asyncio.AbstractEventLoop | None = None  # in which it was started
@@ -110,6 +114,8 @@ class Cluster:
 
         await self.retry("connect to the cluster", attempt)
         self.tasks.start(self._keep_fresh(), name="oncelog-metadata")
+        if self.config.enable_metrics_push:
+            self.tasks.start(self.telemetry.run(), name="oncelog-telemetry")
 
     def _tell(self, error: KafkaError) -> None:
         """Each reason is logged once: who waits for the start should not have to wait for its end to hear it."""
@@ -139,8 +145,15 @@ class Cluster:
             )
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; before it, push the last metrics where the broker wants any."""
+        try:
+            await self.telemetry.last_push()
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
         self.is_closed = True
+        self.telemetry.end()
         closing = [
             task.result()
             for task in self._connections.values()

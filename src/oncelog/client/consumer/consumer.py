@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
+from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import ConsumerConfig, snake_case
 from oncelog.client.consumer.classic_protocol import GroupMembership
 from oncelog.client.consumer.consumer_protocol import ConsumerProtocol
@@ -28,9 +29,10 @@ from oncelog.client.consumer.refused_topics import RefusedTopics
 from oncelog.client.consumer.seeking import Seeking
 from oncelog.client.consumer.waking import Waking
 from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
-from oncelog.client.metrics import ConsumerMetrics, partition_metrics, report
+from oncelog.client.metrics import ConsumerMetrics, partition_metrics, start_reports
 from oncelog.client.option_types import ConsumerOptions
 from oncelog.client.records import ConsumerRecord
+from oncelog.client.telemetry_points import consumer_points
 from oncelog.errors import (
     ErrorCode,
     IllegalState,
@@ -50,7 +52,7 @@ ARROW_RECORDS_MAX = 100_000
 POLL_TIMEOUT_MS = 1000
 
 
-class Consumer(GroupPart, Waking, Iteration, PositionLookup, Seeking):
+class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seeking):
     """Reads records. `async with Consumer("topic", group_id=...)`, then `async for record in consumer`.
 
     Without group_id it reads all partitions of its topics, or what `assign` says. Keyword arguments are Kafka's consumer
@@ -63,6 +65,7 @@ class Consumer(GroupPart, Waking, Iteration, PositionLookup, Seeking):
         self._config = ConsumerConfig.of(config)
         self._host = host or real_host()
         self._cluster = Cluster(self._config, self._host, self._broken, self._metadata_came)
+        self._cluster.telemetry.tells(lambda: consumer_points(self.metrics()), self._config)
         self._positions = Positions(in_transaction_order=self._config.order == "transaction")
         self._fetcher = Fetcher(self._cluster, self._config, self._positions, self._host.new_spill)
         self._refused = RefusedTopics(self._cluster, self._wanted_topics)
@@ -117,9 +120,7 @@ class Consumer(GroupPart, Waking, Iteration, PositionLookup, Seeking):
         if self._config.group_id is not None and not self._assigned_by_hand and (self._topics or self._pattern):
             self._start_membership()
         self._next_auto_commit_ms = self._cluster.now_ms() + self._config.auto_commit_interval_ms
-        if self._config.statistics_interval_ms and self._config.stats_cb is not None:
-            reports = report(self._config.statistics_interval_ms, self.metrics, self._config.stats_cb)
-            self._cluster.tasks.start(reports, name="oncelog-statistics")
+        start_reports(self._cluster.tasks, self._config, self.metrics)
 
     async def stop(self, timeout_ms: int | None = None) -> None:
         """Commit (with enable_auto_commit), leave the group, close; at most `timeout_ms` (default: request_timeout_ms; five

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
+from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import ProducerConfig, snake_case
 from oncelog.client.delivery import Delivery
 from oncelog.client.interceptors import ProducerInterceptor, interceptors_of
-from oncelog.client.metrics import ProducerMetrics, report
+from oncelog.client.metrics import ProducerMetrics, start_reports
 from oncelog.client.option_types import ProducerOptions
 from oncelog.client.producer.appending import Appender
 from oncelog.client.producer.arguments import Headers as Headers
@@ -31,6 +32,7 @@ from oncelog.client.producer.sending import JAVAS, STOPPED, Sending
 from oncelog.client.producer.tracing import ProducerTracing
 from oncelog.client.producer.unsent import Unsent
 from oncelog.client.records import RecordMetadata
+from oncelog.client.telemetry_points import producer_points
 from oncelog.core.producer.accumulator import AccumulatorConfig, RecordAccumulator
 from oncelog.core.producer.batch import ProducerBatch
 from oncelog.core.producer.partitioner import StickyPartitioner
@@ -59,7 +61,7 @@ NOT_STARTED = "this producer is not running: use `async with`, or call start()"
 _OPEN = (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR)
 
 
-class Producer:
+class Producer(HasInstanceId):
     """Writes records. Use it as `async with Producer(...)`, or call `start` and `stop`.
 
     Keyword arguments are Kafka's producer keys in snake case. Raises ConfigurationError for what it does not know.
@@ -69,6 +71,7 @@ class Producer:
         self._config = ProducerConfig.of(config)
         self._host = host or real_host()
         self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._sender.wake())
+        self._cluster.telemetry.tells(lambda: producer_points(self.metrics()), self._config)
         self._manager = TransactionManager(
             TransactionManagerConfig(
                 transactional_id=self._config.transactional_id,
@@ -120,12 +123,11 @@ class Producer:
             is_stopping=lambda: self._is_stopping,
         )
         has_serializer = self._config.key_serializer is not None or self._config.value_serializer is not None
-        own_code = has_serializer or callable(self._config.partitioner) or self._tracing.is_on
-        self._is_plain = not (self._interceptors or own_code)
+        has_partitioner = callable(self._config.partitioner)
+        self._is_plain = not (self._interceptors or has_serializer or has_partitioner or self._tracing.is_on)
         self._home: asyncio.AbstractEventLoop | None = None
-        self._is_started = False
+        self._is_started = self._is_stopped = False
         self._is_stopping = False  # takes no more records
-        self._is_stopped = False
         self._stopped = asyncio.Event()
 
     @classmethod
@@ -153,9 +155,7 @@ class Producer:
         try:
             await self._cluster.start()
             self._cluster.tasks.start(self._sender.run(), name="oncelog-sender", on_end=self._sender_ended)
-            if self._config.statistics_interval_ms and self._config.stats_cb is not None:
-                reports = report(self._config.statistics_interval_ms, self.metrics, self._config.stats_cb)
-                self._cluster.tasks.start(reports, name="oncelog-statistics")
+            start_reports(self._cluster.tasks, self._config, self.metrics)
             if self._manager.is_transactional:
                 await self.init_transactions(keep_prepared_txn=self._config.keeps_prepared)
         except BaseException:

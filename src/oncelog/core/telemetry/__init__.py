@@ -1,0 +1,1 @@
+"""What a client decides of pushing its metrics (KIP-714)."""
