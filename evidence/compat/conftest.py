@@ -23,6 +23,7 @@ collect_ignore = (
         "test_apache_tools_compared.py",
         "test_apache_reads_our_files.py",
         "test_cleans_as_apache.py",
+        "test_client_metrics.py",
     ]
 )
 _numbers = itertools.count(1)

@@ -61,7 +61,8 @@ def test_records_pass_in_order_before_the_serializer():
             await p.flush()
             assert not first.is_closed
         assert stored(broker) == [b"a12", b"b12"]
-        assert first.acknowledged == second.acknowledged == [(0, 0, type(None)), (0, 1, type(None))]
+        for each in (first, second):  # of two records of one batch, either may be told of first
+            assert sorted(each.acknowledged, key=str) == [(0, 0, type(None)), (0, 1, type(None))]
         assert first.is_closed
 
     run(work)

@@ -7,7 +7,9 @@ from evidence.world.broker import Client, broker_and_client, run
 from oncelog.broker.metrics.client_metrics import FIELDS_MAX
 from oncelog.core.exposition import exposition
 from oncelog.errors import ErrorCode as E
+from oncelog.wire.api import ApiKey
 from oncelog.wire.compression import Codec, compress
+from oncelog.wire.frame import decode_response, encode_request
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
 from oncelog.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from oncelog.wire.messages.incremental_alter_configs import (
@@ -57,6 +59,10 @@ async def push(client, asked, **changes):
     return E((await client.call(push_of(asked, **changes))).error_code)
 
 
+NEW = GetTelemetrySubscriptionsRequest()
+NAN = DataPoint("n", float("nan"))
+
+
 def lines(broker):
     shown = exposition(broker.metrics.families())
     return [line for line in shown.splitlines() if line.startswith(("oncelog_client_counter", "oncelog_client_gauge"))]
@@ -89,6 +95,25 @@ def test_from_the_subscription_to_the_page(tmp_path):
             assert await push(client, asked) is E.INVALID_REQUEST
             assert broker.metrics.count("client_pushes") == 2
             assert broker.metrics.count("client_metrics_throttled") == 2
+
+    run(work())
+
+
+def test_a_page_is_served_whatever_clients_say(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, _):
+            request = b"".join(encode_request(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 1, "????", NEW))
+            other = await Client.connect(broker)
+            other.send_bytes(request.replace(b"????", b"\xff\xed\xa0\x80"))
+            header, asked = decode_response(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, await other.frame())
+            assert (header, asked.error_code) == (1, E.NONE)
+            request = b"".join(encode_request(ApiKey.PUSH_TELEMETRY, 0, 2, "????", push_of(asked, [NAN])))
+            other.send_bytes(request.replace(b"????", b"\xff\xed\xa0\x80"))
+            await other.frame()
+            (line,) = lines(broker)
+            assert line.endswith(" NaN")
+            assert line.encode()
+            other.close()
 
     run(work())
 

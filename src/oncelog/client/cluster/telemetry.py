@@ -38,7 +38,7 @@ class Telemetry:
         self._reporting = Reporting()
         self._ledger = Ledger()
         self._connection: Connection | None = None
-        self._pushed_ms = self._started_ms = host.clock.now_ms()
+        self._pushed_ms = self._started_ms = 0
         self._is_closed = False
         self._answered = asyncio.Event()  # it has an id, or there will be none
 
@@ -50,6 +50,7 @@ class Telemetry:
 
     async def run(self) -> None:
         """Ask and push, until the broker says that it is of no use."""
+        self._pushed_ms = self._started_ms = self._host.clock.now_ms()
         while not self._reporting.is_over:
             await asyncio.sleep(self._reporting.wait_ms(self._now_ms()) / 1000)
             try:
