@@ -1,22 +1,29 @@
-"""Java's clients push their metrics to oncelog, and /metrics shows them; our clients beside Apache Kafka push nothing.
+"""Java's clients push their metrics to oncelog, and /metrics shows them; both brokers say the same of who may push when.
 
-`kafka-client-metrics` makes the subscription. ONCELOG_KAFKA_BOOTSTRAP names a running Apache Kafka (`make conformance`).
+Our clients beside Apache Kafka without a receiver push nothing. `kafka-client-metrics` makes the subscription.
+ONCELOG_KAFKA_BOOTSTRAP names a running Apache Kafka (`make conformance`).
 """
 
 from __future__ import annotations
 
 import os
+import pathlib
 import re
+import subprocess
 import urllib.request
 
 import pytest
 
 from evidence.compat.apache import ApacheTools, find_launcher
+from evidence.compat.telemetry_conversation import talk
+from evidence.world.broker import Client, broker_and_client, run
 from evidence.world.ports import free_port
 from oncelog import errors, sync
 from oncelog.testing.broker import TestBroker
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow]
+HERE = pathlib.Path(__file__).parent
+JARS = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "oracle-apache-kafka" / "4.3.0"
 RECORDS = 300
 PUSHED = re.compile(r'oncelog_client_(?:counter_total|gauge)\{metric="([^"]+)",client_id="([^"]+)",.*\} (\S+)')
 
@@ -67,3 +74,43 @@ def test_apache_kafka_without_a_receiver_is_asked_nothing(name):
         assert producer.send_and_wait(name, b"x").offset == 0
         with pytest.raises(errors.UnsupportedVersion, match="takes no metrics of clients"):
             producer.client_instance_id(timeout_ms=10_000)
+
+
+async def said_by_oncelog(directory):
+    async with broker_and_client(directory, telemetry_max_bytes=300) as (_, client):
+        return await talk(client)
+
+
+async def said_by(port):
+    client = await Client.connect_to("127.0.0.1", port)
+    try:
+        return await talk(client)
+    finally:
+        client.close()
+
+
+def receiver(directory):
+    """A jar with the plugin without which Apache Kafka offers no telemetry; as an agent it is on the class path."""
+    source, jars = HERE / "apache_kafka" / "TelemetryReceiver.java", str(JARS / "*")
+    subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", directory, source], check=True, capture_output=True)
+    (directory / "manifest").write_text("Premain-Class: TelemetryReceiver\n")
+    made = ["jar", "cfm", "receiver.jar", "manifest", "TelemetryReceiver.class"]
+    subprocess.run(made, check=True, cwd=directory, capture_output=True)
+    return directory / "receiver.jar"
+
+
+def test_who_may_ask_and_push_when_is_as_in_apache_kafka_with_a_receiver(tmp_path):
+    """All that is said of a client's metrics, but for the deltas that Apache Kafka asks for."""
+    launcher, port, node = find_launcher(), free_port(), str(tmp_path / "node")
+    (tmp_path / "plugin").mkdir()
+    heap = f"-Xmx512m -Xms256m -javaagent:{receiver(tmp_path / 'plugin')}"
+    config = ("metric.reporters=TelemetryReceiver", "telemetry.max.bytes=300")
+    started = [launcher, "start", node, str(port), *config]
+    subprocess.run(started, check=True, capture_output=True, env={**os.environ, "KAFKA_HEAP": heap}, timeout=180)
+    try:
+        theirs = run(said_by(port))
+    finally:
+        subprocess.run([launcher, "stop", node], check=True, capture_output=True, timeout=60)
+    ours = run(said_by_oncelog(tmp_path / "ours"))
+    assert len(ours) > 40
+    assert ours == theirs
