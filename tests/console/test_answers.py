@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +16,7 @@ from oncelog.console import answers
 from oncelog.console.answers import exact, lanes_answer
 from oncelog.console.watch import PARTITIONS_PER_VIEW, View, Watch, view_of
 from oncelog.core.lanes.lane import Lane
+from oncelog.errors import Network, RequestTimedOut
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 from tests.core.lanes.test_lane import data, marker
@@ -30,6 +32,37 @@ def watching(lane: Lane, partitions: int = 1) -> Watch:
     watch.reading = cast("Any", SimpleNamespace(lanes={AT: lane}, version=7))
     watch.seen = {AT: 3_600_000}
     return watch
+
+
+class Away:
+    """A broker that nobody reaches, or that is slow: how it fails each time, and how long one was ready to wait."""
+
+    def __init__(self, *errors: Exception | None) -> None:
+        self.errors, self.waited_ms = list(errors), list[int | None]()
+
+    async def list_topics(self, *, include_internal: bool, timeout_ms: int | None = None) -> dict[str, Any]:
+        self.waited_ms.append(timeout_ms)
+        if (error := self.errors.pop(0)) is not None:
+            raise error
+        return {}
+
+
+def test_only_a_broker_that_answers_slowly_is_given_more_time() -> None:
+    """One that was away was "being read" for half a minute."""
+    away, slow = RequestTimedOut("not done"), RequestTimedOut("not done")
+    away.__cause__ = Network("cannot connect")
+
+    async def main() -> None:
+        watch = Watch(Settings(), cast("Any", contextlib.nullcontext))
+        gone, late = Away(away), Away(slow, None)
+        with pytest.raises(RequestTimedOut):
+            await watch.known_topics(cast("Any", gone))
+        assert gone.waited_ms == [None]
+        assert await watch.known_topics(cast("Any", late)) == {}
+        assert late.waited_ms == [None, 30_000]
+        await watch.tasks.close()
+
+    asyncio.run(main())
 
 
 def busy(count: int) -> Lane:

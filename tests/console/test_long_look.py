@@ -68,9 +68,26 @@ def test_how_far_it_is_then_what_was_known_before() -> None:
             await world.get()
         world.answers[0].set_result(7)
         await steps()
-        found = await world.get()
+        found = await world.get(good_for_s=1e-9)
         assert (found.value, found.age_ms < 60_000) == (7, True)
         assert len(world.answers) == 2, "it is read anew beside that"
+
+    run(work)
+
+
+@pytest.mark.usefixtures("no_patience")
+def test_what_is_good_for_no_time_is_waited_for() -> None:
+    """A broker that was away: the list of topics of before was shown, and no word."""
+
+    async def work(world: World) -> None:
+        with pytest.raises(BeingRead):
+            await world.get()
+        world.answers[0].set_result(7)
+        await steps()
+        again = asyncio.gather(world.get(), return_exceptions=True)
+        await steps()
+        world.answers[1].set_exception(Network("gone"))
+        assert [type(each) for each in await again] == [Network]
 
     run(work)
 

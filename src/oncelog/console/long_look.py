@@ -56,7 +56,8 @@ class LongLook(Generic[T]):
         self._untold: tuple[float, Exception] | None = None  # an error that nobody waited for
 
     async def get(self, read: Callable[[Progress], Awaitable[T]], good_for_s: Callable[[T], float]) -> Kept[T]:
-        """What is known: not older than it is good for, or as old as it is where reading takes longer than a moment.
+        """What is known: not older than it is good for, or as old as it is where reading takes longer than a moment. What is
+        good for no time is waited for.
 
         Raises BeingRead where nothing is known yet, and the errors of `read`.
         """
@@ -69,9 +70,10 @@ class LongLook(Generic[T]):
         task = self._reading
         if task is None:
             task = self._reading = self._tasks.start(self._read(read), name="oncelog-console-look")
+        is_waited_for = kept is not None and not good_for_s(kept.value)
         self._waiting += 1
         try:
-            await asyncio.wait((task,), timeout=PATIENCE_S)
+            await asyncio.wait((task,), timeout=None if is_waited_for else PATIENCE_S)
         finally:
             self._waiting -= 1
         if task.done() and not task.cancelled():

@@ -29,7 +29,7 @@ from oncelog.console.judging import Judge, Judgement, facts_of_lane
 from oncelog.console.long_look import BeingRead, LongLook
 from oncelog.core.lanes.lane import Lane
 from oncelog.core.lanes.view import LanesView, Position
-from oncelog.errors import InvalidTopic, KafkaError, OncelogError, UnknownTopicOrPartition
+from oncelog.errors import InvalidTopic, KafkaError, OncelogError, RequestTimedOut, UnknownTopicOrPartition
 from oncelog.host.clock import RealClock
 from oncelog.host.tasks import Tasks
 from oncelog.types import TopicPartition
@@ -184,9 +184,17 @@ class Watch:
 
         Raises BeingRead where that takes long and was never done.
         """
-        timeout_ms = self.settings.timeout_ms
-        read = partial(admin.list_topics, include_internal=True, timeout_ms=timeout_ms)
+        read = partial(self._list_topics, admin)
         return (await self._known.get(lambda _: read(), lambda found: KEPT_S if are_many(found) else 0.0)).value
+
+    async def _list_topics(self, admin: Admin) -> Mapping[str, TopicView]:
+        try:
+            return await admin.list_topics(include_internal=True)
+        except RequestTimedOut as error:
+            if error.__cause__ is not None:  # nobody is reached
+                raise
+        # It answers slowly: the list may be long.
+        return await admin.list_topics(include_internal=True, timeout_ms=self.settings.timeout_ms)
 
     async def _topics_on_screen(self, admin: Admin) -> Mapping[str, TopicView]:
         """All topics, and those that a view names and that were made since."""
