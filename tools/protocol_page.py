@@ -97,7 +97,9 @@ APACHE_KAFKA: dict[int, tuple[str, int, int]] = {
 _SHARE = "share groups (KIP-932) are outside oncelog's scope so far; clients that probe for them carry on"
 _SHARE_STATE = "between the brokers of a cluster with share groups"
 _STREAMS = "streams groups (KIP-1071): Kafka Streams uses the classic protocol, which is its default"
-_TELEMETRY = "KIP-714; Apache Kafka offers it where a receiver of metrics is configured, oncelog is its own"
+_TELEMETRY = (
+    "KIP-714; Apache Kafka offers it where a plugin receives metrics, oncelog where `metrics.listen` shows them"
+)
 NOT_SERVED: dict[int, str] = {
     **dict.fromkeys((76, 77, 78, 79, 90, 91, 92), _SHARE),
     **dict.fromkeys((83, 84, 85, 86, 87), _SHARE_STATE),

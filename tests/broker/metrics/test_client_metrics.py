@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from evidence.world.broker import Client, broker_and_client, run
 
 from oncelog.broker.metrics.client_metrics import FIELDS_MAX
@@ -95,6 +96,18 @@ def test_from_the_subscription_to_the_page(tmp_path):
             assert await push(client, asked) is E.INVALID_REQUEST
             assert broker.metrics.count("client_pushes") == 2
             assert broker.metrics.count("client_metrics_throttled") == 2
+
+    run(work())
+
+
+@pytest.mark.parametrize(("listen", "is_told"), [("", set()), ("127.0.0.1:0", {71, 72})])
+def test_clients_are_told_where_the_numbers_can_be_seen(tmp_path, listen, is_told):
+    """Else librdkafka prints a line about its instance id for each client, for nothing."""
+
+    async def work():
+        async with broker_and_client(tmp_path, metrics_listen=listen) as (_, client):
+            answer = await client.call(ApiVersionsRequest(client_software_name="me", client_software_version="1"))
+            assert {each.api_key for each in answer.api_keys} & {71, 72} == is_told
 
     run(work())
 

@@ -230,7 +230,7 @@ def test_a_real_broker_shows_what_three_clients_push(tmp_path):
         return ids
 
     async def served():
-        async with Broker(str(tmp_path)) as broker:
+        async with Broker(str(tmp_path), {"metrics.listen": "127.0.0.1:0"}) as broker:
             ids = await work(broker)
             text = exposition(broker.metrics.families())
             assert all(each in text for each in ids)
