@@ -167,14 +167,19 @@ class Watch:
         for _ in range(ROUNDS_MAX):
             if not await reading.read():
                 break
-        self.seen |= wanted
+        if wanted.keys() - self.seen.keys():
+            self._due_ms.pop("names", None)
         lanes = list(reading.lanes.values())
         if lanes and all(each.error is not None for each in lanes):
+            self.seen |= wanted
             return lanes[0].error or "", f"nothing can be read: {lanes[0].error}: {lanes[0].error_text}"
         for lane in lanes:
             lane.forget_before(now_ms - max((each.window_ms for each in self._views), default=WINDOW_MS))
-        await self._look_at_open(admin, reading, now_ms)
-        await self._look_for_names(admin, reading, now_ms)
+        try:
+            await self._look_at_open(admin, reading, now_ms)
+            await self._look_for_names(admin, reading, now_ms)
+        finally:  # with their names, where those can be had
+            self.seen |= wanted
         if self._is_due("groups", GROUPS_EVERY_MS, now_ms):
             self.positions = await self._positions(admin, reading)
         return None
