@@ -234,18 +234,17 @@ def _quietly(prepare, context):
 
 def test_half_a_handshake_ends_in_time_and_makes_room(run, files):
     async def work():
-        bounds = {"oncelog.authentication.timeout.ms": 2_500, "oncelog.max.unauthenticated.connections.per.ip": 3}
-        # Longer than five connections take on a busy machine: with 300 ms the first was over before the fifth came.
+        bounds = {"oncelog.authentication.timeout.ms": 300, "oncelog.max.unauthenticated.connections.per.ip": 3}
         async with Broker(None, config(files, **bounds)) as broker:
             async with Admin(**client(broker, 0, files)):
                 open_ones = [await asyncio.open_connection(*broker.addresses[0]) for _ in range(5)]
-                await until(lambda: broker.metrics.limit_hits("oncelog.max.unauthenticated.connections.per.ip") >= 2)
+                await until(lambda: broker.metrics.limit_hits("oncelog.max.unauthenticated.connections.per.ip") == 2)
                 for reader, writer in open_ones:
                     with contextlib.suppress(ConnectionResetError):
                         assert await reader.read() == b""
                     writer.close()
                 await until(lambda: not broker.server.strangers._held_bytes)
-            assert broker.metrics.count("authentications_failed") >= 5  # a connection of the client may be among them
+            assert broker.metrics.count("authentications_failed") == 5
 
     run(work())
 

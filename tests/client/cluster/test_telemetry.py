@@ -217,6 +217,19 @@ def test_a_cancelled_end_still_closes():
     run(work)
 
 
+def test_no_connection_is_made_to_a_broker_that_takes_no_metrics():
+    async def work():
+        broker = scripted()
+        broker.takes_metrics = False
+        async with producer(broker) as p:
+            before = sum(each.connection_count for each in p.metrics().brokers)
+            with pytest.raises(errors.UnsupportedVersion):
+                await p.client_instance_id()
+            assert sum(each.connection_count for each in p.metrics().brokers) == before
+
+    run(work)
+
+
 def test_a_real_broker_shows_what_three_clients_push(tmp_path):
     async def work(broker):
         where = {"bootstrap_servers": broker.bootstrap_servers}

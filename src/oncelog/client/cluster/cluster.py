@@ -77,8 +77,8 @@ class Cluster:
         self.versions = BrokerVersions()  # of the broker with the newest features
         self.tasks = Tasks(on_failure)
         self.traffic = TrafficByBroker()
-        self.telemetry = Telemetry(config, host, lambda: self.connection(self.any_node()))
-        self.telemetry.tells(lambda: list(broker_points(ADMIN, self.traffic.snapshot())), config)
+        self.telemetry = Telemetry(config, host, lambda: self.versions, lambda: self.connection(self.any_node()))
+        self.telemetry.tells(lambda: list(broker_points(ADMIN, self.traffic.snapshot())))
         self.is_closed = False
         self.tracks_all = False  # whether every topic is looked at, as new ones may match a pattern
         self._loop: asyncio.AbstractEventLoop | None = None  # in which it was started

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable
 
-from oncelog.client.cluster.connection import Connection
+from oncelog.client.cluster.connection import BrokerVersions, Connection
 from oncelog.client.config import ClientConfig
 from oncelog.core.telemetry.reporting import JITTER_HIGH, JITTER_LOW, Ledger, Reporting, Subscription, subscription_of
 from oncelog.errors import IllegalState, KafkaError, RequestTimedOut, UnsupportedVersion
@@ -18,7 +17,9 @@ from oncelog.wire.api import ApiKey
 from oncelog.wire.compression import Codec, compress
 from oncelog.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from oncelog.wire.messages.push_telemetry import PushTelemetryRequest
-from oncelog.wire.metrics_data import Attributes, DataPoint, encode_metrics
+from oncelog.wire.metrics_data import DataPoint, encode_metrics
+from oncelog.wire.schema import ZERO_UUID
+from oncelog.wire.uuids import uuid_text
 
 log = logging.getLogger("oncelog.client")
 
@@ -27,13 +28,21 @@ RESOURCE = ("transactional_id", "group_id", "group_instance_id", "client_rack")
 
 
 class Telemetry:
-    """One client's. `connect` gives an open connection to any broker."""
+    """One client's. `connect` gives an open connection to any broker, `versions` what the newest of them has told."""
 
-    def __init__(self, config: ClientConfig, host: Host, connect: Callable[[], Awaitable[Connection]]) -> None:
+    def __init__(
+        self,
+        config: ClientConfig,
+        host: Host,
+        versions: Callable[[], BrokerVersions],
+        connect: Callable[[], Awaitable[Connection]],
+    ) -> None:
         self._points: Callable[[], list[DataPoint]] = list
-        self._resource: Attributes = ()
+        said = ((name, getattr(config, name, None)) for name in RESOURCE)
+        self._resource = tuple((name, text) for name, text in said if text)
         self._config = config
         self._host = host
+        self._versions = versions
         self._connect = connect
         self._reporting = Reporting()
         self._ledger = Ledger()
@@ -42,11 +51,9 @@ class Telemetry:
         self._is_closed = False
         self._answered = asyncio.Event()  # it has an id, or there will be none
 
-    def tells(self, points: Callable[[], list[DataPoint]], config: ClientConfig) -> None:
-        """What to push: numbers, sums from their beginning; and whose they are, as KIP-714 names it."""
+    def tells(self, points: Callable[[], list[DataPoint]]) -> None:
+        """What to push: numbers, sums from their beginning."""
         self._points = points
-        said = ((name, getattr(config, name, None)) for name in RESOURCE)
-        self._resource = tuple((name, text) for name, text in said if text)
 
     async def run(self) -> None:
         """Ask and push, until the broker says that it is of no use."""
@@ -57,6 +64,7 @@ class Telemetry:
                 await self._step()
             except KafkaError as error:
                 log.debug("metrics could not be pushed: %s", error)
+                self._connection = None  # another broker may take them
                 self._reporting.failed(self._now_ms())
             except IllegalState:  # it was closed meanwhile
                 return
@@ -72,13 +80,14 @@ class Telemetry:
                 await self._answered.wait()
         except TimeoutError:
             raise RequestTimedOut(f"the broker has given no client instance id within {limit_ms} ms") from None
-        if self._is_closed and self._reporting.instance_id == bytes(16):
+        instance_id = self._reporting.instance_id
+        if self._is_closed and instance_id == ZERO_UUID:
             raise IllegalState("this client was closed")
-        if self._reporting.instance_id == bytes(16):
+        if instance_id == ZERO_UUID:
             raise UnsupportedVersion(
                 "this broker takes no metrics of clients: it gives no client instance id (KIP-714)"
             )
-        return urlsafe_b64encode(self._reporting.instance_id).decode("ascii").rstrip("=")
+        return uuid_text(instance_id)
 
     def end(self) -> None:
         """The client is closed: who waits for an id hears it."""
@@ -101,12 +110,12 @@ class Telemetry:
         return asyncio.get_running_loop().time() * 1000
 
     async def _step(self) -> None:
-        if self._connection is None or self._connection.is_closed:
-            self._connection = await self._connect()
-        if ApiKey.PUSH_TELEMETRY not in self._connection.versions.ranges:
+        if ApiKey.PUSH_TELEMETRY not in self._versions().ranges:  # no connection is made to hear that again
             self._connection = None
             self._reporting.failed(self._now_ms())
             return
+        if self._connection is None or self._connection.is_closed:
+            self._connection = await self._connect()
         subscription = self._reporting.to_push
         if subscription is None:
             await self._ask(self._connection)

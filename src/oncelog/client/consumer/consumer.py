@@ -65,7 +65,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         self._config = ConsumerConfig.of(config)
         self._host = host or real_host()
         self._cluster = Cluster(self._config, self._host, self._broken, self._metadata_came)
-        self._cluster.telemetry.tells(lambda: consumer_points(self.metrics()), self._config)
+        self._cluster.telemetry.tells(lambda: consumer_points(self.metrics()))
         self._positions = Positions(in_transaction_order=self._config.order == "transaction")
         self._fetcher = Fetcher(self._cluster, self._config, self._positions, self._host.new_spill)
         self._refused = RefusedTopics(self._cluster, self._wanted_topics)

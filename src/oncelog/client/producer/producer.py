@@ -71,7 +71,7 @@ class Producer(HasInstanceId):
         self._config = ProducerConfig.of(config)
         self._host = host or real_host()
         self._cluster = Cluster(self._config, self._host, self._broken, lambda: self._sender.wake())
-        self._cluster.telemetry.tells(lambda: producer_points(self.metrics()), self._config)
+        self._cluster.telemetry.tells(lambda: producer_points(self.metrics()))
         self._manager = TransactionManager(
             TransactionManagerConfig(
                 transactional_id=self._config.transactional_id,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from oncelog.core.client_metrics.subscriptions import ClientInstance, Subscription, Wanted, wanted_of
 from oncelog.errors import ErrorCode
+from oncelog.wire.schema import ZERO_UUID
 
 FORGOTTEN_AFTER_MS_MIN = 60_000
 _INTERVALS_UNTIL_FORGOTTEN = 3
@@ -18,7 +19,7 @@ LOOK_INTERVAL_MS = 1_000
 CODECS = (4, 3, 1, 2)  # accepted, the preferred one first: zstd, lz4, gzip, snappy
 _CODEC_LAST = 4
 _NEVER_MS = float("-inf")
-RESERVED_IDS = frozenset((bytes(16), bytes(15) + b"\x01"))
+RESERVED_IDS = frozenset((ZERO_UUID, bytes(15) + b"\x01"))
 _MAY_ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 

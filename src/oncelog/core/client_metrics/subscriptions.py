@@ -5,13 +5,13 @@ A stored pattern that cannot be read (an older version took any) lets its subscr
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from oncelog.core.metadata.resource_configs import match_patterns
 from oncelog.core.name_pattern import InvalidPattern, NamePattern
 from oncelog.wire.crc32c import crc32c
+from oncelog.wire.uuids import uuid_text
 
 INTERVAL_MS_DEFAULT = 300_000
 ALL_METRICS = "*"
@@ -31,7 +31,7 @@ class ClientInstance:
     @property
     def instance_name(self) -> str:
         """The id as Kafka writes a UUID."""
-        return urlsafe_b64encode(self.instance_id).decode("ascii").rstrip("=")
+        return uuid_text(self.instance_id)
 
     def attribute(self, selector: str) -> str:
         """What a selector of `match` looks at."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from oncelog.errors import ErrorCode
 from oncelog.wire.compression import Codec
 from oncelog.wire.metrics_data import Attributes, DataPoint, MetricKind
+from oncelog.wire.schema import ZERO_UUID
 
 INTERVAL_MS_DEFAULT = 300_000
 JITTER_LOW, JITTER_HIGH = 0.5, 1.5  # of the first push
@@ -58,7 +59,7 @@ class Reporting:
     """Where a client stands."""
 
     def __init__(self) -> None:
-        self.instance_id = bytes(16)  # until the broker has given one
+        self.instance_id = ZERO_UUID  # until the broker has given one
         self.subscription: Subscription | None = None
         self.is_over = False  # nothing is asked or pushed any more
         self._is_push_due = False
