@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable
 
 from oncelog.broker.assembly import Assembly
@@ -26,6 +25,7 @@ from oncelog.log.journal import remove_journal
 from oncelog.log.journal_entries import UNKNOWN_BOOT, sixteen_bytes_of
 from oncelog.log.journal_reading import JournalFound, MissingJournal, read_journal
 from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
+from oncelog.wire.uuids import uuid_text
 
 _log = logging.getLogger("oncelog.startup")
 
@@ -62,7 +62,7 @@ async def read_meta_properties(parts: Assembly) -> None:
                 f"{path}: written by node {values.get('node.id')}, and this is node {parts.node.node_id}: set node.id"
             )
         return
-    parts.node.cluster_id = urlsafe_b64encode(random_uuid(parts.host.random)).decode("ascii").rstrip("=")
+    parts.node.cluster_id = uuid_text(random_uuid(parts.host.random))
     text = f"version=1\ncluster.id={parts.node.cluster_id}\nnode.id={parts.node.node_id}\n"
     files.replace_whole(path, text.encode("ascii"))
 

@@ -140,13 +140,10 @@ class Watch:
             try:
                 self.error = await self.look(admin)
                 self.look_count += 1
-            except (
-                KafkaError,
-                BeingRead,
-            ) as error:  # the client goes on trying: what is shown stays, and says that it is old
-                self._due_ms.pop(
-                    "topics", None
-                )  # what it did not come to is opened with the next look, not ten seconds later
+            except (KafkaError, BeingRead) as error:
+                # The client goes on trying: what is shown stays, and says that it is old. What this look did not come to is
+                # opened with the next one, not ten seconds later.
+                self._due_ms.pop("topics", None)
                 self._tell(error)
             self._announce()
             await asyncio.sleep(LOOK_EVERY_S)

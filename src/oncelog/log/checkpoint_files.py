@@ -7,12 +7,13 @@ offset" lines.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 
 from oncelog.errors import CorruptIndex
 from oncelog.log.files import Files
 from oncelog.types import TopicPartition
+from oncelog.wire.uuids import uuid_text
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -54,7 +55,7 @@ def write_offsets(files: Files, data_directory: str, name: str, offsets: Mapping
 
 def partition_metadata_to_bytes(topic_id: bytes) -> bytes:
     """`partition.metadata`: the topic id in Kafka's URL-safe base64 without padding."""
-    return f"version: 0\ntopic_id: {urlsafe_b64encode(topic_id).decode('ascii').rstrip('=')}".encode("ascii")
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode("ascii")
 
 
 def partition_metadata_from_bytes(data: bytes) -> bytes:

@@ -10,13 +10,13 @@ A checkpoint of Spark's own Kafka source has {topic: {"0": offset}}: it is gone 
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from oncelog.errors import ConfigurationError
 from oncelog.spark.options import Offsets
+from oncelog.wire.uuids import uuid_text
 
 VERSION = 1
 INITIAL = {"v": VERSION, "start": "initial"}
@@ -69,7 +69,7 @@ class StreamOffset:
 
 def topic_id_text(topic_id: bytes) -> str:
     """A topic id as Kafka's tools print it; empty where the broker gives none."""
-    return urlsafe_b64encode(topic_id).decode("ascii").rstrip("=") if any(topic_id) else ""
+    return uuid_text(topic_id) if any(topic_id) else ""
 
 
 def to_json(offsets: Mapping[str, Mapping[int, int]]) -> dict[str, dict[str, int]]:

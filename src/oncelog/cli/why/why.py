@@ -88,20 +88,19 @@ def rows_of(settings: Settings, facts: Facts, found: Sequence[Cause]) -> list[di
 
 
 def _tell(settings: Settings, facts: Facts, found: Sequence[Cause], notes: Sequence[str]) -> None:
-    words = [told(settings, facts, cause) for cause in found]
-    out, rows = settings.out, rows_of(settings, facts, found)
+    out = settings.out
     if out.is_machine:
-        out.item((), document(facts, found, rows, notes))
+        out.item((), document(facts, found, rows_of(settings, facts, found), notes))
     elif out.format == "tsv":
         shown = ("kind", "verdict", "partitions", "blocked", "pending", "transactional_id", "age_ms", "what", "command")
-        out.rows(columns(*shown), rows)
+        out.rows(columns(*shown), rows_of(settings, facts, found))
     else:
-        for each in words[:SHOWN_MAX]:
-            _print(settings, each)
-    if len(words) > SHOWN_MAX and not out.is_machine and out.format != "tsv":
-        out.note(f"and {len(words) - SHOWN_MAX} more causes: -o json shows all")
-    elif len(words) > 1 and not out.is_machine:
-        out.note(f"{len(words)} causes, the first to mend first")
+        for cause in found[:SHOWN_MAX]:
+            _print(settings, told(settings, facts, cause))
+    if len(found) > SHOWN_MAX and not out.is_machine and out.format != "tsv":
+        out.note(f"and {len(found) - SHOWN_MAX} more causes: -o json shows all")
+    elif len(found) > 1 and not out.is_machine:
+        out.note(f"{len(found)} causes, the first to mend first")
     for note in notes:
         out.note(note)
     for missing in facts.not_read:

@@ -59,10 +59,8 @@ async def read_chunk(
         if response.error_code:
             raise error_for(response.error_code, f"read {at}")
         (answer,) = (each for topic in response.responses for each in topic.partitions)
-        is_error = answer.error_code not in (
-            ErrorCode.NONE,
-            ErrorCode.CORRUPT_MESSAGE,
-        )  # damage is no reason to try again
+        # Damage is no reason to try again.
+        is_error = answer.error_code not in (ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE)
         return ({}, {at: error_for(answer.error_code, f"read {at}")}) if is_error else ({at: answer}, {})
 
     answer = (await ask_leaders(cluster, "read records", [at], ask, timeout_ms=timeout_ms))[at]

@@ -7,7 +7,6 @@ then the member tells the broker that it still owns them, so nobody else gets th
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
@@ -20,6 +19,7 @@ from oncelog.core.consumer.membership import ConsumerMembership, Heard, MemberId
 from oncelog.errors import ErrorCode, KafkaError, UnsupportedVersion
 from oncelog.types import GroupMetadata, TopicPartition
 from oncelog.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from oncelog.wire.uuids import uuid_text
 
 log = logging.getLogger("oncelog.client")
 
@@ -36,7 +36,7 @@ class ConsumerProtocol:
         self.machine = ConsumerMembership(
             MemberIdentity(
                 group_id=config.group_id,
-                member_id=base64.urlsafe_b64encode(member_id).decode().rstrip("="),
+                member_id=uuid_text(member_id),
                 rebalance_timeout_ms=config.max_poll_interval_ms,
                 instance_id=config.group_instance_id,
                 rack_id=config.client_rack or None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from oncelog.client.processing.transforming import Reading
 from oncelog.core.processing.steps import Limits
 from oncelog.errors import ConfigurationError, InvalidArgument
 from oncelog.host.randomness import Random, random_uuid
+from oncelog.wire.uuids import uuid_text
 
 TRANSACTION_TIMEOUT_MS = 10_000
 TRANSFORM_TIMEOUT_MS = 60_000
@@ -97,7 +97,7 @@ def transactional_id(group_id: str, group_instance_id: str | None, random: Rando
     """
     if group_instance_id is not None:
         return f"{group_id}-{group_instance_id}"
-    return f"{group_id}-{base64.urlsafe_b64encode(random_uuid(random)).decode().rstrip('=')}"
+    return f"{group_id}-{uuid_text(random_uuid(random))}"
 
 
 def one_function(transform: Any, transform_batch: Any, writer: Any) -> Callable[..., Any]:
