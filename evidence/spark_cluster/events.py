@@ -11,6 +11,7 @@ STEP_MS = 20  # of event time, from one number to the next
 WINDOW_S = 10
 LATE_S = 600
 """How long Spark waits for late events, far longer than partitions are read apart: nothing is late, so all must be counted."""
+ANSWERED_MS = 5_000
 BUCKETS, KEYS, PARTITIONS = 8, 97, 4
 REPEATED_ONE_IN = 10
 CLOSING_MS = BEGIN_MS + 1_000_000_000
@@ -36,6 +37,22 @@ def events(count: int, seed: int) -> list[Event]:
         if chance.randrange(REPEATED_ONE_IN) == 0:
             made.append(event)
     closing = [Event(count + partition, partition, CLOSING_MS) for partition in range(PARTITIONS)]
+    return made + closing
+
+
+def answers(count: int, seed: int) -> list[Event]:
+    """One for each number, a little before or after its event, shuffled among its neighbours; and what closes them."""
+    chance = random.Random(seed + 1)
+    made = [
+        Event(
+            number,
+            chance.randrange(PARTITIONS),
+            BEGIN_MS + number * STEP_MS + chance.randrange(-ANSWERED_MS, ANSWERED_MS),
+        )
+        for number in range(count)
+    ]
+    made.sort(key=lambda each: each.timestamp_ms)
+    closing = [Event(count + PARTITIONS + partition, partition, CLOSING_MS) for partition in range(PARTITIONS)]
     return made + closing
 
 

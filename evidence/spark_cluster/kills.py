@@ -1,6 +1,8 @@
 """`make spark-cluster-kills`: two stateful queries on a standalone cluster of two workers, with drawn kills of everything.
 
-Executors, workers, the driver and the broker are SIGKILLed in turns of drawn order, speculation is on. Afterwards a client that
+Executors, workers, the driver and the broker are SIGKILLed in turns of drawn order, speculation is on. With --varied a
+stream-stream join runs in the place of windows, the state is in RocksDB, checkpoints lie behind another file system, tasks fail,
+executors come, go and are excluded, and half-way the job is upgraded. Afterwards a client that
 is not ours (librdkafka) and PostgreSQL's own driver count: each event once in the topic, each closed window once in topic and
 table, with the very count and sum. Exit status 1 otherwise, also where fewer kills were made than asked for.
 """
@@ -27,7 +29,8 @@ from confluent_kafka import Producer
 
 from evidence.compat.drills.reading import read_all
 from evidence.spark_cluster import daemons
-from evidence.spark_cluster.events import KEYS, PARTITIONS, Difference, Event, difference, events, windows
+from evidence.spark_cluster.events import KEYS, PARTITIONS, Event, answers, difference, events, windows
+from evidence.spark_cluster.settings import plain, varied
 from evidence.spark_kills.driver_process import WHAT, DriverProcess
 from evidence.world import postgresql
 from oncelog import TopicPartition, errors, sync
@@ -51,8 +54,10 @@ logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
 logger.tasks.level = info
 logger.executors.name = org.apache.spark.scheduler.cluster.StandaloneSchedulerBackend
 logger.executors.level = info
+logger.excluded.name = org.apache.spark.scheduler.HealthTracker
+logger.excluded.level = info
 """
-SPECULATED = "as speculatable because"
+SPECULATED, EXCLUDED = "as speculatable because", "Excluding executor"
 
 
 @dataclass
@@ -66,31 +71,24 @@ class World:
     broker: TestBroker
     database: postgresql.PostgreSql
     records_per_batch: int
+    is_varied: bool = False
     driver: DriverProcess = field(init=False)
     driver_ends: int = 0
+    release: int = 1
+
+    @property
+    def checkpoint(self) -> str:
+        """Where the queries keep theirs; varied: behind another of Hadoop's file systems."""
+        return "viewfs:///kept/checkpoint" if self.is_varied else str(self.folder / "checkpoint")
+
+    @property
+    def outputs(self) -> tuple[str, str]:
+        """The topics that the queries write."""
+        return "distinct", "joined" if self.is_varied else "windows"
 
     def start_driver(self) -> None:
         """A new life of the job."""
-        settings = {
-            "spark.ui.enabled": "false",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.memory": "768m",
-            "spark.executor.memory": "512m",
-            "spark.executor.cores": "2",
-            "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # nothing else starts beside the executors' JVMs
-            "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
-            "spark.sql.shuffle.partitions": str(PARTITIONS),
-            "spark.speculation": "true",
-            "spark.speculation.multiplier": "1.5",
-            "spark.speculation.quantile": "0.5",
-            "spark.speculation.minTaskRuntime": "1s",
-            "spark.task.maxFailures": "8",
-            "spark.driver.extraJavaOptions": (
-                f"{daemons.SMALL_JVM} -Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
-            ),
-            "spark.executor.extraJavaOptions": daemons.SMALL_JVM,
-            "spark.executorEnv.PYTHONPATH": str(ROOT),
-        }
+        settings = varied(self.folder) if self.is_varied else plain(self.folder)
         command = [str(self.home / "bin" / "spark-submit"), "--master", self.master_address]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
@@ -100,8 +98,9 @@ class World:
                 "--bootstrap-server",
                 self.broker.bootstrap_servers,
             ),
-            *("--checkpoint", str(self.folder / "checkpoint"), "--database-url", self.database.url),
-            *("--records-per-batch", str(self.records_per_batch)),
+            *("--checkpoint", self.checkpoint, "--database-url", self.database.url),
+            *("--records-per-batch", str(self.records_per_batch), "--release", str(self.release)),
+            *(["--joins", "--fail-tasks"] if self.is_varied else []),
         ]
         python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         more = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(self.home), **python}
@@ -136,7 +135,7 @@ class World:
                 bootstrap_servers=self.broker.bootstrap_servers, isolation_level="read_committed"
             ) as consumer,
         ):
-            where = [TopicPartition(topic, p) for topic in ("distinct", "windows") for p in range(PARTITIONS)]
+            where = [TopicPartition(topic, p) for topic in self.outputs for p in range(PARTITIONS)]
             return sum(consumer.end_offsets(where).values())
         return -1
 
@@ -171,18 +170,18 @@ def executors_of(worker_process_ids: list[int]) -> list[int]:
     return [int(each) for each in found.split()]
 
 
-def fill(bootstrap_servers: str, wanted: list[Event]) -> None:
+def fill(bootstrap_servers: str, topic: str, wanted: list[Event]) -> None:
     """By the foreign client, in the order of `wanted` per partition."""
     kept = {"partitions": PARTITIONS, "configs": {"retention.ms": -1}}  # the events are of 2023
     with sync.Admin(bootstrap_servers=bootstrap_servers) as admin:
-        admin.create_topics({"events": kept, "distinct": PARTITIONS, "windows": PARTITIONS})
+        admin.create_topics({topic: kept})
     producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 20})
     failures: list[object] = []
     for event in wanted:
         while True:
             try:
                 producer.produce(
-                    "events",
+                    topic,
                     b"%d" % event.number,
                     b"%d" % (event.number % KEYS),
                     event.partition,
@@ -193,16 +192,21 @@ def fill(bootstrap_servers: str, wanted: list[Event]) -> None:
             except BufferError:
                 producer.poll(0.1)
     if producer.flush(60) or failures:
-        raise SystemExit(f"spark-cluster-kills: the events could not be written: {failures[:1]}")
+        raise SystemExit(f"spark-cluster-kills: the {topic} could not be written: {failures[:1]}")
 
 
 def run(world: World, options: argparse.Namespace) -> int:
     """The kills, then the end of the job, then the verdict."""
     chance, started, made = random.Random(options.seed), time.monotonic(), collections.Counter[str]()
-    fill(world.broker.bootstrap_servers, events(options.rows, options.seed))
+    fill(world.broker.bootstrap_servers, "events", events(options.rows, options.seed))
+    if options.varied:
+        fill(world.broker.bootstrap_servers, "answers", answers(options.rows, options.seed))
+    with sync.Admin(bootstrap_servers=world.broker.bootstrap_servers) as admin:
+        admin.create_topics(dict.fromkeys(world.outputs, PARTITIONS))
     world.start_driver()
     deck: list[str] = []
     while made.total() < options.kills and not world.driver.came_through:
+        world.release = 2 if options.varied and 2 * made.total() >= options.kills else 1
         world.until_progress()
         time.sleep(chance.uniform(0, 3))
         deck = deck or chance.sample(KINDS, len(KINDS))
@@ -226,31 +230,45 @@ def run(world: World, options: argparse.Namespace) -> int:
 def verdict(world: World, options: argparse.Namespace, made: collections.Counter[str], seconds: float) -> int:
     """Told in one line for each output; 0 where all is exact."""
     at = world.broker.bootstrap_servers
-    expected = windows(options.rows)
     numbers = collections.Counter(str(n) for n in range(options.rows + PARTITIONS))
-    with psycopg.connect(world.database.conninfo) as connection:
-        rows = connection.execute("SELECT window_ms, bucket, events, total FROM windows").fetchall()
-    compared: dict[str, tuple[int, Difference]] = {
-        "topic distinct": (len(numbers), difference(values(at, "distinct"), numbers)),
-        "topic windows": (len(expected), difference(values(at, "windows"), expected)),
-        "table windows": (
-            len(expected),
-            difference(collections.Counter(":".join(str(each) for each in row) for row in rows), expected),
-        ),
-    }
+    found = {"topic distinct": (values(at, "distinct"), numbers)}
+    if options.varied:
+        joined = collections.Counter(f"{n}:{n}" for n in range(options.rows))
+        found["topic joined"] = values(at, "joined"), joined
+    else:
+        expected = windows(options.rows)
+        found["topic windows"] = values(at, "windows"), expected
+        found["table windows"] = table(world.database), expected
+    compared = {name: (len(wanted), difference(have, wanted)) for name, (have, wanted) in found.items()}
     with sync.Admin(bootstrap_servers=at) as admin:
         left = admin.list_transactions(states=["Ongoing"])
-    for name, (count, found) in compared.items():
-        print(f"spark-cluster-kills: {name}: {count:,} expected, {found}")
+    for name, (count, differing) in compared.items():
+        print(f"spark-cluster-kills: {name}: {count:,} expected, {differing}")
     kinds = ", ".join(f"{made[kind]} {kind}" for kind in KINDS)
     print(
         f"spark-cluster-kills: {options.rows:,} records, {made.total()} kills ({kinds}), {world.driver_ends} drivers gave up, "
-        f"{world.driver_log().count(SPECULATED)} tasks speculated, {len(left)} open transactions, {seconds:.0f} s"
+        f"{world.driver_log().count(SPECULATED)} tasks speculated{variety(world)}, {len(left)} open transactions, {seconds:.0f} s"
     )
     if made.total() < options.kills:
         print(f"spark-cluster-kills: only {made.total()} of {options.kills} kills fitted: more ROWS, or fewer KILLS")
-    is_exact = all(found.is_exact for _, found in compared.values())
+    is_exact = all(differing.is_exact for _, differing in compared.values())
     return 0 if is_exact and not left and made.total() >= options.kills else 1
+
+
+def variety(world: World) -> str:
+    """What the variation brought about, as far as it is seen in the driver's log."""
+    if not world.is_varied:
+        return ""
+    log = world.driver_log()
+    failed, excluded = log.count("drawn: this attempt fails"), log.count(EXCLUDED)
+    return f", {failed} lines of failed tasks, {excluded} executors excluded, release {world.release} at the end"
+
+
+def table(database: postgresql.PostgreSql) -> collections.Counter[str]:
+    """What stands in the database, as the topic says it, and how often."""
+    with psycopg.connect(database.conninfo) as connection:
+        rows = connection.execute("SELECT window_ms, bucket, events, total FROM windows").fetchall()
+    return collections.Counter(":".join(str(each) for each in row) for row in rows)
 
 
 def values(bootstrap_servers: str, topic: str) -> collections.Counter[str]:
@@ -273,7 +291,7 @@ def world_of(options: argparse.Namespace, folder: pathlib.Path) -> Iterator[Worl
         home = daemons.home_without_zip(folder)
         work = folder / "work"
         workers = [stack.enter_context(daemons.worker(folder, work, address, host, home)) for host in HOSTS]
-        world = World(folder, home, address, workers, broker, database, per_batch)
+        world = World(folder, home, address, workers, broker, database, per_batch, options.varied)
         try:
             yield world
         finally:
@@ -286,6 +304,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--varied", action="store_true", help="RocksDB, another file system, failing tasks, a join, an upgrade"
+    )
     options = parser.parse_args()
     if why := postgresql.why_not():
         print(f"spark-cluster-kills: skipped: {why}")

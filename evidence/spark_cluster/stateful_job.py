@@ -2,8 +2,10 @@
 
 * `distinct`: each event once (it may stand twice in the input), through the format's sink.
 * `windows`: distinct events counted and summed by window and bucket, rows and records together by `dual_write`.
+* `joined`, with `--joins` in the place of `windows`: distinct events joined with their `answers`, each once to a topic.
 
-Some task attempts sleep, so that Spark runs a second one beside them (speculation).
+Some task attempts sleep, so that Spark runs a second one beside them (speculation); with `--fail-tasks` some fail. `--release 2`
+is the job after an upgrade: it may write otherwise, and goes on from the same checkpoints.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import sqlalchemy as sa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from evidence.spark_cluster.events import BUCKETS, LATE_S, WINDOW_S
+from evidence.spark_cluster.events import ANSWERED_MS, BUCKETS, LATE_S, WINDOW_S
 from oncelog.spark import dual_write
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 SLOW_ONE_IN, SLOW_S = 24, 3.0
+FAILS_ONE_IN = 40
 TABLE = sa.text(
     "CREATE TABLE IF NOT EXISTS windows (window_ms BIGINT, bucket INT, events BIGINT, total BIGINT, batch_id BIGINT)"
 )
@@ -40,34 +43,64 @@ def dawdle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def distinct_events(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
-    """Of `events`, with bucket and number."""
-    events = (
+def dawdle_or_fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One task attempt in FAILS_ONE_IN fails behind its last row."""
+    yield from dawdle(batches)
+    if int.from_bytes(os.urandom(2)) % FAILS_ONE_IN == 0:
+        raise RuntimeError("drawn: this attempt fails")
+
+
+def stream_of(spark: SparkSession, options: argparse.Namespace, topic: str) -> DataFrame:
+    """All of a topic, with its number."""
+    rows = (
         spark.readStream.format("oncelog")
         .option("bootstrap.servers", options.bootstrap_server)
-        .option("subscribe", "events")
+        .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", options.records_per_batch)
+        .option("maxOffsetsPerTrigger", options.records_per_batch // options.release)
         .load()
     )
-    text = f.col("value").cast("string")
-    return (
-        events.select("key", "value", "timestamp", text.cast("bigint").alias("number"))
-        .withWatermark("timestamp", f"{LATE_S} seconds")
-        .dropDuplicates(["number", "timestamp"])
-    )
+    number = f.col("value").cast("string").cast("bigint").alias("number")
+    return rows.select("key", "value", "timestamp", number).withWatermark("timestamp", f"{LATE_S} seconds")
+
+
+def distinct_events(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
+    """Of `events`, each once."""
+    return stream_of(spark, options, "events").dropDuplicates(["number", "timestamp"])
 
 
 def start_distinct(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
     """Each event once, to a topic."""
-    rows = distinct_events(spark, options).select("key", "value")
+    return start_sink(distinct_events(spark, options).select("key", "value"), options, "distinct")
+
+
+def start_joined(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
+    """Each event with its answer, to a topic."""
+    events = distinct_events(spark, options).select("number", f.col("timestamp").alias("at"))
+    answers = stream_of(spark, options, "answers")
+    answers = answers.select(f.col("number").alias("answered"), f.col("timestamp").alias("answered_at"))
+    near = f.expr(f"interval {ANSWERED_MS} milliseconds")
+    joined = events.join(
+        answers,
+        (f.col("number") == f.col("answered"))
+        & (f.col("answered_at") >= f.col("at") - near)
+        & (f.col("answered_at") <= f.col("at") + near),
+    )
+    value = f.concat_ws(":", "number", "answered").alias("value")
+    return start_sink(joined.select(f.lit(None).cast("string").alias("key"), value), options, "joined")
+
+
+def start_sink(rows: DataFrame, options: argparse.Namespace, name: str) -> StreamingQuery:
+    """A query of this name to the topic of this name; its second release writes what may be written otherwise."""
+    changed = {"kafka.compression.type": "zstd", "transactionalIdPrefix": "second"} if options.release == 2 else {}
     return (
-        rows.mapInArrow(dawdle, rows.schema)
+        rows.mapInArrow(dawdle_or_fail if options.fail_tasks else dawdle, rows.schema)
         .writeStream.format("oncelog")
-        .queryName("distinct")
+        .queryName(name)
+        .options(**changed)
         .option("bootstrap.servers", options.bootstrap_server)
-        .option("topic", "distinct")
-        .option("checkpointLocation", f"{options.checkpoint}/distinct")
+        .option("topic", name)
+        .option("checkpointLocation", f"{options.checkpoint}/{name}")
         .trigger(availableNow=True)
         .start()
     )
@@ -112,6 +145,9 @@ def main() -> None:
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--database-url", required=True)
     parser.add_argument("--records-per-batch", type=int, required=True)
+    parser.add_argument("--joins", action="store_true")
+    parser.add_argument("--fail-tasks", action="store_true")
+    parser.add_argument("--release", type=int, choices=[1, 2], default=1)
     options = parser.parse_args()
     with sa.create_engine(options.database_url).begin() as connection:
         connection.execute(TABLE)
@@ -120,9 +156,9 @@ def main() -> None:
     # Spark gives a Python process ten seconds to answer: on a small machine those of both queries had better not start at once.
     while distinct.isActive and not distinct.lastProgress:
         time.sleep(0.2)
-    windows = start_windows(spark, options)
+    other = start_joined(spark, options) if options.joins else start_windows(spark, options)
     distinct.awaitTermination()
-    windows.awaitTermination()
+    other.awaitTermination()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import collections
 
-from evidence.spark_cluster.events import KEYS, PARTITIONS, Difference, difference, events, windows
+from evidence.spark_cluster.events import (
+    ANSWERED_MS,
+    BEGIN_MS,
+    KEYS,
+    PARTITIONS,
+    STEP_MS,
+    Difference,
+    answers,
+    difference,
+    events,
+    windows,
+)
 
 
 def test_every_number_is_there_and_some_are_there_twice() -> None:
@@ -17,6 +28,13 @@ def test_every_number_is_there_and_some_are_there_twice() -> None:
         assert times == sorted(times), "in the order of their times"
     assert {event.partition for event in made} == set(range(PARTITIONS))
     assert all(event.partition == event.number % KEYS % PARTITIONS for event in made if event.number < 1000)
+
+
+def test_every_number_has_one_answer_near_its_time() -> None:
+    made = [each for each in answers(1000, seed=1) if each.number < 1000]
+    assert sorted(each.number for each in made) == list(range(1000))
+    assert [each.number for each in made] != list(range(1000)), "not in the order of the events"
+    assert all(abs(each.timestamp_ms - BEGIN_MS - each.number * STEP_MS) <= ANSWERED_MS for each in made)
 
 
 def test_windows_hold_every_number_once() -> None:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import warnings
 
+from evidence.spark_mistakes.pushing import counts
 from evidence.spark_mistakes.spark_itself import OURS, SPARKS, Make
 from oncelog import sync
 from oncelog.spark.java import prepare_java
@@ -49,6 +50,8 @@ def main() -> int:
         for what, text, make in OURS:
             found = told(make)
             wrong += _judged(f"ours in {what}", text in found and "Traceback" not in found, found)
+        found_rows = counts(spark)
+        wrong += _judged("pushed filters stay with a frame, which loses rows", found_rows == (1, 1, 4), str(found_rows))
         spark.stop()
     print(
         f"{len(SPARKS)} of Spark's own mistakes, {len(OURS)} of ours in a session, {wrong} told otherwise than the page says"
