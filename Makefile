@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-mistakes
+.PHONY: migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -170,6 +170,10 @@ reconcile: $(STAMP)
 spark-options: $(STAMP)
 	@for against in oncelog kafka; do ONCELOG_OPTION_MAPS_AGAINST=$$against ONCELOG_OPTION_MAPS=$(or $(COUNT),500) SEED=$(SEED) \
 	$(BIN)/python -m pytest -q tests/spark/test_random_options.py || exit 1; done
+
+# What micro-batches leave on a broker, counted: ids, producers, decisions, memory. BATCHES=415000 is a day of them (an hour).
+spark-ids: $(STAMP)
+	@$(BIN)/python -m evidence.spark_ids --batches $(or $(BATCHES),20000)
 
 # What Spark itself tells of mistakes, and how our lines arrive in a session (docs/spark-mistakes.md).
 spark-mistakes: $(STAMP)

@@ -73,6 +73,8 @@ def oncelog(name: str = "oncelog", **config: object) -> Iterator[Server]:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(20)
         process.kill()
+        if process.stdout is not None:
+            process.stdout.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
