@@ -50,7 +50,7 @@ def varied(folder: pathlib.Path) -> dict[str, str]:
         "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "7",
         "spark.excludeOnFailure.stage.maxFailedTasksPerExecutor": "100",  # a stage has but two executors to lose
         "spark.excludeOnFailure.stage.maxFailedExecutorsPerNode": "100",
-        "spark.excludeOnFailure.application.maxFailedTasksPerExecutor": "4",
+        "spark.excludeOnFailure.application.maxFailedTasksPerExecutor": "1",
         "spark.excludeOnFailure.killExcludedExecutors": "true",
         "spark.excludeOnFailure.timeout": "20s",
     }

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 SLOW_ONE_IN, SLOW_S = 24, 3.0
-FAILS_ONE_IN = 40
+FAILS_ONE_IN = 25
 TABLE = sa.text(
     "CREATE TABLE IF NOT EXISTS windows (window_ms BIGINT, bucket INT, events BIGINT, total BIGINT, batch_id BIGINT)"
 )
