@@ -74,6 +74,8 @@ def stream(spark: Any, job: dict[str, Any]) -> float:
 
 def copy(spark: Any, job: dict[str, Any]) -> float:
     """The same from topic to topic: source and sink of one format."""
+    if job["format"] == "nothing":
+        return trigger_ms(spark.readStream.format("nothing").load(), job, {})
     source = spark.readStream.format(job["format"]).options(**options(job)).option("subscribe", "read")
     twenty = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 20).load()
     return trigger_ms(twenty.select("key", "value"), job, {**options(job), "topic": job["topic"]})
@@ -99,8 +101,31 @@ def trigger_ms(rows: Any, job: dict[str, Any], where: dict[str, str]) -> float:
 
 
 def nothing() -> Any:
-    """A format whose sink takes rows and does nothing: what Spark's way to Python sinks costs by itself."""
-    from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
+    """A format whose source gives 20 rows a batch and whose sink takes them: what Spark's way to formats in Python costs by itself."""
+    import pyarrow as pa
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceStreamArrowWriter,
+        DataSourceStreamReader,
+        InputPartition,
+        WriterCommitMessage,
+    )
+
+    class Reader(DataSourceStreamReader):  # type: ignore[misc, unused-ignore]
+        def initialOffset(self) -> Any:  # noqa: N802
+            return {"rows": 0}
+
+        def latestOffset(self, start: Any, limit: Any) -> Any:  # noqa: ARG002, N802
+            return {"rows": start["rows"] + 20}
+
+        def partitions(self, start: Any, end: Any) -> Any:  # noqa: ARG002
+            return [InputPartition(0), InputPartition(1)]
+
+        def read(self, partition: Any) -> Any:  # noqa: ARG002
+            yield pa.RecordBatch.from_pydict({"key": pa.nulls(10, pa.binary()), "value": pa.array([b"x" * 100] * 10)})
+
+        def commit(self, end: Any) -> None:
+            pass
 
     class Writer(DataSourceStreamArrowWriter):  # type: ignore[misc, unused-ignore]
         def write(self, iterator: Any) -> WriterCommitMessage:
@@ -115,6 +140,12 @@ def nothing() -> Any:
         @classmethod
         def name(cls) -> str:
             return "nothing"
+
+        def schema(self) -> str:
+            return "key binary, value binary"
+
+        def streamReader(self, schema: Any) -> Reader:  # noqa: ARG002, N802
+            return Reader()
 
         def streamWriter(self, schema: Any, overwrite: bool) -> Writer:  # noqa: ARG002, N802
             return Writer()
