@@ -157,3 +157,18 @@ def test_bounds():
     for resource, attributes in ((many, ()), ((), many)):
         with pytest.raises(TooMuchTelemetry, match="attributes"):
             decode(encode_metrics([DataPoint("n", 1, MetricKind.GAUGE, attributes)], resource, 0, 0))
+
+
+def test_attributes_are_counted_as_they_come():
+    """A resource in many pieces, of one attribute each: adding them all up took seconds before they were counted."""
+    pieces = b"\x0a\x02\x0a\x00" * (ATTRIBUTES_MAX + 1) + b"\x07"
+    size = bytes((len(pieces) & 0x7F | 0x80, len(pieces) >> 7))
+    data = b"\x0a" + size + pieces
+    with pytest.raises(TooMuchTelemetry, match="attributes"):
+        decode_metrics(data, points_max=1, fields_max=1_000)
+
+
+def test_reading_rests():
+    rests = []
+    decode_metrics(b"\x10\x00" * 1_000, points_max=1, fields_max=1_024, pace=rests.append)
+    assert rests == [0] * 7

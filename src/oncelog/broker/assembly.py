@@ -46,6 +46,7 @@ from oncelog.host.clock import Clock
 from oncelog.host.host import Host
 from oncelog.host.network import Listener
 from oncelog.host.tasks import Tasks
+from oncelog.host.worker import Worker
 from oncelog.log.files import Lock
 from oncelog.log.journal import Journal
 from oncelog.log.open_files import OpenFiles
@@ -143,7 +144,7 @@ def assemble(
         fetch_sessions=_fetch_sessions(host, in_force),
         authorization=authorization,
         metrics=metrics,
-        client_metrics=_client_metrics(metadata, in_force, metrics),
+        client_metrics=_client_metrics(metadata, in_force, metrics, host.worker),
         clock=clock,
         random=host.random,
         data_directory=data_directory,
@@ -168,9 +169,9 @@ def assemble(
     return parts
 
 
-def _client_metrics(metadata: ClusterMetadata, in_force: InForce, metrics: Metrics) -> ClientMetrics:
+def _client_metrics(metadata: ClusterMetadata, in_force: InForce, metrics: Metrics, worker: Worker) -> ClientMetrics:
     return ClientMetrics(
-        lambda: metadata.client_metrics_configs, lambda: metadata.client_metrics_version, in_force, metrics
+        lambda: metadata.client_metrics_configs, lambda: metadata.client_metrics_version, in_force, metrics, worker
     )
 
 

@@ -1,19 +1,20 @@
 """OpenTelemetry's MetricsData v1 (protobuf), as far as clients push it: numbers, as gauges and sums (KIP-714).
 
 Histograms and summaries are read over. The compressed size says little about the work: `fields_max` and `points_max`
-bound what reading may cost.
+bound what reading may cost, and `pace` is called all the while, so that it may rest.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from enum import IntEnum
 
 from oncelog.errors import MalformedMessage
 
 Attributes = tuple[tuple[str, str], ...]
+Pace = Callable[[int], object]  # called after each piece of work, with the bytes that it read
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # protobuf's wire types
 _double = struct.Struct("<d")
 _fixed64 = struct.Struct("<Q")
@@ -21,6 +22,7 @@ _sfixed64 = struct.Struct("<q")
 _DELTA, _CUMULATIVE = 1, 2  # AggregationTemporality
 _VARINT_BYTES_MAX = 10
 ATTRIBUTES_MAX = 64  # of a resource, and of a number: each number carries both
+_FIELDS_PER_PIECE = 128
 
 
 class MetricKind(IntEnum):
@@ -48,9 +50,10 @@ class TooMuchTelemetry(MalformedMessage):
 class _Reader:
     """Fields of protobuf messages, counted."""
 
-    def __init__(self, data: bytes, fields_max: int) -> None:
+    def __init__(self, data: bytes, fields_max: int, pace: Pace) -> None:
         self._data = data
         self._left_count = self._count_max = fields_max
+        self._pace = pace
 
     def fields(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
         """Number, wire type, and where the content lies; of a varint the second is its value, the third no place."""
@@ -59,6 +62,8 @@ class _Reader:
             self._left_count -= 1
             if self._left_count < 0:
                 raise TooMuchTelemetry(f"metrics of more than {self._count_max} fields")
+            if self._left_count % _FIELDS_PER_PIECE == 0:
+                self._pace(0)
             key, position = self.varint(position, end)
             number, wire_type = key >> 3, key & 7
             if not number:
@@ -109,9 +114,13 @@ class _Reader:
         return value
 
 
-def decode_metrics(data: bytes, *, points_max: int, fields_max: int) -> list[DataPoint]:
+def no_pace(_size_bytes: int) -> None:
+    """Of reading that need not rest."""
+
+
+def decode_metrics(data: bytes, *, points_max: int, fields_max: int, pace: Pace = no_pace) -> list[DataPoint]:
     """Every number in `data`. Raises MalformedMessage, and TooMuchTelemetry past a bound."""
-    reader = _Reader(data, fields_max)
+    reader = _Reader(data, fields_max, pace)
     points: list[DataPoint] = []
     for number, wire_type, start, end in reader.fields(0, len(data)):
         if number == 1 and wire_type == _BYTES:
@@ -123,14 +132,16 @@ def decode_metrics(data: bytes, *, points_max: int, fields_max: int) -> list[Dat
 
 
 def _resource_metrics(reader: _Reader, start: int, end: int) -> Iterator[DataPoint]:
-    resource: Attributes = ()
+    attributes: list[tuple[str, str]] = []
     scopes = []
     for number, wire_type, begin, stop in reader.fields(start, end):
         if wire_type == _BYTES and number == 1:
-            resource += tuple(_attributes(reader, begin, stop, 1))
+            for attribute in _attributes(reader, begin, stop, 1):
+                attributes.append(attribute)
+                _check_count(attributes)
         elif wire_type == _BYTES and number == 2:
             scopes.append((begin, stop))
-    _check_count(resource)
+    resource = tuple(attributes)
     for scope in scopes:
         for number, wire_type, begin, stop in reader.fields(*scope):
             if number == 2 and wire_type == _BYTES:

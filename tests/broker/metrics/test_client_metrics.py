@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from evidence.world.broker import Client, broker_and_client, run
 
 from oncelog.broker.metrics.client_metrics import FIELDS_MAX
 from oncelog.core.exposition import exposition
 from oncelog.errors import ErrorCode as E
+from oncelog.host.worker import InlineWorker, ThreadWorker
 from oncelog.wire.api import ApiKey
 from oncelog.wire.compression import Codec, compress
 from oncelog.wire.frame import decode_response, encode_request
@@ -200,6 +203,59 @@ def test_fields_are_bounded(tmp_path):
             empty = compress(Codec.ZSTD, b"\x10\x00" * (FIELDS_MAX + 1))
             assert await push(client, await ask(client), metrics=empty) is E.TELEMETRY_TOO_LARGE
             assert broker.metrics.limit_hits("oncelog.telemetry.max.decompressed.bytes") == 1
+
+    run(work())
+
+
+MANY = [DataPoint(f"number.{index}", index) for index in range(100)]
+
+
+@pytest.fixture
+def reading(monkeypatch):
+    """What is read beside the loop waits until this is set."""
+    may_go_on = asyncio.Event()
+
+    async def run(_self, work, **_options):
+        await may_go_on.wait()
+        return await InlineWorker().run(work)
+
+    monkeypatch.setattr(ThreadWorker, "run", run)
+    return may_go_on
+
+
+def test_nobody_waits_while_a_push_of_many_numbers_is_read(tmp_path, reading):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            large = [await Client.connect(broker) for _ in range(2)]
+            waiting = [asyncio.ensure_future(push(each, await ask(each), points=MANY)) for each in large]
+            assert await push(client, await ask(client)) is E.NONE
+            assert await push(client, await ask(client), metrics=bytes(3000)) is E.INVALID_RECORD
+            assert not any(each.done() for each in waiting)
+            assert len(lines(broker)) == 2
+            reading.set()
+            assert await asyncio.gather(*waiting) == [E.NONE, E.NONE]
+            assert len(lines(broker)) == 202
+            for each in large:
+                each.close()
+
+    run(work())
+
+
+def test_a_client_that_is_forgotten_or_goes_while_its_push_is_read_leaves_nothing(tmp_path, reading):
+    async def work():
+        async with broker_and_client(tmp_path, oncelog_max_client_instances=1) as (broker, client):
+            forgotten, gone = [await Client.connect(broker) for _ in range(2)]
+            waiting = asyncio.ensure_future(push(forgotten, await ask(forgotten), points=MANY))
+            await ask(client)  # in its place
+            asked = await ask(gone)
+            gone.send(push_of(asked, MANY))
+            await ask(client)
+            gone.close()
+            reading.set()
+            assert await waiting is E.NONE
+            assert await push(client, await ask(client)) is E.NONE
+            assert len(lines(broker)) == 2
+            forgotten.close()
 
     run(work())
 

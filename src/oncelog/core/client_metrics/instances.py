@@ -91,6 +91,10 @@ class Instances:
             self._forget(next(iter(self._known)))
         return found
 
+    def has(self, instance_id: bytes) -> bool:
+        """Whether it is known and not forgotten."""
+        return instance_id in self._known
+
     def forget_silent(self, now_ms: float) -> None:
         """Forget whom nobody heard of for long; looked for once a second at most."""
         if now_ms - self._looked_ms < LOOK_INTERVAL_MS:

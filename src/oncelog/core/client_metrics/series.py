@@ -6,12 +6,12 @@ comes as deltas is added up, and stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from oncelog.core.client_metrics.subscriptions import ClientInstance
-from oncelog.wire.metrics_data import Attributes, DataPoint, MetricKind
+from oncelog.wire.metrics_data import Attributes, DataPoint, MetricKind, Pace, no_pace
 
 TEXT_LENGTH_MAX = 1_000  # of one number's name and attributes
 
@@ -26,6 +26,18 @@ class _Key(NamedTuple):
 class _Number:
     value: float
     is_delta: bool
+
+    def after(self, known: _Number | None) -> _Number:
+        """This number, where `known` is what was told before: deltas are added to it."""
+        return self if known is None or not self.is_delta else _Number(self.value + known.value, self.is_delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """The numbers of one push; those whose text is too long are left out."""
+
+    numbers: dict[_Key, _Number]
+    left_out_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +69,20 @@ class SeriesTable:
             for key, number in numbers.items():
                 yield Series(key.name, client.client_id, name, key.attributes, key.is_counter, number.value)
 
-    def push(self, client: ClientInstance, points: list[DataPoint]) -> int:
+    def take(self, client: ClientInstance, push: Push) -> int:
         """Take over a push; says how many numbers were left out because there were too many, or their text is too long."""
         _, before = self._clients.get(client.instance_id, (client, {}))
         numbers = {key: number for key, number in before.items() if number.is_delta}
         room = self._count_max() - (self._count - len(before))
-        left_out_count = 0
-        for point in points:
-            key = _key_of(point)
-            if key is None or (key not in numbers and len(numbers) >= room):
-                left_out_count += 1
-                continue
-            is_delta = point.kind is MetricKind.DELTA
-            known = numbers.get(key) if is_delta else None
-            numbers[key] = _Number(point.value + (known.value if known else 0), is_delta)
+        left_out_count = push.left_out_count
+        if not numbers and len(push.numbers) <= room:
+            numbers = push.numbers
+        else:
+            for key, number in push.numbers.items():
+                if key not in numbers and len(numbers) >= room:
+                    left_out_count += 1
+                else:
+                    numbers[key] = number.after(numbers.get(key))
         self._count += len(numbers) - len(before)
         self._clients[client.instance_id] = client, numbers
         return left_out_count
@@ -79,6 +91,20 @@ class SeriesTable:
         """A client is no more."""
         _, numbers = self._clients.pop(instance_id, (None, {}))
         self._count -= len(numbers)
+
+
+def push_of(points: Iterable[DataPoint], pace: Pace = no_pace) -> Push:
+    """What a push says. `pace` is called after each of the points."""
+    numbers: dict[_Key, _Number] = {}
+    left_out_count = 0
+    for point in points:
+        key = _key_of(point)
+        if key is None:
+            left_out_count += 1
+        else:
+            numbers[key] = _Number(point.value, point.kind is MetricKind.DELTA).after(numbers.get(key))
+        pace(0)
+    return Push(numbers, left_out_count)
 
 
 def _key_of(point: DataPoint) -> _Key | None:
