@@ -44,7 +44,7 @@ def register_gauges(node: Node, cleaner: LogCleaner, marker_sender: MarkerSender
     metrics.gauge("active_transaction_open_time_max_ms", node.transactions.longest_open_ms)
     metrics.gauge("transactional_ids", lambda: node.transactions.key_count)
     metrics.gauge("groups", lambda: node.groups.key_count)
-    metrics.gauge("feature_level", lambda: {(name,): level for name, level in node.metadata.features.items()})
+    metrics.gauge("feature_level", lambda: _feature_levels(node))
     node.transactions.load_times.show(metrics, "transaction_load_ms")
     node.groups.load_times.show(metrics, "group_load_ms")
 
@@ -63,6 +63,10 @@ def _largest_lags(node: Node) -> dict[Labels, float]:
         if lag > 0:
             lags.append((lag, (each.name.topic, str(each.name.partition))))
     return {labels: lag for lag, labels in heapq.nlargest(LAGGING_PARTITIONS_MAX, lags)}
+
+
+def _feature_levels(node: Node) -> dict[Labels, float]:
+    return {(name,): level for name, level in node.metadata.features.items()}
 
 
 async def watch_event_loop(metrics: Metrics) -> None:

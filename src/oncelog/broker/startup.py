@@ -208,7 +208,7 @@ async def listen_for_metrics(parts: Assembly) -> None:
         from oncelog.broker.metrics.metrics_endpoint import metrics_endpoint
 
         address = address_from(parts.node.config.metrics_listen)
-        endpoint = metrics_endpoint(parts.node.metrics, parts.is_ready)
+        endpoint = metrics_endpoint(parts.node.metrics, parts.is_ready, parts.host.worker)
         listener = await parts.host.network.listen(*address, endpoint)
         parts.metrics_listener = listener
 

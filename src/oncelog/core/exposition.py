@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 
@@ -26,8 +26,15 @@ class Family(Protocol):
         ...
 
 
-def exposition(families: Iterable[tuple[Family, Iterable[tuple[str, Mapping[str, str], float]]]]) -> str:
-    """All metrics as text. A sample is the suffix of the name, labels, and the value."""
+def _no_pace(_size_bytes: int) -> None:
+    pass
+
+
+def exposition(
+    families: Iterable[tuple[Family, Iterable[tuple[str, Mapping[str, str], float]]]],
+    pace: Callable[[int], object] = _no_pace,
+) -> str:
+    """All metrics as text. A sample is the suffix of the name, labels, and the value. `pace` is called after each of them."""
     lines = []
     for family, samples in families:
         lines.append(f"# HELP {family.name} {family.help}")
@@ -39,6 +46,7 @@ def exposition(families: Iterable[tuple[Family, Iterable[tuple[str, Mapping[str,
                 if shown
                 else f"{family.name}{suffix} {_number(value)}"
             )
+            pace(0)
     return "\n".join(lines) + "\n"
 
 

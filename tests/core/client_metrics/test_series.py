@@ -15,7 +15,7 @@ def push(table, client, points):
 
 
 def shown(table):
-    return {(each.client_id, each.metric, each.attributes): (each.is_counter, each.value) for each in table}
+    return {(each.client_id, each.metric, each.attributes): (each.is_counter, each.value) for each in table.now()}
 
 
 def test_a_push_replaces_the_one_before_but_for_deltas():
@@ -50,6 +50,15 @@ def test_clients_stand_beside_each_other_and_go():
     table.forget(A.instance_id)
     assert shown(table) == {("c2", "g", ""): (False, 2)}
     assert len(table) == 1
+
+
+def test_what_is_shown_is_what_was_there_when_it_was_asked_for():
+    table = SeriesTable(lambda: 10)
+    push(table, A, [DataPoint("d", 1, D)])
+    now = table.now()
+    push(table, A, [DataPoint("d", 1, D)])
+    table.forget(A.instance_id)
+    assert [each.value for each in now] == [1]
 
 
 def test_bounds():

@@ -7,14 +7,14 @@ for it, and however many clients push at once, one thread reads.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from oncelog.broker.config.config import BrokerConfig
-from oncelog.broker.metrics.metrics import Labels, Metrics
+from oncelog.broker.metrics.metrics import Labels, Metrics, Numbers
 from oncelog.core.client_metrics.instances import Instance, Instances, asked, pushed
-from oncelog.core.client_metrics.series import Push, SeriesTable, push_of
+from oncelog.core.client_metrics.series import Push, Series, SeriesTable, push_of
 from oncelog.core.client_metrics.subscriptions import ClientInstance, Subscription, subscription_of
 from oncelog.errors import CorruptBatch, ErrorCode, MalformedMessage
 from oncelog.host.worker import Worker
@@ -147,11 +147,13 @@ class ClientMetrics:
         elif error is ErrorCode.UNKNOWN_SUBSCRIPTION_ID:
             self._metrics.add("client_subscriptions_unknown")
 
-    def _shown(self, *, is_counter: bool) -> Mapping[Labels, float]:
+    def _shown(self, *, is_counter: bool) -> Numbers:
         if self._loop is not None:
             self._instances.forget_silent(self._loop.time() * 1000)
-        return {
-            (each.metric, each.client_id, each.instance_name, each.attributes): each.value
-            for each in self._series
-            if each.is_counter is is_counter
-        }
+        return _numbers_of(self._series.now(), is_counter)
+
+
+def _numbers_of(series: Iterator[Series], is_counter: bool) -> Iterator[tuple[Labels, float]]:
+    for each in series:
+        if each.is_counter is is_counter:
+            yield (each.metric, each.client_id, each.instance_name, each.attributes), each.value

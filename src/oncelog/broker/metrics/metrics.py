@@ -22,7 +22,8 @@ OTHER_TOPICS = "(other)"
 NO_VERSION = -1
 
 Labels = tuple[str, ...]
-Ask = Callable[[], "float | Mapping[Labels, float]"]
+Numbers = Iterable[tuple[Labels, float]]  # by label values
+Ask = Callable[[], "float | Mapping[Labels, float] | Numbers"]
 Sample = tuple[str, dict[str, str], float]  # suffix of the name, labels, value
 
 
@@ -132,7 +133,10 @@ class Metrics:
         return counts
 
     def gauge(self, key: str, ask: Ask) -> None:
-        """Show `ask()` as `key`: a number, or numbers by label values. A counter is asked so where others count."""
+        """Show `ask()` as `key`: a number, or numbers by label values. A counter is asked so where others count.
+
+        Numbers that are many may be an iterable, which may be read in another thread.
+        """
         assert FAMILIES[key].kind != "histogram"
         self._gauges[key] = ask
 
@@ -150,17 +154,15 @@ class Metrics:
         """How many requests of an API were answered."""
         return sum(counts.count for (key, _), counts in self._apis.items() if key == api_key)
 
-    def families(self) -> Iterator[tuple[Family, list[Sample]]]:
-        """Every metric with its samples now."""
+    def families(self) -> Iterator[tuple[Family, Iterable[Sample]]]:
+        """Every metric with its samples now; once all are given, the samples may be read in another thread."""
         for key, family in FAMILIES.items():
             if family.kind == "histogram":
                 yield family, list(self._histogram_samples(key, family))
             elif key in self._gauges:
-                asked = self._gauges[key]()
-                values: Mapping[Labels, float] = asked if isinstance(asked, Mapping) else {(): asked}
-                yield family, _samples(family, values)
+                yield family, _samples(family, _numbers(self._gauges[key]()))
             elif family.kind == "counter":
-                yield family, _samples(family, self._counter_values(key))
+                yield family, _samples(family, self._counter_values(key).items())
 
     def _counter_values(self, key: str) -> Mapping[Labels, float]:
         match key:
@@ -190,8 +192,15 @@ class Metrics:
             yield "_count", labels, histogram.count
 
 
-def _samples(family: Family, values: Mapping[Labels, float]) -> list[Sample]:
-    return [("", dict(zip(family.labels, labels, strict=True)), value) for labels, value in values.items()]
+def _numbers(asked: float | Mapping[Labels, float] | Numbers) -> Numbers:
+    if isinstance(asked, int | float):
+        return [((), asked)]
+    return asked.items() if isinstance(asked, Mapping) else asked
+
+
+def _samples(family: Family, numbers: Numbers) -> Iterator[Sample]:
+    for labels, value in numbers:
+        yield "", dict(zip(family.labels, labels, strict=True)), value
 
 
 def error_name(code: int) -> str:

@@ -63,11 +63,9 @@ class SeriesTable:
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Series]:
-        for client, numbers in self._clients.values():
-            name = client.instance_name
-            for key, number in numbers.items():
-                yield Series(key.name, client.client_id, name, key.attributes, key.is_counter, number.value)
+    def now(self) -> Iterator[Series]:
+        """All of them as they are now, also where they are read later: what is taken replaces what was there."""
+        return _series(tuple(self._clients.values()))
 
     def take(self, client: ClientInstance, push: Push) -> int:
         """Take over a push; says how many numbers were left out because there were too many, or their text is too long."""
@@ -91,6 +89,13 @@ class SeriesTable:
         """A client is no more."""
         _, numbers = self._clients.pop(instance_id, (None, {}))
         self._count -= len(numbers)
+
+
+def _series(clients: Iterable[tuple[ClientInstance, dict[_Key, _Number]]]) -> Iterator[Series]:
+    for client, numbers in clients:
+        name = client.instance_name
+        for key, number in numbers.items():
+            yield Series(key.name, client.client_id, name, key.attributes, key.is_counter, number.value)
 
 
 def push_of(points: Iterable[DataPoint], pace: Pace = no_pace) -> Push:
