@@ -458,6 +458,23 @@ def test_admin(bootstrap):
         assert admin.list_transactions(states=["Ongoing"], pattern="nobody") == []
 
 
+def test_an_open_transaction_is_not_hidden_by_how_its_state_is_written(bootstrap):
+    with (
+        sync.Admin(bootstrap_servers=bootstrap) as admin,
+        sync.Producer(bootstrap_servers=bootstrap, transactional_id="open-now") as producer,
+    ):
+        producer.begin_transaction()
+        producer.send_and_wait("opened", b"1")
+        assert "open-now" in [each.transactional_id for each in admin.list_transactions(states=["ongoing"])]
+        producer.abort_transaction()
+        for call in (admin.list_transactions, admin.list_groups):
+            with pytest.raises(errors.InvalidArgument, match=r"states\[0\] must be one of Empty, .*, not 'Opened'"):
+                call(states=["Opened"])
+        with pytest.raises(errors.InvalidArgument, match="types"):
+            admin.list_groups(types=["Classical"])
+        assert admin.list_groups(types="Streams") == []
+
+
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_must_make_its_own_clients(bootstrap):
     with sync.Producer(bootstrap_servers=bootstrap, linger_ms=1000) as producer:

@@ -88,6 +88,13 @@ def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
     return value
 
 
+def words(name: str, values: Any, allowed: Collection[str]) -> list[str]:
+    """Several of these words, in capitals or not; as they are written in `allowed`."""
+    known = {word.lower(): word for word in allowed}
+    found = [known.get(value.lower(), value) for value in texts(name, values)]
+    return [one_of(f"{name}[{index}]", word, allowed) for index, word in enumerate(found)]
+
+
 def integer(name: str, value: Any, *, low: int = 0, high: int = INT32_MAX, hint: str = "") -> int:
     """A whole number within bounds, both included. A bool is none."""
     number = whole(name, value, hint=hint)

@@ -37,7 +37,9 @@ def test_listed_with_its_state(cli: Cli, group: str) -> None:
     rows = {row["group"]: row for row in cli.json("groups", "list")}
     assert rows[group]["state"] == "Empty"
     assert group in {row["group"] for row in cli.json("groups", "list", "--state", "Empty")}
+    assert group in {row["group"] for row in cli.json("groups", "list", "--state", "empty")}
     assert group not in {row["group"] for row in cli.json("groups", "list", "--state", "Stable")}
+    assert "'Stabel' is not one of" in cli("groups", "list", "--state", "Stabel", status=2).stderr
 
 
 @pytest.mark.parametrize(

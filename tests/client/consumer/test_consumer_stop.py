@@ -90,3 +90,28 @@ def test_a_topic_that_does_not_exist_is_told_once(broker, config, caplog):
         run(work)
     told = [record.getMessage() for record in caplog.records if "nowhere" in record.getMessage()]
     assert told == ["topic 'nowhere' does not exist; it is read when somebody creates it"]
+
+
+def test_a_topic_that_is_deleted_under_its_reader_is_told_each_time(oncelog_broker, caplog):
+    """An assigned one was polled for in silence."""
+
+    server, name = oncelog_broker.bootstrap_servers, "deleted-under-its-reader"
+    with (
+        caplog.at_level(logging.WARNING, "oncelog.client"),
+        sync.Admin(bootstrap_servers=server) as admin,
+        sync.Consumer(bootstrap_servers=server, auto_offset_reset="earliest") as c,
+    ):
+        c.assign([(name, 0)])
+        for _ in range(2):
+            admin.create_topics([name])
+            with sync.Producer(bootstrap_servers=server) as p:
+                p.send_and_wait(name, b"1")
+            while not c.poll(100):
+                pass
+            caplog.clear()
+            admin.delete_topics([name])
+            for _ in range(100):
+                assert c.poll(100) == []
+                if "does not exist" in caplog.text:
+                    break
+            assert f"topic '{name}' does not exist; it is read when somebody creates it" in caplog.text

@@ -2,10 +2,11 @@
 
 import asyncio
 
+import pyarrow as pa
 import pytest
 from evidence.world.client import NO_ANSWER, ScriptedBroker, producer, run
 
-from oncelog import errors
+from oncelog import Admin, Broker, Producer, errors
 from oncelog.wire.api import ApiKey
 
 
@@ -34,6 +35,29 @@ def test_who_waits_for_a_topic_is_told_that_the_producer_was_stopped():
                 await waiting
 
     run(work)
+
+
+def test_a_partition_that_was_just_added_is_asked_for():
+    """It was refused until metadata were five minutes old."""
+
+    async def main():
+        async with (
+            Broker() as broker,
+            Admin(bootstrap_servers=broker.bootstrap_servers) as admin,
+            Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=0) as p,
+        ):
+            await p.send_and_wait("t", b"0")
+            await admin.create_partitions({"t": 2})
+            assert (await p.send_and_wait("t", b"1", partition=1)).partition == 1
+            await admin.create_partitions({"t": 3})
+            await p.send_arrow("t", pa.record_batch({"value": pa.array([b"2"])}), partition=2)
+            await p.flush()
+            with pytest.raises(errors.InvalidPartitions, match="has no partition 3"):
+                await p.send("t", b"3", partition=3)
+            with pytest.raises(errors.InvalidArgument, match="partition must be a whole number"):
+                await p.send("t", b"3", partition=[3])
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("big_bytes", [700, 2000])

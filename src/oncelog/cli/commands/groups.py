@@ -18,7 +18,7 @@ from oncelog.cli.positions_file import positions_of
 from oncelog.cli.transactions.group_scope import GroupScope, describe_group, group_scope, listed
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
-from oncelog.client.admin.groups import GroupDescription
+from oncelog.client.admin.groups import STATES, GroupDescription
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.view import TopicView
 from oncelog.core.migration.progress import is_of_migration
@@ -34,7 +34,7 @@ def groups() -> None:
 
 
 @groups.command("list", watchable=True)
-@click.option("--state", "states", multiple=True, help="Only groups in this state (Stable, Empty, ...).")
+@click.option("--state", "states", multiple=True, type=click.Choice(STATES, case_sensitive=False), help="Only these.")
 @click.pass_obj
 async def list_groups(settings: Settings, states: tuple[str, ...]) -> None:
     """All groups."""

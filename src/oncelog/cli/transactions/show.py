@@ -21,21 +21,11 @@ from oncelog.cli.transactions.resolve import resolve
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.owners import owner_seen, owners_of
-from oncelog.client.admin.transaction_listing import NEVER_MS, HangingTransaction, TransactionDescription
+from oncelog.client.admin.transaction_listing import NEVER_MS, STATES, HangingTransaction, TransactionDescription
 from oncelog.core.diagnosis.facts import OpenTransaction
 from oncelog.errors import InvalidRegularExpression, KafkaError
 from oncelog.types import TopicPartition
 
-STATES = [
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "PrepareEpochFence",
-    "Dead",
-]
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 

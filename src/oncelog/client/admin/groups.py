@@ -22,6 +22,18 @@ from oncelog.wire.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 
+STATES = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "Stable",
+    "NotReady",
+    "Dead",
+)
+TYPES = ("classic", "consumer", "share", "streams")
+
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
@@ -67,9 +79,9 @@ class AdminGroups(AdminSession):
     """What an admin can do with groups."""
 
     async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """Groups of all coordinators, filtered by state and type."""
+        """Groups of all coordinators, filtered by state and type: of Kafka's names, in capitals or not."""
         wanted = ListGroupsRequest(
-            states_filter=arguments.texts("states", states), types_filter=arguments.texts("types", types)
+            states_filter=arguments.words("states", states, STATES), types_filter=arguments.words("types", types, TYPES)
         )
         found = []
         for node, response in await self._ask_every_node("list groups", lambda: wanted):

@@ -6,6 +6,16 @@ from dataclasses import dataclass
 
 from oncelog.types import TopicPartition
 
+STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+    "Dead",
+)
 NEVER_MS = 2**31 - 1  # the stored timeout of two-phase commit (KIP-939)
 
 

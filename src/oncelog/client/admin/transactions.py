@@ -10,7 +10,12 @@ from collections.abc import Iterable, Mapping
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
-from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription, TransactionListing
+from oncelog.client.admin.transaction_listing import (
+    STATES,
+    ProducerDescription,
+    TransactionDescription,
+    TransactionListing,
+)
 from oncelog.client.cluster.each_leader import Unreadable, ask_leaders
 from oncelog.errors import ErrorCode, KafkaError, TransactionalIdNotFound, error_for
 from oncelog.types import CoordinatorKey, Node, PreparedTxnState, ProducerIdAndEpoch, TopicPartition
@@ -37,10 +42,10 @@ class AdminTransactions(AdminSession):
     ) -> list[TransactionListing]:
         """Transactional ids of all coordinators. `duration_ms`: open for longer; `pattern`: whole-name regex (Java's).
 
-        A state that no broker knows matches nothing.
+        `states`: of Kafka's names, in capitals or not. Raises InvalidArgument for others.
         """
         message = ListTransactionsRequest(
-            state_filters=arguments.texts("states", states),
+            state_filters=arguments.words("states", states, STATES),
             producer_id_filters=[
                 arguments.integer("a producer id", each, high=arguments.INT64_MAX)
                 for each in arguments.items("producer_ids", producer_ids, of="producer ids")

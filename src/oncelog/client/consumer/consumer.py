@@ -162,6 +162,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
 
     def _metadata_came(self) -> None:
         self._refused.metadata_came()
+        self._tell_missing({each.topic for each in self._positions.by_partition})
         self._fetcher.metadata_came()
 
     def _wanted_topics(self) -> set[str]:
@@ -402,11 +403,9 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         """A topic that the brokers do not know is logged once: a wrong name would be waited for in silence."""
         for name in topics:
             view = self._cluster.view.topics.get(name)
-            if (
-                view is not None
-                and view.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                and name not in self._missing
-            ):
+            if view is None or view.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                self._missing.discard(name)
+            elif name not in self._missing:
                 self._missing.add(name)
                 log.warning("topic %r does not exist; it is read when somebody creates it", name)
 

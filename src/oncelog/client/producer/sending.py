@@ -92,6 +92,8 @@ class Sending:
     ) -> Delivery:
         topic, partition, record, size_bytes = self._checked(topic, value, key, headers, partition, timestamp_ms)
         view = self._known(topic) or await self.topic(topic)
+        if partition is not None and _number(partition) not in view.partitions:
+            view = await self._asked_anew(topic)
         topic_partition = TopicPartition(topic, self._choose_partition(view, record[1], partition, size_bytes))
         if not self._accumulator.has_room(size_bytes):
             await self._wait_for_room(size_bytes)
@@ -173,13 +175,18 @@ class Sending:
                 self._cluster.untrack(topic)
             raise
 
+    async def _asked_anew(self, topic: str) -> TopicView:
+        """The topic as the brokers know it now: partitions may have been added since we asked."""
+        await self._cluster.refresh((topic,))
+        return await self.topic(topic)
+
     def _acknowledged(self, delivery: Delivery) -> None:
         for interceptor in self._interceptors:
             interceptor.on_acknowledgement(*delivery.seen())
 
     def _choose_partition(self, view: TopicView, key: bytes | None, partition: int | None, size_bytes: int) -> int:
         if partition is not None:
-            number: int = partition if partition.__class__ is int else arguments.whole("partition", partition)
+            number = _number(partition)
             if number not in view.partitions:
                 raise InvalidPartitions(f"topic {view.name!r} has no partition {number}")
             return number
@@ -219,6 +226,8 @@ class Sending:
         now_ms = self._now_ms()
         for name, part in by_topic(batch, topic):
             view = await self.topic(name)
+            if partition is not None and partition not in view.partitions:
+                view = await self._asked_anew(name)
             keyless = self._sticky.partition(name, view.led_partitions, part.nbytes)
             rule = None if self._config.partitioner == JAVAS else self._config.choose_partition
             for index, rows in partitioned_rows(part, len(view.partitions), partition, keyless, rule):
@@ -237,3 +246,8 @@ class Sending:
         )
         self._sender.wake()
         await asyncio.sleep(0)
+
+
+def _number(partition: Any) -> int:
+    number: int = partition if partition.__class__ is int else arguments.whole("partition", partition)
+    return number
