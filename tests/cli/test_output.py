@@ -90,6 +90,20 @@ def test_control_characters_never_reach_a_table() -> None:
     assert printable("grün ✓") == "grün ✓"
 
 
+def test_what_has_parts_is_json_in_a_cell_too() -> None:
+    """Records read as tsv had Python's own notation."""
+    headers = [["h", "v"], ["n", None]]
+    assert cell(Column("headers"), {"headers": headers}) == '["h", "v"],["n", null]'
+    assert cell(Column("value"), {"value": {"base64": "/w=="}}) == '{"base64": "/w=="}'
+    assert cell(Column("partitions"), {"partitions": [0, 1]}) == "0,1"
+
+
+def test_moments_of_a_tsv_stream_are_written_as_in_tables(capsys: Captured) -> None:
+    with Output("tsv").stream() as emit:
+        emit({"offset": 1, "timestamp_ms": 0}, "")
+    assert capsys.readouterr().out == "OFFSET\tTIMESTAMP\n1\t1970-01-01T00:00:00.000Z\n"
+
+
 def test_bytes_in_json() -> None:
     assert bytes_value(b"text") == "text"
     assert bytes_value(b"\xff\x00") == {"base64": "/wA="}

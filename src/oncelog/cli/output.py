@@ -64,8 +64,10 @@ def cell(column: Column, row: Row) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        value = ",".join(map(str, value))
+    if isinstance(value, dict):
+        value = json_text(value)
+    elif isinstance(value, list | tuple):
+        value = ",".join(json_text(each) if isinstance(each, dict | list) else str(each) for each in value)
     return printable(column.show(value))
 
 
@@ -143,9 +145,10 @@ class Output:
             elif self.format == "jsonl":
                 self._write(json_text(row))
             elif self.format == "tsv":
+                shown = columns(*row)
                 if self.header and count == 0:
-                    self._write("\t".join(column.title for column in columns(*row)))
-                self._write("\t".join(cell(Column(key), row) for key in row))
+                    self._write("\t".join(column.title for column in shown))
+                self._write("\t".join(cell(column, row) for column in shown))
             else:
                 self._write(printable_lines(line))
             count += 1
