@@ -97,6 +97,26 @@ def test_the_next_transaction_works(after_s):
     run(work)
 
 
+def test_an_abort_that_takes_longer_than_max_block_ms_is_waited_for_by_the_next_transaction():
+    """It was IllegalState for ever, although the error before was an abortable one: "begin again"."""
+
+    async def work():
+        broker = ScriptedBroker()
+        broker.delay_s[ApiKey.END_TXN] = 5
+        async with producer(broker, max_block_ms=2_000) as p:
+            with pytest.raises(ZeroDivisionError):
+                async with p.transaction():
+                    await p.send("t", b"1", partition=0)
+                    raise ZeroDivisionError
+            with pytest.raises(errors.RequestTimedOut, match="abort_transaction not done within max_block_ms=2000"):
+                await one_transaction(p)
+            broker.delay_s.clear()
+            await one_transaction(p)
+            assert [each.committed for each in broker.requests(ApiKey.END_TXN)] == [False, True]
+
+    run(work)
+
+
 def test_a_commit_that_is_cancelled_is_finished_by_stop():
     async def work():
         broker = Slow()

@@ -22,11 +22,7 @@ from oncelog.client.metrics import ProducerMetrics, start_reports
 from oncelog.client.option_types import ProducerOptions
 from oncelog.client.producer.appending import Appender
 from oncelog.client.producer.arguments import Headers as Headers
-from oncelog.client.producer.arguments import (
-    checked_group,
-    checked_state,
-    each_pair,
-)
+from oncelog.client.producer.arguments import checked_group, checked_state, each_pair
 from oncelog.client.producer.sender import Sender, all_ended
 from oncelog.client.producer.sending import JAVAS, STOPPED, Sending
 from oncelog.client.producer.tracing import ProducerTracing
@@ -39,12 +35,7 @@ from oncelog.core.producer.partitioner import StickyPartitioner
 from oncelog.core.producer.requests import PendingResult
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager, TransactionManagerConfig, again
-from oncelog.errors import (
-    IllegalState,
-    KafkaError,
-    RequestTimedOut,
-    UnknownServer,
-)
+from oncelog.errors import IllegalState, KafkaError, RequestTimedOut, UnknownServer
 from oncelog.host.host import Host, real_host
 from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 
@@ -504,7 +495,7 @@ class Producer(HasInstanceId):
     async def transaction(self) -> AsyncIterator[Self]:
         """Commit at the end of the block; abort when it raises. A prepared transaction is left prepared.
 
-        Where the end of the one before was cancelled, it is waited for first; its error is raised, and nothing begun.
+        Where the end of the one before was cancelled, or its abort not done in time, that is waited for first.
         """
         await self._end_what_was_cancelled()
         self.begin_transaction()
@@ -524,6 +515,7 @@ class Producer(HasInstanceId):
         try:
             await self._complete(unfinished)
         except KafkaError:
+            self._cancelled_end = self._manager.unfinished_end
             if self._manager.state in _OPEN:
                 await self._abort_quietly()
             raise
@@ -533,6 +525,7 @@ class Producer(HasInstanceId):
             async with asyncio.timeout(patience_ms and patience_ms / 1000):
                 await self.abort_transaction()
         except (KafkaError, TimeoutError) as error:
+            self._cancelled_end = self._manager.unfinished_end
             why = str(error) or f"not done within {patience_ms} ms; the next one, or `stop`, waits for it"
             log.warning("the transaction could not be aborted: %s", why)
 
