@@ -52,6 +52,28 @@ def test_each_change_says_who_what_and_what_became_of_it(tmp_path, caplog: pytes
     assert said == [f"{what}, {by}: {became}" for what, became in CHANGES.items()]
 
 
+def test_a_line_has_a_bound(tmp_path, caplog: pytest.LogCaptureFixture) -> None:
+    """Refused changes have one, too: who may change nothing could write a hundred megabytes into the log with each."""
+
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            servers = str(broker.advertised_address)
+            async with Admin(bootstrap_servers=servers, client_id="c" * 9_000) as admin:
+                with pytest.raises(Exception, match="INVALID_CONFIG"):
+                    await admin.alter_configs({("topic", "t"): {"n" * 9_000: "v" * 9_000}})
+                with pytest.raises(Exception, match="GROUP_ID_NOT_FOUND"):
+                    await admin.delete_groups([f"{n}" + "g" * 9_000 for n in range(5)])
+
+    with caplog.at_level(logging.INFO, "oncelog.deeds"):
+        run(work())
+    settings, groups = [record.getMessage() for record in caplog.records if record.name == "oncelog.deeds"]
+    assert f"'{'n' * 256}... (9000 characters)' = '{'v' * 256}... (9000 characters)', by client 'ccc" in settings
+    assert groups.startswith("delete groups '0ggg")
+    assert "g... (45" in groups
+    assert max(len(settings), len(groups)) < 3_000
+
+
 def test_a_transaction_that_timed_out_is_named(
     tmp_path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

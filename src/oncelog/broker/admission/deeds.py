@@ -19,6 +19,8 @@ from oncelog.wire.api import ApiKey
 
 _log = logging.getLogger("oncelog.deeds")
 NAMED_MAX = 10
+WHAT_LENGTH_MAX = 2_000  # characters
+CLIENT_ID_LENGTH_MAX = VALUE_LENGTH_MAX = 256
 EVENTS = {ApiKey.INIT_PRODUCER_ID: "fence", ApiKey.END_TXN: "abort", ApiKey.WRITE_TXN_MARKERS: "markers"}
 KINDS = {2: "topic", 4: "broker", 8: "logger", 16: "client-metrics", 32: "group"}
 
@@ -74,7 +76,7 @@ class Deeds:
             left_out = self._budget.take(asyncio.get_running_loop().time())
             if left_out is not None:
                 more = f" ({left_out} lines of others were left out before)" if left_out else ""
-                _log.info("%s, by %s: %s%s", what, who_asked(request), _codes(reply), more)
+                _log.info("%s, by %s: %s%s", cut(what), who_asked(request), _codes(reply), more)
         return reply
 
     def _keep(self, request: Request, reply: Reply, what: str) -> None:
@@ -93,9 +95,14 @@ class Deeds:
         )
 
 
+def cut(text: str, length_max: int = WHAT_LENGTH_MAX) -> str:
+    """The beginning of a text that came from a client: one request may hold a hundred megabytes of names and values."""
+    return text if len(text) <= length_max else f"{text[:length_max]}... ({len(text)} characters)"
+
+
 def who_asked(request: Request) -> str:
     """A client as the log names it."""
-    client = f"client {request.client_id!r} at {request.connection.client_host}"
+    client = f"client {cut(request.client_id, CLIENT_ID_LENGTH_MAX)!r} at {request.connection.client_host}"
     principal = request.connection.principal
     return client if principal == ANONYMOUS else f"{principal!r}, {client}"
 
@@ -138,7 +145,8 @@ def _configs(message: Any, _reply: Any) -> str:
 def _setting(config: Any) -> str:
     is_deleted = getattr(config, "config_operation", 0) == 1 or config.value is None
     hidden = any(word in config.name for word in ("password", "secret", "jaas", "key"))
-    return f"{config.name!r} {'deleted' if is_deleted else '= ' + ('hidden' if hidden else repr(config.value))}"
+    value = "hidden" if hidden else repr(cut(config.value or "", VALUE_LENGTH_MAX))
+    return f"{cut(config.name, VALUE_LENGTH_MAX)!r} {'deleted' if is_deleted else f'= {value}'}"
 
 
 def _records_deleted(message: Any, _reply: Any) -> str:
