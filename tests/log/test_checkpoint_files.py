@@ -40,6 +40,14 @@ def test_a_broken_checkpoint_is_refused(data: bytes) -> None:
         offsets_from_bytes(data)
 
 
+def test_a_broken_file_is_told_in_words() -> None:
+    """On a full disk it is empty; `not enough values to unpack` was no help."""
+    with pytest.raises(CorruptIndex, match=r"^offset checkpoint: it is empty$"):
+        offsets_from_bytes(b"")
+    with pytest.raises(CorruptIndex, match=r"^partition.metadata: it begins with b'version: 0'$"):
+        partition_metadata_from_bytes(b"version: 0")
+
+
 def test_apache_kafkas_partition_metadata() -> None:
     data = (KAFKA / "partition.metadata").read_bytes()
     topic_id = partition_metadata_from_bytes(data)

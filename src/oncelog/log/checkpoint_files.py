@@ -36,10 +36,15 @@ def offsets_from_bytes(data: bytes) -> dict[TopicPartition, int]:
         fields = [line.split() for line in lines]
         offsets = {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in fields}
     except ValueError as error:
-        raise CorruptIndex(f"offset checkpoint: {error}") from error
+        raise CorruptIndex(f"offset checkpoint: {unreadable(data)}") from error
     if version != "0" or count != str(len(lines)) or len(offsets) != len(lines):
         raise CorruptIndex(f"offset checkpoint: version {version}, {len(offsets)} entries instead of {count}")
     return offsets
+
+
+def unreadable(data: bytes) -> str:
+    """What a small text file holds that cannot be read, for a person."""
+    return f"it begins with {data[:40]!r}" if data else "it is empty"
 
 
 def read_offsets(files: Files, data_directory: str, name: str) -> dict[TopicPartition, int]:
@@ -64,7 +69,7 @@ def partition_metadata_from_bytes(data: bytes) -> bytes:
         fields = dict(line.split(": ", 1) for line in data.decode("ascii").splitlines() if line)
         topic_id = urlsafe_b64decode(fields["topic_id"] + "==")
     except (ValueError, KeyError) as error:
-        raise CorruptIndex(f"{PARTITION_METADATA}: {error!r}") from error
+        raise CorruptIndex(f"{PARTITION_METADATA}: {unreadable(data)}") from error
     if fields.get("version") != "0" or len(topic_id) != 16:
         raise CorruptIndex(f"{PARTITION_METADATA}: {data!r}")
     return topic_id

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from oncelog.errors import CorruptIndex
+from oncelog.log.checkpoint_files import unreadable
 
 FILE_NAME = "leader-epoch-checkpoint"
 UNDEFINED = -1
@@ -28,7 +29,7 @@ class LeaderEpochs:
             version, count, *lines = data.decode("ascii").splitlines()
             pairs = [(int(leader_epoch), int(offset)) for leader_epoch, offset in map(str.split, lines)]
         except ValueError as error:
-            raise CorruptIndex(f"{FILE_NAME}: {error}") from error
+            raise CorruptIndex(f"{FILE_NAME}: {unreadable(data)}") from error
         if version != "0" or count != str(len(pairs)):
             raise CorruptIndex(f"{FILE_NAME}: version {version}, {len(pairs)} entries instead of {count}")
         for before, after in pairwise(pairs):

@@ -96,5 +96,5 @@ class Topics:
         try:
             self._partitions.remove(topic)
         except StorageError as error:
-            _log.error("the files of deleted topic %s could not be removed: %s", topic.name, error)
+            _log.error("topic %s is deleted, but its files may stay until the next start: %s", topic.name, error)
         await self._on_deleted(topic)
