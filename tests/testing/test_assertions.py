@@ -50,3 +50,9 @@ def test_records_come_in_the_order_of_their_partitions(oncelog_broker, oncelog_t
     assert [each.value for each in committed_records(oncelog_broker, topic)] == [
         b"%d" % n for n in (0, 3, 6, 1, 4, 7, 2, 5, 8)
     ]
+
+
+def test_a_broker_that_is_away_is_waited_for_as_long_as_was_said():
+    """A killed one cost a test a minute, whatever its `timeout_ms`."""
+    with pytest.raises(errors.RequestTimedOut, match="not done within 100 ms"):
+        committed_records("127.0.0.1:1", "t", timeout_ms=100)

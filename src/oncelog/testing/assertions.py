@@ -41,7 +41,8 @@ def committed_records(servers: Servers, topic: str, *, timeout_ms: int = TIMEOUT
     from oncelog import sync
 
     ends_at = time.monotonic() + timeout_ms / 1000
-    options = options_of(servers) | {"isolation_level": "read_committed", "enable_auto_commit": False}
+    bounds = {"default_api_timeout_ms": timeout_ms}
+    options = options_of(servers) | bounds | {"isolation_level": "read_committed", "enable_auto_commit": False}
     with sync.Consumer(**options) as consumer:
         partitions = sorted(TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic))
         ends = consumer.end_offsets(partitions, isolation_level="read_uncommitted")

@@ -52,8 +52,14 @@ def test_a_partition_that_was_just_added_is_asked_for():
             await admin.create_partitions({"t": 3})
             await p.send_arrow("t", pa.record_batch({"value": pa.array([b"2"])}), partition=2)
             await p.flush()
-            with pytest.raises(errors.InvalidPartitions, match="has no partition 3"):
-                await p.send("t", b"3", partition=3)
+            await admin.create_partitions({"t": 4})
+            rows = {"value": pa.array([b"3", b"4"]), "partition": pa.array([3, None], pa.int32())}
+            await p.send_arrow("t", pa.record_batch(rows))
+            await p.flush()
+            with pytest.raises(errors.InvalidArgument, match=r"outside 0\.\.3"):
+                await p.send_arrow("t", pa.record_batch(rows | {"partition": pa.array([3, 4], pa.int32())}))
+            with pytest.raises(errors.InvalidPartitions, match="has no partition 4"):
+                await p.send("t", b"3", partition=4)
             with pytest.raises(errors.InvalidArgument, match="partition must be a whole number"):
                 await p.send("t", b"3", partition=[3])
 

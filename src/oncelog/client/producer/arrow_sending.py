@@ -148,6 +148,19 @@ def partitioned_rows(
         raise InvalidArgument(f"send_arrow: {error}") from error
 
 
+def highest_partition(batch: pa.RecordBatch) -> int:
+    """The highest partition that a row names; -1 where none does, or none can be read (which `partitioned_rows` tells)."""
+    import pyarrow.compute as pc
+
+    if "partition" not in batch.schema.names:
+        return -1
+    try:
+        highest = pc.max(batch.column("partition")).as_py()
+    except WRONG:
+        return -1
+    return highest if isinstance(highest, int) else -1
+
+
 def _with_partitions(
     batch: pa.RecordBatch, partition_count: int, keyless_partition: int, partitioner: Partitioner
 ) -> pa.RecordBatch:

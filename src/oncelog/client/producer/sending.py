@@ -214,6 +214,7 @@ class Sending:
             by_topic,
             check_sizes,
             checked_batch,
+            highest_partition,
             partitioned_rows,
             sections,
         )
@@ -226,7 +227,7 @@ class Sending:
         now_ms = self._now_ms()
         for name, part in by_topic(batch, topic):
             view = await self.topic(name)
-            if partition is not None and partition not in view.partitions:
+            if (highest_partition(part) if partition is None else partition) >= len(view.partitions):
                 view = await self._asked_anew(name)
             keyless = self._sticky.partition(name, view.led_partitions, part.nbytes)
             rule = None if self._config.partitioner == JAVAS else self._config.choose_partition
