@@ -268,10 +268,17 @@ def _header(text: str) -> tuple[str, str]:
     return name, value
 
 
+RECORD_KEYS = ("topic", "partition", "offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
+
+
 def record_from_json(line: bytes) -> NewRecord:
     """A record of `consume -o jsonl`; its topic, partition and offset are those of where it was, and are left out."""
     try:
         row = json.loads(line)
+        if not isinstance(row, dict):
+            raise ValueError(f"an object with {', '.join(RECORD_KEYS)} is expected")
+        if unknown := [key for key in row if key not in RECORD_KEYS]:
+            raise ValueError(f"{unknown[0]!r} is none of {', '.join(RECORD_KEYS)}")
         pairs = row.get("headers") or ()
         pairs = list(pairs.items()) if isinstance(pairs, dict) else pairs
         if not all(isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
