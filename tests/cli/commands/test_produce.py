@@ -101,9 +101,9 @@ def test_records_in_json() -> None:
     ):
         with pytest.raises(Failed, match="no record"):
             record_from_json(broken)
-    with pytest.raises(Failed, match="an object with topic, .* is expected"):
+    with pytest.raises(Failed, match=r"an object with topic, .* is expected"):
         record_from_json(b"[1]")
-    with pytest.raises(Failed, match="'Value' is none of topic, partition, .*headers"):
+    with pytest.raises(Failed, match=r"'Value' is none of topic, partition, .*headers"):
         record_from_json(b'{"Value": "it was a record without key and value"}')
 
 

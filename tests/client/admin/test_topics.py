@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from oncelog import Admin, Broker
+from oncelog import Admin, Broker, sync
 from oncelog.client.admin.topics import NewTopic
 from oncelog.client.cluster.cluster import Cluster
 
@@ -28,3 +28,13 @@ def test_many_new_topics_are_waited_for_at_once(monkeypatch: pytest.MonkeyPatch)
 
     asyncio.run(main())
     assert len(asked) <= 3, asked
+
+
+def test_a_deletion_whose_answer_was_lost_is_one(oncelog_broker, oncelog_faults) -> None:
+    """It was done, asked for again, and reported as an unknown topic."""
+    with sync.Admin(bootstrap_servers=oncelog_faults.bootstrap_servers, default_api_timeout_ms=5_000) as admin:
+        admin.create_topics(["deleted-once", "deleted-too"])
+        oncelog_faults.drop("DeleteTopics", after=True)
+        admin.delete_topics(["deleted-once", "deleted-too"])
+        assert oncelog_faults.seen["DeleteTopics"] == 2
+        assert not {"deleted-once", "deleted-too"} & admin.list_topics().keys()

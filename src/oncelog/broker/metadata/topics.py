@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metadata.metadata_store import MetadataStore
@@ -24,6 +24,7 @@ from oncelog.host.randomness import Random, random_uuid
 from oncelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 _log = logging.getLogger("oncelog.topics")
+NAMED_MAX = 10
 
 
 class Topics:
@@ -91,10 +92,15 @@ class Topics:
         assert topic is not None, f"{name} can always be created"
         return topic
 
-    async def deleted(self, topic: Topic) -> None:
-        """The metadata has forgotten `topic`: its partitions and everything that refers to them go."""
+    async def deleted(self, topics: Sequence[Topic]) -> None:
+        """The metadata has forgotten `topics`: their partitions and everything that refers to them go.
+
+        All at once: each time the names in the directory and the checkpoints are synced, which for itself took a topic 40 ms.
+        """
         try:
-            self._partitions.remove(topic)
+            self._partitions.remove(*topics)
         except StorageError as error:
-            _log.error("topic %s is deleted, but its files may stay until the next start: %s", topic.name, error)
-        await self._on_deleted(topic)
+            names = ", ".join(topic.name for topic in topics[:NAMED_MAX]) + (" ..." if len(topics) > NAMED_MAX else "")
+            _log.error("deleted is %s, but files of it may stay until the next start: %s", names, error)
+        for topic in topics:
+            await self._on_deleted(topic)

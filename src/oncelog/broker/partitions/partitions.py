@@ -467,29 +467,33 @@ class Partitions:
             due_ms = oldest + retention_ms if retention_ms >= 0 else INT64_MAX
             self._retention_due[partition.name] = (partition.log_end_offset, due_ms)
 
-    def remove(self, topic: Topic) -> None:
-        """Forget a deleted topic's partitions and have their files removed. Raises StorageError."""
+    def remove(self, *topics: Topic) -> None:
+        """Forget deleted topics' partitions and have their files removed: all, then the first StorageError is raised."""
         given_up: list[str] = []
-        for name in topic.partitions():
+        failures: list[StorageError] = []
+        for topic, name in ((each, name) for each in topics for name in each.partitions()):
             self._damaged.pop(name, None)
             self._log_starts.pop(name, None)
             self._recovery_points.pop(name, None)
             self._cleaned.pop(name, None)
             self._retention_due.pop(name, None)
             self._unopened.pop(name, None)
-            partition = self._partitions.pop(name, None)
-            if partition is not None:
+            if (partition := self._partitions.pop(name, None)) is not None:
                 partition.go_away()
                 partition.log.close(clean=False)
-            path = f"{self._directory}/{name}"
-            if self._files.files.exists(path):
-                gone = f"{self._directory}/{name}.{topic.topic_id.hex()}{DELETED_SUFFIX}"
-                self._files.files.rename(path, gone)
-                given_up.append(gone)
+            path, gone = f"{self._directory}/{name}", f"{self._directory}/{name}.{topic.topic_id.hex()}{DELETED_SUFFIX}"
+            try:
+                if self._files.files.exists(path):
+                    self._files.files.rename(path, gone)
+                    given_up.append(gone)
+            except StorageError as error:
+                failures.append(error)
         if given_up:
             self._sync_names()
             self.deleted.add_directories(given_up)
         self.checkpoint()  # a topic of the same name must not be judged by this one's recovery points
+        if failures:
+            raise failures[0]
 
     def _sync_names(self) -> None:
         try:

@@ -111,13 +111,26 @@ class AdminSession(HasInstanceId):
 
         return await self._cluster.retry(what, attempt)
 
-    async def _ask_controller(self, what: str, message: Struct, check: Callable[[Any], None]) -> Any:
-        """Ask the controller; `check` raises what the response says. A controller that moved is looked for again."""
+    async def _ask_controller(
+        self,
+        what: str,
+        message: Struct,
+        check: Callable[[Any], None],
+        check_repeated: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """Ask the controller; `check` raises what the response says, `check_repeated` where an answer before it was lost, so
+        that the request may have been done by then. A controller that moved is looked for again."""
+        checks = [check]
 
         async def attempt(_: Deadline) -> Any:
-            response = await self._cluster.request(await self._cluster.controller(), message)
+            controller = await self._cluster.controller()
             try:
-                check(response)
+                response = await self._cluster.request(controller, message)
+            except KafkaError:
+                checks.append(check_repeated or check)
+                raise
+            try:
+                checks[-1](response)
             except NotController:
                 await self._cluster.refresh(())
                 raise

@@ -86,7 +86,8 @@ class AdminTopics(AdminSession):
         return {topic.name: bytes(topic.topic_id) for topic in response.topics}
 
     async def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete topics. All are tried; then the first error is raised."""
+        """Delete topics. All are tried; then the first error is raised. Where an answer was lost, what is not there any more
+        is deleted."""
         wanted = arguments.texts("names", names)
         message = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name) for name in wanted],
@@ -97,7 +98,11 @@ class AdminTopics(AdminSession):
         def check(response: Any) -> None:
             _raise_first((r.name or "", r.error_code, r.error_message) for r in response.responses)
 
-        await self._ask_controller("delete topics", message, check)
+        def check_repeated(response: Any) -> None:
+            left = [r for r in response.responses if r.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+            _raise_first((r.name or "", r.error_code, r.error_message) for r in left)
+
+        await self._ask_controller("delete topics", message, check, check_repeated)
 
     async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
         """Raise topics' partition counts to these totals."""

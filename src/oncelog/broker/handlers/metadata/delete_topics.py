@@ -28,6 +28,6 @@ async def _handle(node: Node, request: Request) -> DeleteTopicsResponse:
             if result.error_code == ErrorCode.NONE:
                 result.error_code, result.error_message = refusal.error_code, refusal.message
         return DeleteTopicsResponse(responses=results)
-    for topic, _ in found:
-        await node.topics.deleted(topic)
+    if found:
+        await node.topics.deleted([topic for topic, _ in found])
     return DeleteTopicsResponse(responses=results)
