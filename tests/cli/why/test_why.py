@@ -175,11 +175,11 @@ def test_a_group_that_reads_is_free(cli: Cli) -> None:
     cli("produce", "why-free", stdin="a\nb\n")
     position(cli, "why-free-group", TopicPartition("why-free", 0), 0)
     with member(cli, "why-free-group", "why-free"):
-        result = cli("why", "why-free-group", "--exit-code")
+        result = cli("why", "why-free-group", *NOW, "--exit-code")
         assert result.stdout == ""
         assert "group why-free-group: nothing holds it back" in result.stderr
         assert "2 offsets can be read now" in result.stderr
-        found = why(cli, "why-free-group")
+        found = why(cli, "why-free-group", *NOW)
     assert (found["verdict"], found["member_count"], found["lag"], found["group_state"]) == ("free", 1, 2, "Stable")
 
 
@@ -199,9 +199,9 @@ def test_a_quota_that_a_lag_waits_for(cli: Cli) -> None:
     position(cli, "why-quota-group", TopicPartition("why-quota", 0), 0)
     with member(cli, "why-quota-group", "why-quota"):
         cli("quotas", "set", "--client-id", "why-quota-group-reader", "consumer_byte_rate=1000000", "-y")
-        assert kinds(why(cli, "why-quota-group")) == []
+        assert kinds(why(cli, "why-quota-group", *NOW)) == []
         cli("quotas", "set", "--client-id", "why-quota-group-reader", "consumer_byte_rate=1", "-y")
-        (cause,) = why(cli, "why-quota-group")["causes"]
+        (cause,) = why(cli, "why-quota-group", *NOW)["causes"]
     assert cause["kind"] == "quota"
     assert oncelog(*shlex.split(cause["command"])[1:], "-o", "json").stdout.count("why-quota-group-reader") == 1
 

@@ -141,7 +141,17 @@ def test_who_is_late_in_a_rebalance_is_named() -> None:
     group = dataclasses.replace(EMPTY, member_count=5, looks=looks, late_members=late, watched_ms=10_000)
     found = first(Facts(GROUP, "billing", group=group))
     assert ("late", "c0 on h (0), c1 on h (1), c2 on h (2) and 2 more") in found.lines
-    assert "for 10s or longer" in found.headline
+    assert found.headline == "rebalancing: billing has not come to rest for 10s or longer"
+    assert found.why == "5 members: all wait for one that does not poll within max.poll.interval.ms"
+
+
+def test_members_that_come_and_go_are_no_member_that_is_late() -> None:
+    """"It has shared out nothing for 10s" was said of a group that had shared out five times."""
+    looks = tuple(GroupLook("Stable", str(n), 1, n * 500) for n in range(5))
+    found = first(Facts(GROUP, "billing", group=dataclasses.replace(EMPTY, member_count=2, looks=looks)))
+    assert found.lines == (("seen", "Stable in 5 looks, its members changed between 4 of them"),)
+    assert "they come and go" in found.why
+    assert "stop the one that comes and goes" in found.advice
 
 
 def test_a_quota_that_lets_nothing_pass() -> None:

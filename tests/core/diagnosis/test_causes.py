@@ -195,20 +195,34 @@ def test_members_that_read_nothing() -> None:
     ("looks", "settled"),
     [
         (("Stable 1",), True),
+        (("Stable 1", "Stable 1"), True),
         (("PreparingRebalance 1",), False),
         (("PreparingRebalance 1", "Stable 2"), False),
-        (("PreparingRebalance 1", "Stable 2", "Stable 2"), True),
-        (("Reconciling 1", "Stable 2", "Stable 3"), False),
+        (("PreparingRebalance 1", "Stable 2", "Stable 2"), False),
+        (("PreparingRebalance 1", "Stable 2", "Stable 2", "Stable 2"), True),
+        (("Stable 1", "Stable 2", "Stable 2"), False),
+        (("Reconciling 1", "Stable 2", "Stable 2", "Stable 3"), False),
         (("Stable 2", "Stable 2", "Assigning 3"), False),
     ],
 )
 def test_a_rebalance_without_end(looks: tuple[str, ...], settled: bool) -> None:
-    """At rest once between two rebalances is no rest: a storm comes by that, too."""
-    seen = tuple(GroupLook(state, number, 1) for state, number in (look.split() for look in looks))
+    """At rest for a moment between two rebalances is no rest: a storm comes by that, too. One look a second."""
+    words = [look.split() for look in looks]
+    seen = tuple(GroupLook(state, number, 1, n * 1_000) for n, (state, number) in enumerate(words))
     assert is_settled(seen) is settled
     facts = grouped(looks=seen)
     assert kinds_of(facts) == ([] if settled else [kinds.REBALANCING])
     assert needs_another_look(facts) is not settled
+
+
+def test_a_group_that_is_behind_is_looked_at_for_longer_than_a_moment() -> None:
+    """One look that fell between two rebalances of a storm was an all-clear."""
+    behind = PartitionFacts(WHERE, 0, 9, 9, position=5)
+    looks = tuple(GroupLook("Stable", "1", 1, n * 500) for n in range(5))
+    for count in range(1, 6):
+        assert needs_another_look(grouped(behind, looks=looks[:count])) is (count < 5)
+    assert not needs_another_look(grouped(dataclasses.replace(behind, position=9), looks=looks[:1]))
+    assert not needs_another_look(grouped(behind, looks=(GroupLook("Empty", "", 0),), member_count=0))
 
 
 def test_a_quota_is_a_cause_when_the_lag_takes_long_at_its_rate() -> None:

@@ -60,10 +60,10 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
     unserved = producers.unreadable.keys() & set(where)
     opened = completed(opened, await told_by_coordinators(looking, unserved, subject.owner))
     errors = {**producers.unreadable, **bounds_errors}
-    partitions = [_partition_facts(looking, subject.scope, at, bounds.get(at), errors.get(at)) for at in where]
+    partitions = [partition_facts(looking, subject.scope, at, bounds.get(at), errors.get(at)) for at in where]
     coordinators = [at for at in _offline_coordinators(looking, subject) if at not in where]
-    partitions += [_partition_facts(looking, None, at, None, None) for at in coordinators]
-    group = None if subject.scope is None else _group_facts(subject.scope)
+    partitions += [partition_facts(looking, None, at, None, None) for at in coordinators]
+    group = None if subject.scope is None else group_facts(subject.scope, RealClock().now_ms())
     facts = Facts(
         subject.kind,
         subject.name,
@@ -78,8 +78,8 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
         if not any(each.where == facts.group.offsets_partition for each in facts.open):
             await _explain_pending(looking, facts)
         quotas = await quotas_of(looking, facts.partitions)
-        is_guarded = not facts.group.member_count and await _is_guarded(looking, facts.group.name)
-        facts = dataclasses.replace(facts, quotas=quotas, is_guarded=is_guarded)
+        guarded = not facts.group.member_count and await is_guarded(looking, facts.group.name)
+        facts = dataclasses.replace(facts, quotas=quotas, is_guarded=guarded)
     frozen = await frozen_topics(looking, {each.where.topic for each in facts.partitions} - INTERNAL)
     return dataclasses.replace(facts, frozen=frozen, not_read=tuple(looking.not_read))
 
@@ -182,13 +182,14 @@ def _is_same(one: ProducerDescription, other: ProducerDescription) -> bool:
     )
 
 
-def _partition_facts(
+def partition_facts(
     looking: Looking,
     scope: GroupScope | None,
     at: TopicPartition,
     bounds: dict[str, int] | None,
     error: KafkaError | None,
 ) -> PartitionFacts:
+    """A partition as it was seen; `scope`: with the position and the reader of this group."""
     view = looking.topics[at.topic].partitions.get(at.partition) if at.topic in looking.topics else None
     position = scope.positions.get(at) if scope is not None else None
     members = scope.group.members if scope is not None and scope.group is not None else ()
@@ -220,7 +221,8 @@ def _offline_coordinators(looking: Looking, subject: Subject) -> list[TopicParti
     return found
 
 
-def _group_facts(scope: GroupScope) -> GroupFacts:
+def group_facts(scope: GroupScope, now_ms: int) -> GroupFacts:
+    """A group as it was seen at one look."""
     group = scope.group
     members = () if group is None else group.members
     return GroupFacts(
@@ -228,7 +230,7 @@ def _group_facts(scope: GroupScope) -> GroupFacts:
         "Dead" if group is None else group.state,
         "" if group is None else group.protocol_type,
         len(members),
-        (_look(group),),
+        (_look(group, now_ms),),
         0,
         _late_members(group),
         scope.pending,
@@ -237,12 +239,13 @@ def _group_facts(scope: GroupScope) -> GroupFacts:
     )
 
 
-def _look(group: GroupDescription | None) -> GroupLook:
+def _look(group: GroupDescription | None, now_ms: int) -> GroupLook:
     if group is None:
-        return GroupLook("Dead", "", 0)
+        return GroupLook("Dead", "", 0, now_ms)
     names = ",".join(sorted(each.member_id for each in group.members))
     fingerprint = names if group.group_epoch is None else str(group.group_epoch)
-    return GroupLook(group.state, fingerprint, sum(len(each.partitions) for each in group.members))
+    assigned_count = sum(len(each.partitions) for each in group.members)
+    return GroupLook(group.state, fingerprint, assigned_count, now_ms)
 
 
 def _late_members(group: GroupDescription | None) -> tuple[str, ...]:
@@ -264,7 +267,7 @@ async def _watched(looking: Looking, facts: Facts, window_ms: int) -> Facts:
     while needs_another_look(facts) and (watched_ms := RealClock().now_ms() - began_ms) < window_ms:
         await pause(min(LOOK_EVERY_MS, window_ms - watched_ms) / 1000)
         if facts.group is not None:
-            facts = await _group_again(looking, facts, facts.group, RealClock().now_ms() - began_ms)
+            facts = await _group_again(looking, facts, facts.group, began_ms)
         if ending:
             ending = await _still_ending(looking, ending)
             kept = [e for e in facts.open if transaction_verdict(e) != ENDING or e.producer_id in ending]
@@ -272,13 +275,12 @@ async def _watched(looking: Looking, facts: Facts, window_ms: int) -> Facts:
     return dataclasses.replace(facts, still_ending=frozenset(ending))
 
 
-async def _group_again(looking: Looking, facts: Facts, group: GroupFacts, watched_ms: int) -> Facts:
-    if is_settled(group.looks) and group.looks[-1].assigned_count:
-        return facts
+async def _group_again(looking: Looking, facts: Facts, group: GroupFacts, began_ms: int) -> Facts:
     described = await looking.ask(f"group {group.name}", describe_group(looking.admin, group.name), group.name)
-    looks = (*group.looks, _look(described))
+    now_ms = RealClock().now_ms()
+    looks = (*group.looks, _look(described, now_ms))
     state, count = (described.state, len(described.members)) if described is not None else ("Dead", 0)
-    later = dataclasses.replace(group, state=state, member_count=count, looks=looks, watched_ms=watched_ms)
+    later = dataclasses.replace(group, state=state, member_count=count, looks=looks, watched_ms=now_ms - began_ms)
     return dataclasses.replace(facts, group=dataclasses.replace(later, late_members=_late_members(described)))
 
 
@@ -297,7 +299,7 @@ async def _still_ending(looking: Looking, ending: dict[int, OpenTransaction]) ->
     return kept
 
 
-async def _is_guarded(looking: Looking, group_id: str) -> bool:
+async def is_guarded(looking: Looking, group_id: str) -> bool:
     """Whether access rules may keep members out."""
     try:
         await looking.admin.describe_acls(AclFilter("group", group_id, pattern_type="match"))

@@ -241,22 +241,24 @@ def _out_of_range(settings: Settings, facts: Facts, cause: Cause) -> Told:
 def _rebalancing(settings: Settings, facts: Facts, _: Cause) -> Told:
     assert facts.group is not None
     group = facts.group
-    lines = [
-        (
-            "seen",
-            f"{', '.join(dict.fromkeys(look.state for look in group.looks))} in {counted(len(group.looks), 'look')}",
-        )
-    ]
+    states = ", ".join(dict.fromkeys(look.state for look in group.looks))
+    changes = sum(one.fingerprint != other.fingerprint for one, other in itertools.pairwise(group.looks))
+    lines = [("seen", f"{states} in {counted(len(group.looks), 'look')}, its members changed between {changes} of them")]
     if group.late_members:
         more = (
             f" and {len(group.late_members) - LATE_NAMED_MAX} more" if len(group.late_members) > LATE_NAMED_MAX else ""
         )
         lines.append(("late", ", ".join(group.late_members[:LATE_NAMED_MAX]) + more))
+    why = "all wait for one that does not poll within max.poll.interval.ms"
+    advice = "look which member does not answer, and end it"
+    if changes > 1:
+        why = "they come and go: one that restarts in a loop, or does not poll within max.poll.interval.ms, makes all share out anew"
+        advice = "look which members stay; stop the one that comes and goes, and read its log"
     return Told(
-        f"rebalancing: {group.name} has shared out nothing for {duration_text(group.watched_ms)} or longer",
+        f"rebalancing: {group.name} has not come to rest for {duration_text(group.watched_ms)} or longer",
         tuple(lines),
-        f"{counted(group.member_count, 'member')}: one does not poll within max.poll.interval.ms, or they come and go",
-        "look which members stay; end the one that does not answer",
+        f"{counted(group.member_count, 'member')}: {why}",
+        advice,
         settings.repair("groups", "describe", Name(group.name), "--members", "--watch"),
     )
 

@@ -7,6 +7,7 @@ the members. One transaction is one cause, however many partitions it is open on
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +44,7 @@ KINDS = (
 RESOURCES = ("group", "topic", "transactional-id", "cluster")
 # Errors that say that a partition serves nobody; others only say that it could not be asked just now.
 NOBODY_SERVES = ("KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE", "LEADER_NOT_AVAILABLE")
+REST_MS = 2_000  # a storm of rebalances is at rest between two of them, too
 QUOTA_CATCH_UP_MS = 60_000  # a lag that a quota's rate makes up for within that is no reason to stand still
 
 HELD_BACK, FREE, UNKNOWN = "held back", "free", "unknown"
@@ -105,18 +107,30 @@ def young_count(facts: Facts, older_than_ms: int) -> int:
 
 
 def is_settled(looks: Sequence[GroupLook]) -> bool:
-    """Whether a group is not rebalancing: seen at rest once and never otherwise, or at rest twice in a row unchanged."""
-    if not looks[-1].is_at_rest:
+    """Whether a group is not rebalancing: seen at rest and never otherwise, or at rest and unchanged for REST_MS since."""
+    last = looks[-1]
+    if not last.is_at_rest:
         return False
-    return len(looks) == 1 or (looks[-1].state, looks[-1].fingerprint) == (looks[-2].state, looks[-2].fingerprint)
+    rest = [last, *itertools.takewhile(lambda each: _is_as(each, last), reversed(looks[:-1]))]
+    return len(rest) == len(looks) or last.at_ms - rest[-1].at_ms >= REST_MS
+
+
+def _is_as(look: GroupLook, other: GroupLook) -> bool:
+    return (look.state, look.fingerprint) == (other.state, other.fingerprint)
 
 
 def needs_another_look(facts: Facts) -> bool:
-    """Whether something was seen that is healthy for a moment and a cause when it lasts."""
+    """Whether something was seen that is healthy for a moment and a cause when it lasts, or that a moment may hide."""
     group = facts.group
-    if group is not None and (not is_settled(group.looks) or _has_no_partitions(group)):
+    if group is not None and (not is_settled(group.looks) or has_no_partitions(group) or _may_pause(facts, group)):
         return True
     return any(transaction_verdict(each) == ENDING for each in facts.open)
+
+
+def _may_pause(facts: Facts, group: GroupFacts) -> bool:
+    """Whether a group that could read, and is behind, was not seen for long enough to know that it is at rest."""
+    is_behind = group.member_count > 0 and any(each.lag for each in facts.partitions)
+    return is_behind and group.looks[-1].at_ms - group.looks[0].at_ms < REST_MS
 
 
 def _rights(not_read: Iterable[NotRead]) -> list[Cause]:
@@ -204,7 +218,7 @@ def _positions(partitions: Iterable[PartitionFacts]) -> list[Cause]:
 def _members(group: GroupFacts, partitions: Sequence[PartitionFacts]) -> list[Cause]:
     if not is_settled(group.looks):
         return [Cause(REBALANCING)]
-    if _has_no_partitions(group):
+    if has_no_partitions(group):
         return [Cause(NO_PARTITIONS)]
     # A group that ran to the end and left is at rest; one that has something to read is not.
     waiting = [each for each in partitions if each.raw_lag is None or each.raw_lag > 0]
@@ -213,7 +227,7 @@ def _members(group: GroupFacts, partitions: Sequence[PartitionFacts]) -> list[Ca
     return []
 
 
-def _has_no_partitions(group: GroupFacts) -> bool:
+def has_no_partitions(group: GroupFacts) -> bool:
     """Members, and none of them reads anything. A group of another protocol (Connect's workers) shares out other things."""
     is_consumers = group.protocol_type in ("consumer", "")
     return is_consumers and group.member_count > 0 and not any(look.assigned_count for look in group.looks)

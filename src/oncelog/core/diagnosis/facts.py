@@ -98,6 +98,7 @@ class GroupLook:
     state: str
     fingerprint: str
     assigned_count: int
+    at_ms: int = 0
 
     @property
     def is_at_rest(self) -> bool:
