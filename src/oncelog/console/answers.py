@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from oncelog.console.group_judging import rights_rows
 from oncelog.console.watch import View, Watch
 from oncelog.core.lanes.lane import OPEN, Lane, Span, merged
 from oncelog.core.lanes.view import LanesView, OpenSpan
@@ -35,7 +36,7 @@ def lanes_answer(watch: Watch, view: View, since_version: int = 0) -> dict[str, 
         "producers": [[exact(each), name] for each, name in sorted(lanes.names.items())],
         "partitions": [_partition(lanes, lane, since_version, gap_ms) for lane in lanes.lanes],
         "open": [_open(lanes, each) for each in opened],
-        "causes": _causes(watch, opened, where),
+        "causes": _causes(watch, view, opened, where),
         "not_read": [*not_there, *_not_read(watch, where)],
     }
 
@@ -113,16 +114,19 @@ def _open(lanes: LanesView, found: OpenSpan) -> dict[str, Any]:
 def _not_read(watch: Watch, where: set[str]) -> list[dict[str, str]]:
     """Of what all pages together look at, without the lanes that only others have."""
     others = {str(each) for each in (watch.reading.lanes if watch.reading is not None else ())} - where
-    return [each for each in watch.judgement.not_read if each["what"] not in others]
+    groups = [{"what": each.what, "error": each.error, "why": each.why} for each in watch.groups_not_read]
+    return [*(each for each in watch.judgement.not_read if each["what"] not in others), *groups]
 
 
-def _causes(watch: Watch, opened: list[OpenSpan], shown: set[str]) -> list[dict[str, Any]]:
+def _causes(watch: Watch, view: View, opened: list[OpenSpan], shown: set[str]) -> list[dict[str, Any]]:
     """Rows of `oncelog why -o json` about what is shown, with the letter of the picture and the groups that wait."""
     letters = {each.producer_id: each.letter for each in opened}
-    found = []
-    for each in watch.judgement.causes:
+    found = rights_rows(watch.settings, watch.rights_missing(view))
+    found += rights_rows(watch.settings, watch.groups_not_read)
+    readers = {each.group for each in watch.positions if str(each.where) in shown}
+    for each in [*watch.judgement.causes, *watch.group_causes]:
         where = set(each["partitions"])
-        if where and not where & shown:
+        if (where and not where & shown) or each.get("group", "") not in {"", *readers}:
             continue  # another page looks at it
         groups = sorted({p.group for p in watch.positions if str(p.where) in where and p.held_back})
         row = {**each, "letter": letters.get(each["producer_id"]), "groups": groups}

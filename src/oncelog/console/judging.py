@@ -6,11 +6,13 @@ so only when it does a few seconds later, too: it may have ended between two que
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from oncelog.cli.command import Settings
+from oncelog.cli.transactions.group_scope import GroupScope
 from oncelog.cli.why.collecting import completed, owned_transactions, told_by_coordinators
 from oncelog.cli.why.looking import Looking
 from oncelog.cli.why.words import row, told
@@ -136,3 +138,11 @@ def facts_of_lane(lane: Lane, topics: Mapping[str, TopicView]) -> PartitionFacts
         error=None if is_damaged else lane.error,  # damaged at one place: the leader answers all other questions
         damaged_at=lane.next_offset if is_damaged else None,
     )
+
+
+def as_read_by(scope: GroupScope, partition: PartitionFacts) -> PartitionFacts:
+    """A partition with the position and the reader of a group."""
+    position = scope.positions.get(partition.where)
+    members = scope.group.members if scope.group is not None else ()
+    client_id = next((each.client_id for each in members if partition.where in each.partitions), None)
+    return dataclasses.replace(partition, position=None if position is None else position.offset, client_id=client_id)

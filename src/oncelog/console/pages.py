@@ -1,5 +1,5 @@
 """The pages beside the lanes, each made by the functions of the command that shows the same: `why`, `transactions describe`,
-`transactions in-doubt`, `groups describe`. What cannot be read is said and hides nothing else."""
+`transactions in-doubt`. What cannot be read is said and hides nothing else."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from oncelog.cli.command import Settings
-from oncelog.cli.commands.groups import lag_rows
 from oncelog.cli.commands.topics import NO_BOUNDS, partition_bounds
 from oncelog.cli.output import Failed, error_name
 from oncelog.cli.transactions.in_doubt import in_doubt_rows, look_for_doubt
 from oncelog.cli.transactions.show import transaction_row
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import offline_partitions, unread_row
-from oncelog.cli.why.looking import Looking
-from oncelog.cli.why.why import document, look, rows_of
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.owners import described_if_known
-from oncelog.client.arguments import is_wire_text
 from oncelog.console.answers import exact
 from oncelog.console.judging import Judge, Judgement
 from oncelog.console.long_look import Kept, LongLook, Progress
@@ -30,14 +26,13 @@ from oncelog.console.watch import KEPT_S, MANY, Watch
 from oncelog.core.ages import age_text
 from oncelog.core.diagnosis.causes import FREE, UNKNOWN
 from oncelog.core.diagnosis.causes import OPEN as OPEN_KIND
-from oncelog.core.diagnosis.facts import GROUP, OpenTransaction, PartitionFacts
+from oncelog.core.diagnosis.facts import OpenTransaction, PartitionFacts
 from oncelog.core.diagnosis.transactions import HANGING, TWO_PHASE, transaction_verdict
-from oncelog.core.lanes.view import CALM_MS, could_not_be_read, counted, nobody_is_stopped
-from oncelog.errors import InvalidArgument, KafkaError
+from oncelog.core.lanes.view import could_not_be_read, counted, nobody_is_stopped
+from oncelog.errors import KafkaError
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
-GROUPS_MAX = 50
 ROWS_MAX = 500
 CONNECTING_S = 5.0
 ASKED_AT_ONCE = 500  # so few that a slow broker answers in time
@@ -77,7 +72,7 @@ async def overview(request: Request) -> dict[str, Any]:
         "open": len({(each.producer_id, each.producer_epoch) for each in found.open}),
         "in_doubt": sum(kind == TWO_PHASE for _, kind in kinds),
         "hanging": sum(kind == HANGING for _, kind in kinds),
-        "causes": [_exact(each) for each in rows[:ROWS_MAX]],
+        "causes": [exact_cause(each) for each in rows[:ROWS_MAX]],
         "not_read": list(found.not_read),
         "age_ms": kept.age_ms,
         "now_ms": found.seen_ms,
@@ -211,45 +206,6 @@ async def in_doubt(request: Request) -> dict[str, Any]:
     }
 
 
-async def groups(request: Request) -> dict[str, Any]:
-    """Every group with three lags for each partition: what `groups describe -o json` prints."""
-    admin, settings = await admin_of(request), request.app.state.settings
-    listed = await admin.list_groups()
-    topics = await request.app.state.watch.known_topics(admin)
-    unreadable: dict[TopicPartition, KafkaError] = {}
-    only = request.query_params.get("group")
-    found, not_read = [], []
-    for each in [one for one in listed if only is None or one.group_id == only][:GROUPS_MAX]:
-        try:
-            rows, notes = await lag_rows(settings, admin, each.group_id, topics, unreadable)
-        except Failed as error:
-            rows, notes = [], [str(error)]
-        except KafkaError as error:
-            not_read.append(unread_row(f"group {each.group_id}", error))
-            continue
-        shown = [{key: _safe(value) for key, value in row.items()} for row in rows]
-        found.append(
-            {"group": each.group_id, "state": each.state, "type": each.group_type, "rows": shown, "notes": notes}
-        )
-    not_read += [unread_row(at, e) for at, e in unreadable.items()]
-    return {"groups": found, "count": len(listed), "not_read": not_read, "now_ms": RealClock().now_ms()}
-
-
-async def why(request: Request) -> dict[str, Any]:
-    """What `why GROUP -o json` prints of a group: members, positions, quota too, which no lane shows."""
-    admin, settings = await admin_of(request), request.app.state.settings
-    name = request.query_params.get("group", "")
-    if not is_wire_text(name) or not name:
-        raise InvalidArgument("say which group: group=NAME")
-    looking = Looking(admin, await request.app.state.watch.known_topics(admin))
-    facts, found, notes = await look(settings, looking, name, GROUP, CALM_MS)
-    rows = [_exact(each) for each in rows_of(settings, facts, found)]
-    return {**document(facts, found, rows, notes), "now_ms": RealClock().now_ms()}
-
-
-def _safe(value: Any) -> Any:
-    return exact(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _exact(row: dict[str, Any]) -> dict[str, Any]:
+def exact_cause(row: dict[str, Any]) -> dict[str, Any]:
+    """A cause as JavaScript reads it without loss."""
     return row | {key: exact(row[key]) for key in ("producer_id", "start_offset", "blocked")}

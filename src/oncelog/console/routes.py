@@ -22,8 +22,9 @@ from oncelog import __version__
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Settings, hint_for
 from oncelog.cli.output import error_row
-from oncelog.console import more, pages, plans
+from oncelog.console import group_pages, more, pages, plans
 from oncelog.console.answers import lanes_answer
+from oncelog.console.group_judging import GroupJudge
 from oncelog.console.long_look import BeingRead, LongLook
 from oncelog.console.record_filter import Mask
 from oncelog.console.security import BODY_BYTES_MAX, SESSION_S, Gate, Guard
@@ -73,8 +74,8 @@ def application(
             Route("/api/v1/overview", _page(pages.overview)),
             Route("/api/v1/open", _page(pages.open_transactions)),
             Route("/api/v1/in-doubt", _page(pages.in_doubt)),
-            Route("/api/v1/groups", _page(pages.groups)),
-            Route("/api/v1/why", _page(pages.why)),
+            Route("/api/v1/groups", _page(group_pages.groups)),
+            Route("/api/v1/why", _page(group_pages.why)),
             Route("/api/v1/plans", _page(plans.plans), methods=["GET", "POST"]),
             Route("/api/v1/plans/{plan_id}", _page(plans.act), methods=["POST"]),
             *[Route(f"/api/v1/{name}", _page(body)) for name, body in more.PAGES.items()],
@@ -84,6 +85,7 @@ def application(
     made.state.settings, made.state.gate, made.state.watch = settings, gate, shared
     made.state.database_url = database_url
     made.state.everything = LongLook(shared.tasks, "every partition", "partitions")
+    made.state.group_judge = GroupJudge(settings)
     made.state.mask = mask or Mask()
     made.state.plans = plans.Plans() if allow_writes else None
     return made

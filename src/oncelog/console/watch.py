@@ -17,19 +17,34 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from oncelog.cli.command import Settings
 from oncelog.cli.numbers import is_number
 from oncelog.cli.output import Failed, error_name
+from oncelog.cli.transactions.group_scope import GroupScope
+from oncelog.cli.why.looking import Looking, not_read
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.lane_reading import LaneReading
 from oncelog.client.admin.lanes import WINDOW_MS
 from oncelog.client.cluster.view import TopicView
-from oncelog.console.judging import Judge, Judgement, facts_of_lane
+from oncelog.console.group_judging import GroupJudge, described, positions_of
+from oncelog.console.judging import Judge, Judgement, as_read_by, facts_of_lane
 from oncelog.console.long_look import BeingRead, LongLook
+from oncelog.core.diagnosis import causes as kinds
+from oncelog.core.diagnosis.facts import NotRead, PartitionFacts
 from oncelog.core.lanes.lane import Lane
 from oncelog.core.lanes.view import LanesView, Position
-from oncelog.errors import InvalidTopic, KafkaError, OncelogError, RequestTimedOut, UnknownTopicOrPartition
+from oncelog.errors import (
+    ErrorCode,
+    InvalidTopic,
+    KafkaError,
+    OncelogError,
+    RequestTimedOut,
+    TopicAuthorization,
+    UnknownTopicOrPartition,
+    code_name,
+)
 from oncelog.host.clock import RealClock
 from oncelog.host.tasks import Tasks
 from oncelog.types import TopicPartition
@@ -48,6 +63,8 @@ GROUPS_MAX = 40
 ROUNDS_MAX = 8
 MANY = 2_000  # partitions: a look at so many is shared by all pages for a while
 KEPT_S = 30.0
+# What a group stands still for, seen from the lanes that it reads. That nobody reads holds nobody back: its page says so.
+GROUP_KINDS = (kinds.OUT_OF_RANGE, kinds.REBALANCING, kinds.NO_PARTITIONS, kinds.QUOTA)
 
 Connect = Callable[[], AbstractAsyncContextManager[Admin]]
 
@@ -73,6 +90,10 @@ class Watch:
     names: dict[int, str] = field(default_factory=dict)
     positions: list[Position] = field(default_factory=list)
     judgement: Judgement = field(default_factory=Judgement)
+    group_causes: list[dict[str, Any]] = field(default_factory=list)
+    groups_not_read: list[NotRead] = field(default_factory=list)
+    refused: frozenset[str] = frozenset()
+    """Topics that a view names and that may not be seen."""
     error: tuple[str, str] | None = None
     cluster_id: str | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -87,6 +108,7 @@ class Watch:
     _wanted: asyncio.Event = field(default_factory=asyncio.Event)
     _due_ms: dict[str, int] = field(default_factory=dict)
     _judge: Judge | None = None
+    _groups: GroupJudge | None = None
     _known: LongLook[Mapping[str, TopicView]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -111,6 +133,7 @@ class Watch:
             try:
                 async with self.connect() as self.admin:
                     self.reading, self._judge = LaneReading(self.admin), Judge(self.settings)
+                    self._groups = GroupJudge(self.settings)
                     self.error, self.seen = None, {}
                     self._announce()
                     await self._look_on(self.admin)
@@ -169,6 +192,8 @@ class Watch:
         lanes = list(reading.lanes.values())
         if lanes and all(each.error is not None for each in lanes):
             self.seen |= wanted
+            if any(each.error in kinds.NOBODY_SERVES for each in lanes):  # what their coordinators know is told
+                await self._look_at_open(admin, reading, now_ms)
             return lanes[0].error or "", f"nothing can be read: {lanes[0].error}: {lanes[0].error_text}"
         for lane in lanes:
             lane.forget_before(now_ms - max((each.window_ms for each in self._views), default=WINDOW_MS))
@@ -178,7 +203,7 @@ class Watch:
         finally:  # with their names, where those can be had
             self.seen |= wanted
         if self._is_due("groups", GROUPS_EVERY_MS, now_ms):
-            self.positions = await self._positions(admin, reading)
+            await self._look_at_groups(admin, reading, now_ms)
         return None
 
     async def known_topics(self, admin: Admin) -> Mapping[str, TopicView]:
@@ -200,10 +225,15 @@ class Watch:
 
     async def _topics_on_screen(self, admin: Admin) -> Mapping[str, TopicView]:
         """All topics, and those that a view names and that were made since."""
-        known = await self.known_topics(admin)
+        known, refused = await self.known_topics(admin), set()
         for name in {each for view in self._views for each in view.topics if each not in known}:
-            with contextlib.suppress(UnknownTopicOrPartition, InvalidTopic):
+            try:
                 known = {**known, **await admin.describe_topics([name])}
+            except TopicAuthorization:  # it is one page's, and hides nothing from the others
+                refused.add(name)
+            except (UnknownTopicOrPartition, InvalidTopic):
+                continue
+        self.refused = frozenset(refused)
         return known
 
     def _is_due(self, what: str, every_ms: int, now_ms: int) -> bool:
@@ -241,11 +271,12 @@ class Watch:
 
     def not_there(self, view: View) -> list[dict[str, str]]:
         """What a view asks for and does not get, as rows of `not_read`: what there is not, and what is one lane too many."""
-        names = [f"topic {each}" for each in view.topics if each not in self.topics]
+        names = [f"topic {each}" for each in view.topics if each not in self.topics and each not in self.refused]
         shown = self.partitions_of(view)
         numbers = [f"partition {each}" for each in view.partitions if all(at.partition != each for at in shown)]
         why = "there is none of that name, or it may not be seen"
         rows = [{"what": each, "error": "UNKNOWN_TOPIC_OR_PARTITION", "why": why} for each in names or numbers]
+        rows += [{"what": each.what, "error": each.error, "why": each.why} for each in self.rights_missing(view)]
         wanted = self._on_screen()
         if crowded := [at for at in shown if at not in wanted]:
             what = f"{crowded[0]}" + (f" and {len(crowded) - 1} more" if len(crowded) > 1 else "")
@@ -258,6 +289,14 @@ class Watch:
             if at in wanted and at not in self.seen
         ]
         return rows
+
+    def rights_missing(self, view: View) -> list[NotRead]:
+        """Topics of a view that may not be seen, or not be read."""
+        lanes = {} if self.reading is None else self.reading.lanes
+        shown = [lanes[at] for at in self.partitions_of(view) if at in lanes]
+        denied = [each.where.topic for each in shown if each.error == code_name(ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+        names = dict.fromkeys([*(each for each in view.topics if each in self.refused), *denied])
+        return [not_read(f"topic {each}", TopicAuthorization(each), each) for each in names]
 
     def has_seen(self, view: View) -> bool:
         """Whether a whole look has read all that a view shows, as far back as it asks for."""
@@ -290,22 +329,34 @@ class Watch:
             for each in await admin.list_transactions(producer_ids=unknown):
                 self.names[each.producer_id] = each.transactional_id
 
-    async def _positions(self, admin: Admin, reading: LaneReading) -> list[Position]:
-        found: list[Position] = []
+    async def _look_at_groups(self, admin: Admin, reading: LaneReading, now_ms: int) -> None:
+        """Where groups stand in the lanes, and what such groups stand still for beside transactions."""
+        assert self._groups is not None
+        looking = Looking(admin, self.topics)
         try:
-            groups = [each.group_id for each in await admin.list_groups()][:GROUPS_MAX]
-        except KafkaError:
-            return []  # without the right to see groups there are none to draw; the page of groups says why
-        for group in groups:
-            try:
-                offsets = await admin.list_consumer_group_offsets(group)
-            except KafkaError:
-                continue
-            for at, each in offsets.items():
-                lane = reading.lanes.get(at)
-                if lane is not None and lane.high_watermark is not None and lane.last_stable_offset is not None:
-                    found.append(_position(group, lane, each.offset, lane.last_stable_offset, lane.high_watermark))
-        return found
+            names = [each.group_id for each in await admin.list_groups()][:GROUPS_MAX]
+        except KafkaError as error:
+            self.positions, self.group_causes = [], []
+            self.groups_not_read = [not_read("the list of groups", error, "")]
+            return
+        in_lanes = {
+            name: {at: each for at, each in offsets.items() if at in reading.lanes}
+            for name, offsets in (await positions_of(looking, names)).items()
+        }
+        in_lanes = {name: offsets for name, offsets in in_lanes.items() if offsets}
+        known = await described(admin, list(in_lanes))
+        scopes = {
+            name: GroupScope(name, tuple(offsets), offsets, frozenset(), None, known.get(name))
+            for name, offsets in in_lanes.items()
+        }
+        self.positions = [each for scope in scopes.values() for each in _positions(scope, reading.lanes)]
+
+        def facts_of(scope: GroupScope) -> tuple[PartitionFacts, ...]:
+            return tuple(as_read_by(scope, facts_of_lane(reading.lanes[at], self.topics)) for at in scope.partitions)
+
+        found = await self._groups.look(looking, scopes, facts_of, now_ms, in_lanes)
+        self.group_causes = [each for rows in found.values() for each in rows if each["kind"] in GROUP_KINDS]
+        self.groups_not_read = looking.not_read
 
     def lanes_of(self, view: View) -> LanesView:
         """What a view shows, now."""
@@ -327,9 +378,12 @@ def are_many(topics: Mapping[str, TopicView]) -> bool:
     return sum(len(each.partitions) for each in topics.values()) > MANY
 
 
-def _position(group: str, lane: Lane, offset: int, stable: int, end: int) -> Position:
-    readable, held = max(0, stable - offset), max(0, end - max(stable, offset))
-    return Position(group, lane.where, offset, readable, held, max(0, end - offset))
+def _positions(scope: GroupScope, lanes: Mapping[TopicPartition, Lane]) -> Iterator[Position]:
+    for at, each in scope.positions.items():
+        stable, end = lanes[at].last_stable_offset, lanes[at].high_watermark
+        if stable is not None and end is not None:
+            readable, held = max(0, stable - each.offset), max(0, end - max(stable, each.offset))
+            yield Position(scope.name, at, each.offset, readable, held, max(0, end - each.offset))
 
 
 def view_of(topics: str, partitions: str, window_ms: str) -> View:

@@ -6,10 +6,11 @@ import asyncio
 import pathlib
 import shlex
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from oncelog import Admin, TopicPartition
+from oncelog import Admin, TopicPartition, sync
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.errors import IllegalState
 from oncelog.testing import TestBroker
@@ -196,3 +197,18 @@ def test_members_that_are_not_there_may_lack_rights(as_user: Callable[[str], Cli
     (cause,) = why(root, "absent")["causes"]
     assert cause["kind"] == "no members"
     assert "acls list --group absent --matching" in cause["command"]
+
+
+def test_members_that_are_there_may_lack_rights_since(as_user: Callable[[str], Cli], guarded: TestBroker) -> None:
+    """A member whose right to read was taken stays in its group, and nothing else shows."""
+    root = as_user("root")
+    root.create("taken")
+    root("produce", "taken", stdin="x\n")
+    more: dict[str, Any] = {"group_id": "taken-group", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    with sync.Consumer("taken", **guarded.client_options("root"), **more) as consumer:
+        while not consumer.assignment():
+            consumer.poll(20)
+        consumer.commit({TopicPartition("taken", 0): 0})
+        result = root("why", "taken-group", *NOW)
+    assert "its members are slow or stuck, or may not read: " in result.stderr
+    assert "acls list --topic taken --matching" in result.stderr

@@ -206,6 +206,26 @@ def test_a_quota_that_a_lag_waits_for(cli: Cli) -> None:
     assert oncelog(*shlex.split(cause["command"])[1:], "-o", "json").stdout.count("why-quota-group-reader") == 1
 
 
+def test_a_quota_of_every_user_and_of_one(cli: Cli) -> None:
+    """Both win over a client id's, and both were not looked at: "nothing holds it back"."""
+    cli.create("why-user-quota")
+    cli("produce", "why-user-quota", stdin="".join(f"{'x' * 100}{n}\n" for n in range(50)))
+    position(cli, "why-user-quota-group", TopicPartition("why-user-quota", 0), 0)
+    with member(cli, "why-user-quota-group", "why-user-quota"):
+        cli("quotas", "set", "--user", "ann", "consumer_byte_rate=1", "-y")
+        result = cli("why", "why-user-quota-group", *NOW)
+        assert "if its members are user 'ann', that one's quota of 1 bytes a second holds them up" in result.stderr
+        assert "quotas list --user ann" in result.stderr
+        try:
+            cli("quotas", "set", "--user", "default", "consumer_byte_rate=1", "-y")
+            (cause,) = why(cli, "why-user-quota-group", *NOW)["causes"]
+        finally:
+            cli("quotas", "delete", "--user", "default", "consumer_byte_rate", "-y")
+            cli("quotas", "delete", "--user", "ann", "consumer_byte_rate", "-y")
+    assert cause["kind"] == "quota"
+    assert cause["command"].endswith("quotas list --user default")
+
+
 def test_a_rebalance_that_does_not_end(cli: Cli) -> None:
     """The first member has its partitions and does not poll again, so the second waits for it."""
     cli.create("why-rebalance", 2)

@@ -146,7 +146,7 @@ def test_who_is_late_in_a_rebalance_is_named() -> None:
 
 
 def test_members_that_come_and_go_are_no_member_that_is_late() -> None:
-    """"It has shared out nothing for 10s" was said of a group that had shared out five times."""
+    """ "It has shared out nothing for 10s" was said of a group that had shared out five times."""
     looks = tuple(GroupLook("Stable", str(n), 1, n * 500) for n in range(5))
     found = first(Facts(GROUP, "billing", group=dataclasses.replace(EMPTY, member_count=2, looks=looks)))
     assert found.lines == (("seen", "Stable in 5 looks, its members changed between 4 of them"),)
@@ -155,7 +155,7 @@ def test_members_that_come_and_go_are_no_member_that_is_late() -> None:
 
 
 def test_a_quota_that_lets_nothing_pass() -> None:
-    facts = Facts(GROUP, "billing", group=None, quotas=(QuotaFacts("c", True, 0.0, 10),))
+    facts = Facts(GROUP, "billing", group=None, quotas=(QuotaFacts("c", (("client-id", None),), 0.0, 10),))
     assert first(facts).lines == (("lag", "about 10 bytes on one broker: for ever at that rate"),)
     assert first(facts).command == START + "quotas list --client-id default"
 

@@ -227,7 +227,9 @@ def test_a_group_that_is_behind_is_looked_at_for_longer_than_a_moment() -> None:
 
 def test_a_quota_is_a_cause_when_the_lag_takes_long_at_its_rate() -> None:
     def facts(bytes_per_second: float) -> Facts:
-        return dataclasses.replace(grouped(), quotas=(QuotaFacts("c", False, bytes_per_second, 60_000),))
+        return dataclasses.replace(
+            grouped(), quotas=(QuotaFacts("c", (("client-id", "c"),), bytes_per_second, 60_000),)
+        )
 
     assert kinds_of(facts(1_000)) == []
     assert kinds_of(facts(999)) == [kinds.QUOTA]
@@ -244,7 +246,7 @@ def test_what_could_not_be_read_is_no_all_clear() -> None:
 def test_all_causes_at_once_in_the_order_to_mend() -> None:
     offline = dataclasses.replace(PARTITION, where=TopicPartition("orders", 4), is_offline=True)
     beyond = PartitionFacts(TopicPartition("orders", 5), 0, 1, 1, position=7)
-    quota = QuotaFacts("c", False, 1.0, 60_001)
+    quota = QuotaFacts("c", (("client-id", "c"),), 1.0, 60_001)
     facts = grouped(offline, PARTITION, beyond, open_=(OPEN,), member_count=0, looks=(GroupLook("Empty", "", 0),))
     denied = NotRead("topic x", "TOPIC_AUTHORIZATION_FAILED", "no", ("topic", "x"))
     found = kinds_of(dataclasses.replace(facts, quotas=(quota,), not_read=(denied,)))

@@ -125,13 +125,20 @@ async def lag_rows(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for each partition that the group has a position of or reads, and what to say beside them."""
     scope = await group_scope(admin, name, existing)
+    bounds = await partition_bounds(admin, list(scope.partitions), unreadable=unreadable)
+    return rows_of_scope(settings, scope, bounds)
+
+
+def rows_of_scope(
+    settings: Settings, scope: GroupScope, bounds: Mapping[TopicPartition, dict[str, int]]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """As `lag_rows`, of what is known already."""
     members = scope.group.members if scope.group else ()
     readers = {where: member for member in members for where in member.partitions}
-    bounds = await partition_bounds(admin, list(scope.partitions), unreadable=unreadable)
     rows = []
     for where in sorted({*scope.positions, *scope.partitions}):
         at, reader = scope.positions.get(where), readers.get(where)
-        row: dict[str, Any] = {"group": name, "topic": where.topic, "partition": where.partition}
+        row: dict[str, Any] = {"group": scope.name, "topic": where.topic, "partition": where.partition}
         row |= {"position": at.offset if at else None, "lag": None, "blocked": None, "raw_lag": None}
         row |= {"client": reader.client_id if reader else None, "member": reader.member_id if reader else None}
         row |= {"metadata": at.metadata if at else None, "leader_epoch": at.leader_epoch if at else None}

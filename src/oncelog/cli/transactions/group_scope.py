@@ -72,7 +72,17 @@ async def describe_group(admin: Admin, name: str) -> GroupDescription | None:
 async def group_scope(admin: Admin, name: str, topics: Mapping[str, TopicView]) -> GroupScope:
     """What `name` reads of these topics. Raises Failed where there is no such group."""
     positions = await admin.list_consumer_group_offsets(name)
-    group = await describe_group(admin, name)
+    return await scope_of(admin, positions, await describe_group(admin, name), name, topics)
+
+
+async def scope_of(
+    admin: Admin,
+    positions: Mapping[TopicPartition, OffsetAndMetadata],
+    group: GroupDescription | None,
+    name: str,
+    topics: Mapping[str, TopicView],
+) -> GroupScope:
+    """The same of a group whose positions and members are known already."""
     everywhere = [TopicPartition(view.name, number) for view in topics.values() for number in sorted(view.partitions)]
     pending = await admin.list_pending_offset_commits(name, everywhere)
     if not positions and not pending and (group is None or group.state == "Dead"):

@@ -15,7 +15,6 @@ from oncelog.cli.output import error_name
 from oncelog.cli.transactions.group_scope import OFFSETS_TOPIC, GroupScope, describe_group
 from oncelog.cli.why.looking import Looking, root_of
 from oncelog.cli.why.migrations import frozen_topics
-from oncelog.cli.why.quotas import quotas_of
 from oncelog.cli.why.subject import Subject
 from oncelog.client.admin.acls import AclFilter
 from oncelog.client.admin.admin import Admin
@@ -23,7 +22,7 @@ from oncelog.client.admin.groups import GroupDescription
 from oncelog.client.admin.hanging import TRANSACTIONS_TOPIC
 from oncelog.client.admin.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
 from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription
-from oncelog.core.diagnosis.causes import is_settled, needs_another_look
+from oncelog.core.diagnosis.causes import needs_another_look
 from oncelog.core.diagnosis.facts import (
     GROUP,
     PARTITION,
@@ -77,9 +76,8 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
     if facts.group is not None:
         if not any(each.where == facts.group.offsets_partition for each in facts.open):
             await _explain_pending(looking, facts)
-        quotas = await quotas_of(looking, facts.partitions)
-        guarded = not facts.group.member_count and await is_guarded(looking, facts.group.name)
-        facts = dataclasses.replace(facts, quotas=quotas, is_guarded=guarded)
+        waits = not facts.group.member_count or any(each.lag for each in facts.partitions)
+        facts = dataclasses.replace(facts, is_guarded=waits and await is_guarded(looking, facts.group.name))
     frozen = await frozen_topics(looking, {each.where.topic for each in facts.partitions} - INTERNAL)
     return dataclasses.replace(facts, frozen=frozen, not_read=tuple(looking.not_read))
 

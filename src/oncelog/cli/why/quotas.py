@@ -5,56 +5,85 @@ Throttling itself is told to the throttled only. What anybody can compute is how
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from oncelog.cli.command import Settings
+from oncelog.cli.durations import duration_text
 from oncelog.cli.output import error_name
 from oncelog.cli.why.looking import Looking
-from oncelog.client.admin.clients import Quotas
+from oncelog.cli.why.words import quota_entity
 from oncelog.client.admin.nodes import LogDirectory
+from oncelog.core.diagnosis.causes import QUOTA_CATCH_UP_MS
 from oncelog.core.diagnosis.facts import PartitionFacts, QuotaFacts
+from oncelog.core.diagnosis.quotas import ReadingQuota, quota_of, reading_quotas, slowest_of_users
 from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition
 
-RATE = "consumer_byte_rate"
 
+@dataclass
+class QuotaReading:
+    """Quotas and sizes, asked for once however many groups are looked at. Who may not see them is told so in a note."""
 
-async def quotas_of(looking: Looking, partitions: Sequence[PartitionFacts]) -> tuple[QuotaFacts, ...]:
-    """For each client id that has something to read and a quota. Who may not see quotas or sizes is told so in a note."""
-    lagging = [each for each in partitions if each.client_id is not None and each.lag]
-    if not lagging:
-        return ()
-    try:
-        quotas = await looking.admin.describe_client_quotas()
-        limited = {each.client_id for each in lagging if each.client_id and _limit(quotas, each.client_id)}
-        if not limited:
+    looking: Looking
+    _quotas: list[ReadingQuota] | None = None
+    _sizes: dict[TopicPartition, int] | None = None
+    _failed: bool = field(default=False)
+
+    async def quotas_of(self, partitions: Sequence[PartitionFacts]) -> tuple[QuotaFacts, ...]:
+        """For each client id that has something to read and a quota."""
+        lagging = [each for each in partitions if each.client_id and each.lag]
+        if not lagging or not await self._read_for({each.client_id for each in lagging if each.client_id}):
             return ()
-        sizes = _sizes(await looking.admin.describe_log_dirs())
-    except KafkaError as error:
-        looking.notes.append(f"quotas and the sizes of partitions could not be read: {error_name(error)}")
-        return ()
-    found = []
-    for client_id in sorted(limited):
-        rate = _limit(quotas, client_id)
-        assert rate is not None
+        found = []
+        for client_id in sorted({each.client_id for each in lagging if each.client_id}):
+            quota = quota_of(self._quotas or (), client_id)
+            if quota is not None:
+                lag_bytes = self._lag_bytes(each for each in lagging if each.client_id == client_id)
+                found.append(QuotaFacts(client_id, quota.entity, quota.bytes_per_second, lag_bytes))
+        return tuple(found)
+
+    def note_of_users(self, settings: Settings, partitions: Sequence[PartitionFacts]) -> str | None:
+        """Where a quota of a named user would be too little for the lag: whether its readers are that user is not known."""
+        lagging = [each for each in partitions if each.client_id and each.lag]
+        quota = slowest_of_users(self._quotas or (), [each.client_id for each in lagging if each.client_id])
+        if quota is None or not lagging:
+            return None
+        fact = QuotaFacts("", quota.entity, quota.bytes_per_second, self._lag_bytes(lagging))
+        if fact.catch_up_ms <= QUOTA_CATCH_UP_MS:
+            return None
+        takes = f"takes {duration_text(fact.catch_up_ms)} or longer" if quota.bytes_per_second > 0 else "is for ever"
+        user = dict(quota.entity)["user"]
+        return (
+            f"if its members are user {user!r}, that one's quota of {quota.bytes_per_second:g} bytes a second holds them up: "
+            f"their lag {takes}: {settings.repair('quotas', 'list', *quota_entity(quota.entity))}"
+        )
+
+    async def _read_for(self, client_ids: Iterable[str]) -> bool:
+        """Whether there is a quota that may hold for one of them; then the sizes are known, too."""
+        if self._failed:
+            return False
+        try:
+            if self._quotas is None:
+                told = await self.looking.admin.describe_client_quotas()
+                self._quotas = reading_quotas((each.entity, each.values) for each in told)
+            has_any = any(quota_of(self._quotas, each) for each in client_ids)
+            if not has_any and slowest_of_users(self._quotas, client_ids) is None:
+                return False
+            if self._sizes is None:
+                self._sizes = _sizes(await self.looking.admin.describe_log_dirs())
+        except KafkaError as error:
+            self._failed = True
+            self.looking.notes.append(f"quotas and the sizes of partitions could not be read: {error_name(error)}")
+            return False
+        return True
+
+    def _lag_bytes(self, lagging: Iterable[PartitionFacts]) -> int:
+        """Of the broker that has the most of it."""
         by_broker: dict[int, int] = {}
         for each in lagging:
-            if each.client_id == client_id:
-                by_broker[each.leader_id] = by_broker.get(each.leader_id, 0) + _lag_bytes(each, sizes)
-        found.append(QuotaFacts(client_id, rate[0], rate[1], max(by_broker.values())))
-    return tuple(found)
-
-
-def _limit(quotas: Iterable[Quotas], client_id: str) -> tuple[bool, float] | None:
-    """Whether it is the default one, and bytes per second; the client id's own wins over the default."""
-    found: tuple[bool, float] | None = None
-    for each in quotas:
-        if RATE not in each.values:
-            continue
-        if each.entity == {"client-id": client_id}:
-            return False, each.values[RATE]
-        if each.entity == {"client-id": None}:
-            found = True, each.values[RATE]
-    return found
+            by_broker[each.leader_id] = by_broker.get(each.leader_id, 0) + _lag_bytes(each, self._sizes or {})
+        return max(by_broker.values(), default=0)
 
 
 def _sizes(directories: Iterable[LogDirectory]) -> dict[TopicPartition, int]:
@@ -65,7 +94,7 @@ def _sizes(directories: Iterable[LogDirectory]) -> dict[TopicPartition, int]:
     return sizes
 
 
-def _lag_bytes(each: PartitionFacts, sizes: dict[TopicPartition, int]) -> int:
+def _lag_bytes(each: PartitionFacts, sizes: Mapping[TopicPartition, int]) -> int:
     """The lag's part of what the partition keeps, as if all records were of one size."""
     assert each.high_watermark is not None
     assert each.log_start_offset is not None

@@ -17,6 +17,7 @@ from oncelog.cli.why.collecting import facts_of, positions_again
 from oncelog.cli.why.damage import with_damage
 from oncelog.cli.why.looking import Looking
 from oncelog.cli.why.migrations import migration_notes
+from oncelog.cli.why.quotas import QuotaReading
 from oncelog.cli.why.subject import subject_of
 from oncelog.cli.why.words import Told, id_text, row, told
 from oncelog.client.arguments import is_wire_text
@@ -74,12 +75,16 @@ async def look(
     facts = await facts_of(looking, subject, older_than_ms)
     if facts.group is not None:
         facts = await with_damage(patient(settings), looking, facts)
+        reading = QuotaReading(looking)
+        facts = dataclasses.replace(facts, quotas=await reading.quotas_of(facts.partitions))
+        if note := reading.note_of_users(settings, facts.partitions):
+            looking.notes.append(note)
     found = causes(facts, older_than_ms)
     if suspects := [where for cause in found if cause.kind == OUT_OF_RANGE for where in cause.partitions]:
         facts = await positions_again(looking, facts, suspects)
         found = causes(facts, older_than_ms)
     notes = [*looking.notes, *(subject.scope.position_notes if subject.scope else ())]
-    return facts, found, [*notes, *_beside(facts, found, young_count(facts, older_than_ms))]
+    return facts, found, [*notes, *_beside(settings, facts, found, young_count(facts, older_than_ms))]
 
 
 def rows_of(settings: Settings, facts: Facts, found: Sequence[Cause]) -> list[dict[str, Any]]:
@@ -134,7 +139,7 @@ def document(facts: Facts, found: Sequence[Cause], rows: list[dict[str, Any]], n
     }
 
 
-def _beside(facts: Facts, found: Sequence[Cause], young: int) -> list[str]:
+def _beside(settings: Settings, facts: Facts, found: Sequence[Cause], young: int) -> list[str]:
     """What is no cause and worth knowing."""
     notes = []
     if young:
@@ -150,9 +155,10 @@ def _beside(facts: Facts, found: Sequence[Cause], young: int) -> list[str]:
         notes.append(id_text(facts.owner))
     lag = sum(each.lag or 0 for each in facts.partitions)
     if facts.group is not None and facts.group.member_count and lag and not found:
-        notes.append(
-            f"{counted(lag, 'offset')} can be read now: if its positions do not move, its members are slow or stuck"
-        )
+        text = f"{counted(lag, 'offset')} can be read now: if its positions do not move, its members are slow or stuck"
+        behind = next(each.where.topic for each in facts.partitions if each.lag)
+        rules = f", or may not read: {settings.repair('acls', 'list', '--topic', behind, '--matching')}"
+        notes.append(text + (rules if facts.is_guarded else ""))
     return notes
 
 

@@ -28,6 +28,7 @@ from oncelog.core.two_phase.transactional_ids import leased_name
 from oncelog.types import TopicPartition
 
 LATE_NAMED_MAX = 3
+DENIED_NAMED_MAX = 5
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,9 @@ def _rights(settings: Settings, _: Facts, cause: Cause) -> Told:
     assert cause.not_read[0].resource is not None
     kind, name = cause.not_read[0].resource
     needed = {"group": "DESCRIBE", "topic": "DESCRIBE and READ", "transactional-id": "DESCRIBE", "cluster": "DESCRIBE"}
-    denied = ", ".join(dict.fromkeys(each.what for each in cause.not_read))
+    names = list(dict.fromkeys(each.what for each in cause.not_read))
+    more = f" and {len(names) - DENIED_NAMED_MAX} more" if len(names) > DENIED_NAMED_MAX else ""
+    denied = ", ".join(names[:DENIED_NAMED_MAX]) + more
     resource = ["--cluster"] if kind == "cluster" else [f"--{kind}", name, "--matching"]
     return Told(
         f"rights: you may not look at {denied}",
@@ -243,7 +246,9 @@ def _rebalancing(settings: Settings, facts: Facts, _: Cause) -> Told:
     group = facts.group
     states = ", ".join(dict.fromkeys(look.state for look in group.looks))
     changes = sum(one.fingerprint != other.fingerprint for one, other in itertools.pairwise(group.looks))
-    lines = [("seen", f"{states} in {counted(len(group.looks), 'look')}, its members changed between {changes} of them")]
+    lines = [
+        ("seen", f"{states} in {counted(len(group.looks), 'look')}, its members changed between {changes} of them")
+    ]
     if group.late_members:
         more = (
             f" and {len(group.late_members) - LATE_NAMED_MAX} more" if len(group.late_members) > LATE_NAMED_MAX else ""
@@ -252,7 +257,9 @@ def _rebalancing(settings: Settings, facts: Facts, _: Cause) -> Told:
     why = "all wait for one that does not poll within max.poll.interval.ms"
     advice = "look which member does not answer, and end it"
     if changes > 1:
-        why = "they come and go: one that restarts in a loop, or does not poll within max.poll.interval.ms, makes all share out anew"
+        why = (
+            "they come and go: one that restarts in a loop, or does not poll within max.poll.interval.ms, disturbs all"
+        )
         advice = "look which members stay; stop the one that comes and goes, and read its log"
     return Told(
         f"rebalancing: {group.name} has not come to rest for {duration_text(group.watched_ms)} or longer",
@@ -296,15 +303,20 @@ def _no_partitions(settings: Settings, facts: Facts, _: Cause) -> Told:
     )
 
 
+def quota_entity(parts: Iterable[tuple[str, str | None]]) -> list[str]:
+    """As `oncelog quotas` takes it."""
+    return [word for kind, name in parts for word in (f"--{kind}", "default" if name is None else name)]
+
+
 def _quota(settings: Settings, _: Facts, cause: Cause) -> Told:
     quota = cause.quota
     assert quota is not None
-    entity = ["--client-id", "default" if quota.is_default else quota.client_id]
     at_least = duration_text(quota.catch_up_ms) if quota.bytes_per_second > 0 else "for ever"
+    others = "" if "user" in dict(quota.entity) else " (a quota of its user would win over this one)"
     return Told(
         f"quota: client id {quota.client_id} may read {quota.bytes_per_second:g} bytes a second from a broker",
         (("lag", f"about {quota.lag_bytes} bytes on one broker: {at_least} at that rate"),),
-        "the broker makes who reads more wait (a quota of its user would win over this one)",
+        f"the broker makes who reads more wait{others}",
         "raise it with `oncelog quotas set`, if the reader may have more; all that there are:",
-        settings.repair("quotas", "list", *entity),
+        settings.repair("quotas", "list", *quota_entity(quota.entity)),
     )

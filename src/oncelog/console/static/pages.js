@@ -64,24 +64,26 @@ const MEMBERS = new Set(['Stable', 'PreparingRebalance', 'CompletingRebalance', 
 
 const inAddress = name => `group=${encodeURIComponent(name)}`
 
-/** Why a group stands still: what `oncelog why GROUP` says. Whether it is rebalancing shows only when it is watched for a while. */
+/** Why a group stands still: what `oncelog why GROUP` says, its transactions too. */
 const Why = ({ name }) => {
   const { data, error } = useData(`why?${inAddress(name)}`, 10)
-  return html`<${Missing} rows=${data?.not_read} error=${error} /><h3 role="status">${data ? data.causes.length ? 'Why it stands still' : 'Nothing holds it back' : 'looking …'}</h3>
+  return html`<${Missing} rows=${data?.not_read} error=${error} /><h3 role="status">${data ? data.causes.length ? 'Why it stands still' : 'Nothing holds it back' : error ? 'Not known' : 'looking …'}</h3>
     ${data?.notes.map(note => html`<p class="note">${note}</p>`)}${data?.causes.length > 0 && html`<${Cards} causes=${data.causes} />`}`
 }
 
 export function Groups({ query }) {
   const only = query.get('group'), { data, error } = useData(only ? `groups?${inAddress(only)}` : 'groups', 5)
   return html`<h1 role="status">${data ? `${data.count} group${data.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
-    <p class="mute">Lag: offsets that a read_committed reader can read now. Held back: those it cannot, for open transactions. Raw: to the end. Markers and aborted records have offsets, too.</p>
-    ${only !== null && html`<p><a href="#/groups">all groups</a></p>${data?.groups.length === 0 && html`<p class="note">There is no group of this name.</p>`}`}
+    <p class="mute">Lag: offsets that a read_committed reader can read now. Held back: those it cannot, for open transactions. Raw: to the end. Pending: an open transaction may still move the position, and members that start wait for it. Markers and aborted records have offsets, too.</p>
+    ${data?.causes.length > 0 && html`<${Cards} causes=${data.causes} />`}${data?.notes.map(note => html`<p class="note">${note}</p>`)}
+    ${only !== null && html`<p><a href="#/groups">all groups</a></p>${data?.groups.length === 0 && html`<${Why} name=${only} />`}`}
     ${only === null && data?.count > data?.groups.length && html`<p class="note">the first ${data.groups.length} of ${data.count} groups</p>`}
     ${data?.groups.map(each => html`<section key=${each.group}><h2>${named(each.group)} <span class="mute">${each.state}, ${each.type}</span></h2>
-      ${only === null ? html`<p><a href=${`#/groups?${inAddress(each.group)}`} aria-label=${`Why ${each.group} stands still`}>why does it stand still?</a></p>` : html`<${Why} name=${each.group} />`}
+      ${only === null ? html`<p><a href=${`#/groups?${inAddress(each.group)}`} aria-label=${`Why ${each.group} stands still`}>why does it stand still?</a></p>${each.causes.length > 0 && html`<${Cards} causes=${each.causes} />`}` : html`<${Why} name=${each.group} />`}
       ${each.notes.map(note => html`<p class="note">${note}</p>`)}
       <${Table} name=${`Positions of ${each.group}`} empty="no positions are stored" rows=${each.rows} columns=${[
         ['partition', r => `${r.topic}-${r.partition}`], ['position', r => r.position, 'number'], ['lag', r => r.lag, 'number'],
-        ['held back', r => r.blocked ? html`<b>${r.blocked}</b>` : r.blocked, 'number'], ['raw lag', r => r.raw_lag, 'number'], ['client', r => r.client, 'id'],
+        ['held back', r => r.blocked ? html`<b>${r.blocked}</b>` : r.blocked, 'number'], ['raw lag', r => r.raw_lag, 'number'],
+        ['pending', r => r.pending ? html`<b>in a transaction</b>` : 'no'], ['client', r => r.client, 'id'],
       ]} />${!MEMBERS.has(each.state) && html`<${Act} key=${each.group} row=${each} />`}</section>`)}`
 }

@@ -126,11 +126,11 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class QuotaFacts:
-    """What the members with a client id may read per second from each broker, and how much of their lag lies on the broker
-    that has the most of it."""
+    """What the members with a client id may read per second from each broker, whose quota that is, and how much of their lag
+    lies on the broker that has the most of it."""
 
     client_id: str
-    is_default: bool
+    entity: tuple[tuple[str, str | None], ...]
     bytes_per_second: float
     lag_bytes: int
 
