@@ -24,6 +24,7 @@ from oncelog.console.long_look import LongLook
 from oncelog.console.routes import application
 from oncelog.console.security import HEADERS, Gate
 from oncelog.console.watch import view_of
+from oncelog.errors import ConfigurationError
 from oncelog.types import TopicPartition
 from tests.cli.world import Cli
 
@@ -232,6 +233,26 @@ def test_in_doubt_without_a_database_suggests_no_outcome(client: TestClient) -> 
     assert (row["transactional_id"], found["has_database"], found["database"]) == ("ledger-7", False, [])
     assert "--commit" not in row["repair"]
     assert "--abort" not in row["repair"]
+
+
+def test_a_database_that_is_down_hides_nothing_that_is_in_doubt(night: Cli) -> None:
+    """The page failed whole; and of what no answer came for, "not-here" would be a lie."""
+    made = app(
+        bootstrap_servers=night.bootstrap_servers,
+        database_url="postgresql://app:wrong@127.0.0.1:1/shop",
+        open_to_all=True,
+    )
+    with TestClient(made, base_url=ORIGIN) as client:
+        found = get(client, "in-doubt")
+    assert [row["transactional_id"] for row in found["rows"]] == ["ledger-7"]
+    assert (found["has_database"], found["database"]) == (True, [])
+    assert found["database_error"]["message"].startswith("the database: ")
+    assert "is it up" in found["database_error"]["hint"]
+
+
+def test_an_application_refuses_a_database_that_nothing_understands() -> None:
+    with pytest.raises(ConfigurationError, match="nothing here knows 'nope'"):
+        app(bootstrap_servers="127.0.0.1:1", database_url="nope://x", open_to_all=True)
 
 
 def test_groups_are_what_the_command_line_says(client: TestClient, night: Cli) -> None:

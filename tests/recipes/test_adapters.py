@@ -31,6 +31,7 @@ from oncelog.recipes import (
     resolve,
 )
 from oncelog.recipes.janitor import InDoubt, Verdict
+from oncelog.recipes.opening import check_database_url, open_existing_database
 from oncelog.recipes.sqlalchemy import states
 from oncelog.types import PreparedTxnState
 
@@ -219,6 +220,59 @@ def test_databases_by_url(tmp_path: pathlib.Path) -> None:
         assert database.read("id") == StoredState(1, PreparedTxnState())
     with pytest.raises(ConfigurationError, match="not installed"), open_database("mysql+mysqlconnector://u@h/d"):
         pass
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nope://x",
+        "postgresql+nope://h/d",
+        "postgresql://u@h:abc/d",
+        "postgresql://[::1",
+        "sqlite:",
+        "x.db",
+        "zookeeper:///root",
+        "zookeeper://a:b",
+    ],
+)
+def test_a_url_that_says_no_database(url: str) -> None:
+    """Some were a traceback."""
+    for refuses in (check_database_url, lambda url: open_database(url).__enter__()):
+        with pytest.raises(ConfigurationError, match=r"^not a (database|ZooKeeper)'s URL: "):
+            refuses(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://app:wrong@127.0.0.1:1/shop",
+        "postgres://127.0.0.1/shop",
+        "mysql+pymysql://127.0.0.1:1/shop",
+        "zookeeper://127.0.0.1:1,[::1]:2/root",
+        "zookeeper://a:1,b:2/root",
+        "zookeeper://[::1]:2181",
+        "rocksdb:///not/there/yet",
+        "sqlite:////not/there/yet.db",
+    ],
+)
+def test_a_database_that_is_down_may_come_back(url: str) -> None:
+    check_database_url(url)
+
+
+def test_a_look_makes_no_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "mistyped.db"
+    with (
+        pytest.raises(ConfigurationError, match="there is no database file"),
+        open_existing_database(f"sqlite:///{path}"),
+    ):
+        pass
+    assert not path.exists()
+    with open_database(f"sqlite:///{path}") as database:
+        database.migrate()
+    with open_existing_database(f"sqlite:///{path}") as database:
+        assert database.read("id") is None
+    with open_existing_database("sqlite:///") as database:
+        database.migrate()
 
 
 def test_the_janitors_call(tmp_path: pathlib.Path, broker: str, name: str) -> None:

@@ -41,8 +41,13 @@ def app(
 
     `command_config`: a properties file with client settings; `database_url`: where dual writes are decided. `open_to_all`:
     no link with a token is asked for, because the application around it decides who gets here; otherwise
-    `application.state.gate.new_link_token()` gives one. Raises ImportError without the extra `console`.
+    `application.state.gate.new_link_token()` gives one. Raises ImportError without the extra `console`, ConfigurationError
+    for a database's URL that nothing here understands.
     """
+    if database_url is not None:
+        from oncelog.recipes.opening import check_database_url
+
+        check_database_url(database_url)
     from oncelog.cli.command import Settings
     from oncelog.console.routes import application
     from oncelog.console.security import Gate

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from starlette.requests import Request
 
-from oncelog.cli.command import Settings
+from oncelog.cli.command import Settings, hint_for
 from oncelog.cli.commands.topics import NO_BOUNDS, partition_bounds
-from oncelog.cli.output import Failed, error_name
+from oncelog.cli.output import Failed, error_name, error_row
 from oncelog.cli.transactions.in_doubt import in_doubt_rows, look_for_doubt
 from oncelog.cli.transactions.show import transaction_row
 from oncelog.cli.transactions.verdicts import verdict_of
@@ -29,7 +29,7 @@ from oncelog.core.diagnosis.causes import OPEN as OPEN_KIND
 from oncelog.core.diagnosis.facts import OpenTransaction, PartitionFacts
 from oncelog.core.diagnosis.transactions import HANGING, TWO_PHASE, transaction_verdict
 from oncelog.core.lanes.view import could_not_be_read, counted, nobody_is_stopped
-from oncelog.errors import KafkaError
+from oncelog.errors import KafkaError, OncelogError
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
@@ -193,13 +193,20 @@ async def in_doubt(request: Request) -> dict[str, Any]:
     opened = await open_transactions(request)
     waiting = [row for row in opened["rows"] if row["verdict"] == TWO_PHASE]
     decided: list[dict[str, Any]] = []
+    fault: dict[str, Any] | None = None
     if url is not None:
-        async with asyncio.timeout(DATABASE_TIMEOUT_S):
-            found, _ = await asyncio.to_thread(look_for_doubt, settings, url, 0, False)
-        decided = in_doubt_rows(found, [])
+        try:
+            async with asyncio.timeout(DATABASE_TIMEOUT_S):
+                found, _ = await asyncio.to_thread(look_for_doubt, settings, url, 0, False)
+            decided = in_doubt_rows(found, [])
+        except TimeoutError:
+            fault = {"error": "TimeoutError", "message": f"the database has not answered in {DATABASE_TIMEOUT_S:g} s"}
+        except (KafkaError, OncelogError, OSError) as error:  # what is in doubt is shown all the same
+            fault = error_row(error, hint_for(error, settings))
     return {
         "rows": waiting,
         "database": decided,
+        "database_error": fault,
         "has_database": url is not None,
         "command": settings.repair("transactions", "in-doubt", "--database", "URL"),
         **{key: opened[key] for key in ("not_read", "age_ms", "now_ms")},

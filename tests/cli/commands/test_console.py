@@ -27,6 +27,12 @@ from tests.cli.world import oncelog
         (("--public-name", "http://console.example/"), "write HOST or HOST:PORT"),
         (("--public-name", ""), "write HOST or HOST:PORT"),
         (("--allow-writes", "--i-know-this-is-open"), "exclude each other"),
+        (("--database", "nope://x"), "--database: not a database's URL: nothing here knows 'nope'"),
+        (("--database", "orders.db"), "--database: not a database's URL: 'orders.db' (expected e.g. sqlite:///"),
+        (("--database", "postgresql://app@db:abc/shop"), "--database: not a database's URL: Port could not be cast"),
+        (("--database", "postgresql://[::1"), "--database: not a database's URL: Invalid IPv6 URL"),
+        (("--database", "mysql+mysqlconnector://app@db/shop"), "--database: the driver of mysql+mysqlconnector is not"),
+        (("--database", "zookeeper://"), "--database: not a ZooKeeper's URL"),
     ],
 )
 def test_what_would_be_open_or_makes_no_sense_is_refused(arguments: tuple[str, ...], says: str) -> None:

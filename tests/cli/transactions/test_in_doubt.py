@@ -104,7 +104,7 @@ def test_what_a_newer_instance_kept_is_shown_and_resolved_as_what_it_is(cli: Cli
     [
         ("orders.db", 2, "not a database's URL"),
         ("oracle9://x", 2, "not a database's URL"),
-        ("sqlite:////no/such/folder/file", 1, "the database: "),
+        ("sqlite:////no/such/folder/file", 2, "there is no database file "),
         ("rocksdb:///no/such/folder", 2, "no RocksDB in"),
     ],
 )

@@ -14,6 +14,7 @@ import click
 
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.output import Failed
+from oncelog.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from oncelog.console.security import Gate
@@ -64,6 +65,8 @@ async def console(
     for each in names:
         if not PUBLIC_NAME.fullmatch(each):
             raise click.UsageError(f"--public-name {each!r}: write HOST or HOST:PORT, as the browser's address has it")
+    if database_url is not None:
+        _check_database(database_url)
     try:
         from oncelog.console.record_filter import Mask
         from oncelog.console.routes import application
@@ -98,6 +101,19 @@ async def console(
         settings.out.data(f"ready {_link(gate, url) if has_links else url}\n")
         settings.out.flush()
         await _serve(app, bound)
+
+
+def _check_database(url: str) -> None:
+    """A database that is down may come back, a URL that nothing here understands never will."""
+    from oncelog.recipes.missing import MissingLibrary
+    from oncelog.recipes.opening import check_database_url
+
+    try:
+        check_database_url(url)
+    except ConfigurationError as error:
+        raise click.UsageError(f"--database: {error}") from error
+    except MissingLibrary as error:
+        raise Failed(str(error)) from error
 
 
 def _link(gate: Gate, url: str) -> str:

@@ -16,6 +16,7 @@ from oncelog.client.config import AdminConfig, ProducerConfig
 if TYPE_CHECKING:
     from oncelog.recipes.janitor import InDoubt, Resolved
 
+DATABASE_HINT = "is it up, does it let this user in, and has it a table kafka_transaction_state?"
 SHOWN = ("transactional_id", "open_state", "duration_ms", "stored_state", "instance_version", "verdict", "result")
 
 
@@ -61,11 +62,11 @@ def look_for_doubt(
     try:
         from oncelog.recipes.janitor import find_in_doubt, resolve
         from oncelog.recipes.missing import MissingLibrary
-        from oncelog.recipes.opening import open_database
+        from oncelog.recipes.opening import open_existing_database
     except ImportError as error:  # pragma: no cover
         raise Failed(str(error)) from error
     try:
-        with open_database(url) as database:
+        with open_existing_database(url) as database:
             config = arguments(AdminConfig, settings)
             try:
                 found = find_in_doubt(database, older_than_ms=older_than_ms, **config)
@@ -74,9 +75,7 @@ def look_for_doubt(
                 config = arguments(ProducerConfig, settings, max_block_ms=settings.timeout_ms)
                 return found, resolve(database, found, **config)
             except database.errors as error:
-                raise Failed(
-                    f"the database: {_first_line(error)}", "has it a table kafka_transaction_state?"
-                ) from error
+                raise Failed(f"the database: {_first_line(error)}", DATABASE_HINT) from error
     except MissingLibrary as error:
         raise Failed(str(error)) from error
 

@@ -14,6 +14,7 @@ from oncelog import sync
 from oncelog.cli.clients import arguments, open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
+from oncelog.cli.transactions.in_doubt import DATABASE_HINT
 from oncelog.cli.transactions.plan import (
     ABORT,
     COMMIT,
@@ -130,16 +131,16 @@ def _planned(settings: Settings, sources: Sources) -> tuple[Plan, list[str]]:
 def _database(url: str) -> Iterator[Any]:
     try:
         from oncelog.recipes.missing import MissingLibrary
-        from oncelog.recipes.opening import open_database
+        from oncelog.recipes.opening import open_existing_database
     except ImportError as error:  # pragma: no cover
         raise Failed(str(error)) from error
     try:
-        with open_database(url) as database:
+        with open_existing_database(url) as database:
             try:
                 yield database
             except database.errors as error:
                 line = (str(error).splitlines() or [type(error).__name__])[0]
-                raise Failed(f"the database: {line}", "has it a table kafka_transaction_state?") from error
+                raise Failed(f"the database: {line}", DATABASE_HINT) from error
     except MissingLibrary as error:
         raise Failed(str(error)) from error
 

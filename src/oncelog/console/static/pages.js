@@ -44,7 +44,7 @@ const Age = ({ row }) => {
 
 export function InDoubt() {
   const { data, error } = useData('in-doubt', 5)
-  return html`<h1 role="status">${data ? `${data.rows.length} in doubt` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
+  return html`<h1 role="status">${data ? `${data.rows.length} in doubt` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Missing} error=${data?.database_error} /><${Since} data=${data} />
     <p class="mute">A prepared transaction (two-phase commit) waits for whoever decides outside of Kafka. It has no timeout: nobody ends it by waiting.</p>
     ${data && html`<${Table} name="Prepared transactions" empty="nothing is in doubt" rows=${data.rows} columns=${[
       ['transactional id', r => html`<b>${named(r.transactional_id)}</b>`, 'id'], ['prepared state', r => `${r.producer_id}:${r.producer_epoch}`], ['age', r => age(r.age_ms), 'number'],
@@ -57,6 +57,7 @@ export function InDoubt() {
 
 const said = (data, row) => {
   if (!data.has_database) return 'not asked: ask the owner'
+  if (data.database_error) return 'not known: it did not answer'
   return data.database.find(each => each.transactional_id === row.transactional_id)?.verdict ?? 'not-here'
 }
 
