@@ -111,8 +111,8 @@ def _journal_constants() -> Iterator[Knob]:
         "oncelog.broker.partitions.partitions",
         OPENED_TOGETHER=(1, 64),
         OPEN_PAUSE_S=(0.0, 10.0),
-        KNOWN_SETTINGS_MAX=(0, 1000),
     )
+    yield from _constants("oncelog.broker.partitions.partition_settings", KNOWN_SETTINGS_MAX=(0, 1000))
 
 
 def _broker_constants() -> Iterator[Knob]:

@@ -6,7 +6,7 @@ from oncelog.broker.assembly import _gate_config
 from oncelog.broker.config.addresses import Address, address_from, advertised_address, listen_addresses
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, config_from, properties_from, rules
 from oncelog.broker.config.unhonoured_keys import is_known_to_kafka
-from oncelog.broker.partitions.partitions import Partitions
+from oncelog.broker.partitions.partition_settings import rules_config
 from oncelog.core.access.listeners import NamedAddress
 from oncelog.core.leader.gate import GateConfig
 from oncelog.core.leader.partition import PartitionConfig
@@ -110,7 +110,7 @@ def test_topic_defaults_come_from_the_brokers_keys():
 
 def test_the_rules_own_defaults_are_the_configurations():
     assert _gate_config(BrokerConfig()) == GateConfig()
-    assert Partitions._rules_config(BrokerConfig()) == PartitionConfig()
+    assert rules_config(BrokerConfig()) == PartitionConfig()
 
 
 def test_properties():

@@ -119,9 +119,9 @@ class Coordinator(Generic[M]):
         if went_offline is not None:  # a watcher is called at every commit
             partition.watch(self)
 
-    def partition_changed(self, partition: LocalPartition) -> None:
+    def partition_changed(self, partition: LocalPartition | None) -> None:
         """Called by the partition: where it went offline nobody may wait for a decision."""
-        if partition.is_offline and self._went_offline is not None:
+        if partition is not None and partition.is_offline and self._went_offline is not None:
             self._went_offline()
 
     def perform(

@@ -32,8 +32,8 @@ Committed = Callable[[ErrorCode], None]
 class Watcher(Protocol):
     """Somebody who waits for more to read in a partition."""
 
-    def partition_changed(self, partition: LocalPartition) -> None:
-        """The high watermark, last stable offset or log start moved, or the partition went away."""
+    def partition_changed(self, partition: LocalPartition | None) -> None:
+        """The high watermark, last stable offset or log start moved, or the partition went away (None: it was never written)."""
         ...
 
 

@@ -1,6 +1,7 @@
-"""All partitions on this node: opened at start, made on first use, closed at the end.
+"""All partitions on this node: opened at start, made when first written, closed at the end.
 
-A partition that was never written has no directory and costs nothing. The checkpoint files of the data directory are
+A partition that was never written has no directory and costs nothing, however often it is read; its first Produce makes it, and
+the load of a coordinator, which writes to it from then on. The checkpoint files of the data directory are
 written here, and a log start is in its checkpoint before any record below it is removed. Many partitions are opened and
 closed together: what they wrote is synced in one call, since a sync of each would take most of a start's time.
 """
@@ -20,10 +21,12 @@ from oncelog.broker.partitions.flusher import Commits
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.partition_directories import DELETED_SUFFIX, move_aside, partition_directories
 from oncelog.broker.partitions.partition_files import NewNames, UnsyncedFile, log_config
+from oncelog.broker.partitions.partition_settings import KnownSettings, rules_config
 from oncelog.broker.partitions.recovery_progress import RecoveryReport
-from oncelog.core.leader.partition import Partition, PartitionConfig
+from oncelog.broker.partitions.unwritten_partition import FirstWatchers, UnwrittenPartition
+from oncelog.core.leader.partition import Partition
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
-from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, TopicSettings, settings
+from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, TopicSettings
 from oncelog.errors import CorruptIndex, DamagedLog, StorageError
 from oncelog.host.syncer import Syncer
 from oncelog.host.worker import Worker
@@ -53,7 +56,6 @@ _log = logging.getLogger("oncelog.partitions")
 TOGETHER_MAX = 64
 OPENED_TOGETHER = 4  # of those that nobody has asked for yet; then a pause
 OPEN_PAUSE_S = 0.001
-KNOWN_SETTINGS_MAX = 1_000  # of different sets of topics' own configs
 STEP_PARTITIONS = 32  # how many partitions housekeeping looks at before others have their turn
 INT64_MAX = 2**63 - 1
 
@@ -79,7 +81,7 @@ class Partitions:
         self._partitions: dict[TopicPartition, LocalPartition] = {}
         self._damaged: dict[TopicPartition, str] = {}
         self._unopened: dict[TopicPartition, None] = {}  # cleanly closed by the last stop, and not needed yet
-        self._known_settings: tuple[BrokerConfig | None, dict[tuple[tuple[str, str], ...], TopicSettings]] = (None, {})
+        self._settings = KnownSettings()
         self._log_starts: dict[TopicPartition, int] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self._cleaned: dict[TopicPartition, int] = {}
@@ -94,6 +96,8 @@ class Partitions:
         self._retention_due: dict[TopicPartition, tuple[int, int]] = {}  # log end when it was looked at, when again
         self.deleted = DeletedFiles(files.files, worker)
         self._new_names = NewNames(DirectoryNames(files.files, data_directory))
+        self._first_watchers = FirstWatchers(self._partitions.get)
+        self._unwritten_rules = Partition()  # of all that were never written: nothing in it ever changes
 
     def __iter__(self) -> Iterator[LocalPartition]:
         """Those that are open: after a clean stop the others follow soon (`open_rest`)."""
@@ -105,7 +109,7 @@ class Partitions:
     # finding
 
     def get(self, name: TopicPartition) -> LocalPartition | None:
-        """The partition, made now if its topic has it; None where there is no such partition.
+        """The partition for who is going to write, made now if its topic has it; None where there is no such partition.
 
         Raises StorageError where it cannot be opened.
         """
@@ -120,21 +124,38 @@ class Partitions:
         if name in self._unopened:
             return self._open_closed(name)
         try:
-            return self._open(name, topic, is_clean=False, created=self._create_directory(name, topic))
+            partition = self._open(name, topic, is_clean=False, created=self._create_directory(name, topic))
         except StorageError as error:
             # A name whose sync failed may be gone for good: trying again in this process would not bring it back.
             self._damaged[name] = str(error)
+            self._first_watchers.gone(name)
             raise
+        self._first_watchers.made(partition)
+        return partition
+
+    def find(self, name: TopicPartition) -> LocalPartition | UnwrittenPartition | None:
+        """The partition for who does not write: one that was never written is answered from memory, and not made. None where
+        there is no such partition. Raises StorageError where it cannot be opened."""
+        partition = self._partitions.get(name)
+        if partition is not None:
+            return partition
+        topic = self._metadata.topics.get(name.topic)
+        if topic is None or not 0 <= name.partition < topic.partition_count:
+            return None
+        if name in self._damaged or name in self._unopened:
+            return self.get(name)
+        chosen = self._settings.of(topic, self._config())
+        return UnwrittenPartition(name, self._unwritten_rules, chosen, self._first_watchers)
 
     def existing(self, name: TopicPartition) -> LocalPartition | None:
-        """The partition if it has been written or read before, and can be opened."""
+        """The partition if it has been written before, and can be opened."""
         if name in self._unopened:
             with contextlib.suppress(StorageError):  # it is offline and has said why
                 self._open_closed(name)
         return self._partitions.get(name)
 
     def of_topic(self, topic_name: str) -> list[LocalPartition]:
-        """Those of one topic that have been written or read before, and can be opened."""
+        """Those of one topic that have been written before, and can be opened."""
         names = [name for name in (*self._partitions, *self._unopened) if name.topic == topic_name]
         return [partition for name in names if (partition := self.existing(name)) is not None]
 
@@ -337,8 +358,8 @@ class Partitions:
         journal_end_offset: int | None = None,
     ) -> LocalPartition:
         config = self._config()
-        chosen = self._settings(topic, config)
-        rules = Partition(self._rules_config(config))
+        chosen = self._settings.of(topic, config)
+        rules = Partition(rules_config(config))
         log_start_offset = self._log_starts.get(name, 0)
         report = recover(
             self._files,
@@ -364,38 +385,18 @@ class Partitions:
         is_cleaned_soon = name.topic in INTERNAL_TOPICS and self._config().log_cleaner_enable
         return log_config(chosen, was_cleaned=name in self._cleaned, is_cleaned_soon=is_cleaned_soon)
 
-    def _settings(self, topic: Topic, config: BrokerConfig) -> TopicSettings:
-        """The same for all partitions of a topic, and mostly for all topics: they are read once from the texts."""
-        known_config, known = self._known_settings
-        if known_config is not config or len(known) > KNOWN_SETTINGS_MAX:
-            self._known_settings = config, (known := {})
-        overrides = tuple(sorted(topic.configs.items()))
-        chosen = known.get(overrides)
-        if chosen is None:
-            chosen = known[overrides] = settings(topic.configs, config.topic_default)
-        return chosen
-
-    @staticmethod
-    def _rules_config(config: BrokerConfig) -> PartitionConfig:
-        return PartitionConfig(
-            verification_enabled=config.transaction_partition_verification_enable,
-            producer_id_expiration_ms=config.producer_id_expiration_ms,
-            transaction_timeout_ms_max=config.transaction_max_timeout_ms,
-            producer_count_max=config.oncelog_max_producer_ids_per_partition,
-        )
-
     # changing
 
     def configs_changed(self) -> None:
         """Take over the configuration that is in force now."""
         config = self._config()
-        rules_config = self._rules_config(config)
+        rules = rules_config(config)
         self._retention_due.clear()
         for partition in self:
             topic = self._metadata.topics.get(partition.name.topic)
             if topic is not None:
-                partition.settings = self._settings(topic, config)
-                partition.rules.config = rules_config
+                partition.settings = self._settings.of(topic, config)
+                partition.rules.config = rules
                 partition.log.config = self._log_config(partition.name, partition.settings)
 
     def delete_records(self, partition: LocalPartition, log_start_offset: int) -> None:
@@ -481,6 +482,7 @@ class Partitions:
             if (partition := self._partitions.pop(name, None)) is not None:
                 partition.go_away()
                 partition.log.close(clean=False)
+            self._first_watchers.gone(name)
             path, gone = f"{self._directory}/{name}", f"{self._directory}/{name}.{topic.topic_id.hex()}{DELETED_SUFFIX}"
             try:
                 if self._files.files.exists(path):

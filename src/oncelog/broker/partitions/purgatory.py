@@ -10,17 +10,20 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.broker.partitions.unwritten_partition import UnwrittenPartition
 
 
 class ParkedFetch:
     """Waits until `is_satisfied()` after a change of one of the partitions, or the time is over."""
 
-    def __init__(self, partitions: Iterable[LocalPartition], is_satisfied: Callable[[], bool]) -> None:
+    def __init__(
+        self, partitions: Iterable[LocalPartition | UnwrittenPartition], is_satisfied: Callable[[], bool]
+    ) -> None:
         self._partitions = tuple(partitions)
         self._is_satisfied = is_satisfied
         self._changed = asyncio.Event()
 
-    def partition_changed(self, partition: LocalPartition) -> None:
+    def partition_changed(self, partition: LocalPartition | None) -> None:
         """Something moved: look again."""
         del partition
         self._changed.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from oncelog.broker.node import Node
+from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.requests.request import Request
 from oncelog.core.leader.delete_records import check_delete_records
 from oncelog.core.leader.verdict import Refuse
@@ -39,7 +40,7 @@ def _delete(node: Node, name: TopicPartition, offset: int) -> DeleteRecordsParti
         return DeleteRecordsPartitionResult(partition_index=name.partition, low_watermark=-1, error_code=code)
 
     try:
-        partition = node.partitions.get(name)
+        partition = node.partitions.find(name)
         if partition is None:
             return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if partition.is_offline:
@@ -52,7 +53,8 @@ def _delete(node: Node, name: TopicPartition, offset: int) -> DeleteRecordsParti
         )
         if isinstance(verdict, Refuse):
             return refused(verdict.error_code)
-        node.partitions.delete_records(partition, verdict.log_start_offset)
+        if isinstance(partition, LocalPartition):
+            node.partitions.delete_records(partition, verdict.log_start_offset)
     except StorageError:
         return refused(ErrorCode.KAFKA_STORAGE_ERROR)
     return DeleteRecordsPartitionResult(partition_index=name.partition, low_watermark=verdict.log_start_offset)

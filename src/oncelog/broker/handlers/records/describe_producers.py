@@ -5,7 +5,7 @@ from __future__ import annotations
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.topic_configs import topic_name_fault
-from oncelog.errors import ErrorCode
+from oncelog.errors import ErrorCode, StorageError
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -36,14 +36,12 @@ def _describe(node: Node, topic: str, index: int) -> PartitionResponse:
 
     if topic_name_fault(topic):
         return refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    name, known = TopicPartition(topic, index), node.metadata.topics.get(topic)
-    if known is None or not 0 <= index < known.partition_count:
-        return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    partition = node.partitions.existing(name)
-    if partition is None and node.partitions.is_offline(name):
+    try:
+        partition = node.partitions.find(TopicPartition(topic, index))
+    except StorageError:
         return refused(ErrorCode.KAFKA_STORAGE_ERROR)
-    if partition is None:  # never written: nobody is remembered, and a look at a whole cluster makes no directories
-        return PartitionResponse(partition_index=index)
+    if partition is None:
+        return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return PartitionResponse(
         partition_index=index,
         active_producers=[

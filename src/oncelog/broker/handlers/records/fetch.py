@@ -12,6 +12,7 @@ from typing import Any
 from oncelog.broker.node import Node
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.purgatory import ParkedFetch
+from oncelog.broker.partitions.unwritten_partition import UnwrittenPartition
 from oncelog.broker.requests.request import Request
 from oncelog.core.leader.fetch_session import FetchContext, PartitionKey, PartitionToFetch
 from oncelog.core.leader.partition import IsolationLevel, Readable
@@ -30,6 +31,7 @@ from oncelog.wire.messages.fetch import (
 TOPIC_IDS_SINCE_VERSION = 13
 SESSIONS_SINCE_VERSION = 7
 E = ErrorCode
+Found = LocalPartition | UnwrittenPartition
 
 
 class _Fetch:
@@ -52,7 +54,7 @@ class _Fetch:
             and not self.caller.may_on_cluster(Operation.CLUSTER_ACTION)
         )
 
-    def find(self, wanted: PartitionToFetch) -> LocalPartition | ErrorCode:
+    def find(self, wanted: PartitionToFetch) -> Found | ErrorCode:
         key = wanted.key.topic
         metadata = self.node.metadata
         topic = metadata.topics_by_id.get(key) if isinstance(key, bytes) else metadata.topics.get(str(key))
@@ -63,7 +65,7 @@ class _Fetch:
         if self.caller is not None and not self.caller.may_on_topic(Operation.READ, topic.name):
             return E.TOPIC_AUTHORIZATION_FAILED
         try:
-            partition = self.node.partitions.get(TopicPartition(topic.name, wanted.key.partition))
+            partition = self.node.partitions.find(TopicPartition(topic.name, wanted.key.partition))
         except StorageError:
             return E.KAFKA_STORAGE_ERROR
         if partition is None:
@@ -88,18 +90,19 @@ class _Fetch:
                     return True
         return False
 
-    def _available(self, partition: LocalPartition, wanted: PartitionToFetch, bound: Readable) -> int:
+    def _available(self, partition: Found, wanted: PartitionToFetch, bound: Readable) -> int:
         if self.message.min_bytes <= 1:
             return 1
+        assert isinstance(partition, LocalPartition)  # there is something to read
         try:
             read = partition.log.read(wanted.fetch_offset, wanted.partition_bytes_max, bound.end_offset)
         except (DamagedLog, StorageError):
             return self.message.min_bytes
         return len(read.data) if read is not None else 0
 
-    def partitions(self) -> list[LocalPartition]:
+    def partitions(self) -> list[Found]:
         found = (self.find(wanted) for wanted in self.context.partitions)
-        return [partition for partition in found if isinstance(partition, LocalPartition)]
+        return [partition for partition in found if not isinstance(partition, ErrorCode)]
 
     def response(self) -> FetchResponse:
         """Read everything now."""
@@ -158,6 +161,7 @@ class _Fetch:
         )
         if wanted.fetch_offset >= bound.end_offset or (left <= 0 and not at_least_one):
             return data
+        assert isinstance(partition, LocalPartition)  # there is something to read
         try:
             read = partition.log.read(
                 wanted.fetch_offset, min(wanted.partition_bytes_max, left), bound.end_offset, at_least_one=at_least_one

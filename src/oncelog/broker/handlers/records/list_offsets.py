@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oncelog.broker.node import Node
 from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.broker.partitions.unwritten_partition import UnwrittenPartition
 from oncelog.broker.requests.request import Request
 from oncelog.core.leader.offset_lookup import FoundOffset, SearchTimestamp, below, look_up, named_twice
 from oncelog.core.leader.partition import IsolationLevel
@@ -67,7 +68,7 @@ def _answers(
 
 def _find(node: Node, request: Request, name: TopicPartition, asked: ListOffsetsPartition) -> FoundOffset | ErrorCode:
     try:
-        partition = node.partitions.get(name)
+        partition = node.partitions.find(name)
     except StorageError:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if partition is None:
@@ -80,12 +81,14 @@ def _find(node: Node, request: Request, name: TopicPartition, asked: ListOffsets
         version=request.api_version,
         current_leader_epoch=asked.current_leader_epoch,
         earliest_leader_epoch=EMPTY_LOG_LEADER_EPOCH
-        if rules.log_end_offset == 0
+        if isinstance(partition, UnwrittenPartition) or rules.log_end_offset == 0
         else partition.log.leader_epochs.leader_epoch_of(rules.log_start_offset),
     )
     if isinstance(outcome, Refuse):
         return outcome.error_code
     if isinstance(outcome, SearchTimestamp):
+        if isinstance(partition, UnwrittenPartition):
+            return below(None, outcome)
         try:
             return below(_search(partition, outcome), outcome)
         except (CorruptBatch, DamagedLog, StorageError) as error:

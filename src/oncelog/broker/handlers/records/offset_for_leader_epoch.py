@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from oncelog.broker.node import Node
+from oncelog.broker.partitions.unwritten_partition import UnwrittenPartition
 from oncelog.broker.requests.request import Request
 from oncelog.core.leader.verdict import Refuse
 from oncelog.errors import ErrorCode, StorageError
@@ -32,7 +33,7 @@ def handle(node: Node, request: Request) -> OffsetForLeaderEpochResponse:
 def _find(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition)
     try:
-        partition = node.partitions.get(TopicPartition(topic, asked.partition))
+        partition = node.partitions.find(TopicPartition(topic, asked.partition))
     except StorageError:
         partition = None
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -44,7 +45,6 @@ def _find(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOf
     if isinstance(refusal, Refuse):
         answer.error_code = refusal.error_code
         return answer
-    answer.leader_epoch, answer.end_offset = partition.log.leader_epochs.end_offset_for(
-        asked.leader_epoch, partition.rules.high_watermark
-    )
+    known = partition.leader_epochs if isinstance(partition, UnwrittenPartition) else partition.log.leader_epochs
+    answer.leader_epoch, answer.end_offset = known.end_offset_for(asked.leader_epoch, partition.rules.high_watermark)
     return answer
