@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 
 import pytest
-from evidence.world.broker import broker_and_client, eventually, run
+from evidence.world.broker import Client, broker_and_client, eventually, run, until
 
 from oncelog import Admin, Producer, TopicPartition
+from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 
 CHANGES = {
     "delete topics 'gone'": "done",
@@ -96,3 +97,36 @@ def test_a_transaction_that_timed_out_is_named(
     (line,) = [record.getMessage() for record in caplog.records if "slow" in record.getMessage()]
     assert line.startswith("transaction timeouts: the transaction of 'slow', producer 0:")
     assert line.endswith("its timeout is 60000 ms; t-0")
+
+
+def test_who_ended_a_transaction_is_named_though_its_markers_do_not_arrive(
+    tmp_path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its answer comes with the markers. Who had gone by then was named nowhere: "who killed my transaction?" had no answer."""
+
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            servers = str(broker.advertised_address)
+            producer = Producer(bootstrap_servers=servers, transactional_id="stuck")
+            await producer.start()
+            producer.begin_transaction()
+            await producer.send("t", value=b"v", partition=0)
+            await producer.detach_transaction()
+            await producer.stop()
+            (partition,) = broker.partitions.of_topic("t")
+            partition.go_offline("a test's disk")
+            gone = await Client.connect(broker)
+            gone.send(InitProducerIdRequest(transactional_id="stuck", transaction_timeout_ms=60_000))
+            await until(lambda: bool(lines_of(caplog)))
+            gone.close()
+
+    with caplog.at_level(logging.INFO, "oncelog.deeds"):
+        run(work())
+    (said,) = lines_of(caplog)
+    assert said.startswith("abort the transaction of 'stuck', producer 0:1, by initialising its id anew, by client ")
+    assert said.endswith(" at 127.0.0.1: done")
+
+
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "oncelog.deeds"]

@@ -38,11 +38,12 @@ def test_the_next_morning(kept: Cli) -> None:
         kept.leave_open("orders", name)
         kept("transactions", "force-terminate", "--transactional-id", name, "-y", "-X", "client.id=night-operator")
     kept("topics", "delete", "gone", "-y")
-    found = audited(kept, 3)
+    found = audited(kept, 5)
     rows = kept.json("transactions", "history", "ledger-7")
     states = [row["event"] for row in rows if row["source"] == "__transaction_state"]
     assert states[:4] == ["Empty", "Ongoing", "PrepareAbort", "CompleteAbort"]
-    (fence,) = [row for row in rows if row["source"] == "__oncelog_audit"]
+    abort, fence = [row for row in rows if row["source"] == "__oncelog_audit"]
+    assert (abort["event"], abort["client_id"]) == ("abort", "night-operator")
     assert (fence["event"], fence["principal"], fence["client_id"], fence["outcome"]) == (
         "fence",
         "User:ANONYMOUS",
@@ -57,11 +58,16 @@ def test_the_next_morning(kept: Cli) -> None:
     assert "\x1b" not in text.stdout + text.stderr
     assert "is compacted" in text.stderr
     assert [(row["event"], row["transactional_id"]) for row in found] == [
+        ("abort", "ledger-7"),
         ("fence", "ledger-7"),
+        ("abort", HOSTILE),
         ("fence", HOSTILE),
         ("delete-topics", None),
     ]
-    assert [row["event"] for row in kept.json("audit", "--who", "night-operator", "--what", "ledger")] == ["fence"]
+    assert [row["event"] for row in kept.json("audit", "--who", "night-operator", "--what", "ledger")] == [
+        "abort",
+        "fence",
+    ]
     assert kept.json("audit", "--event", "timeout") == []
     assert "\x1b" not in kept("audit").stdout
     assert kept.json("audit", "--since", "0s") == []

@@ -92,6 +92,16 @@ def test_a_marker_is_stuck_only_if_it_was_so_all_the_time() -> None:
     assert kinds_of(dataclasses.replace(facts, still_ending=frozenset({40}))) == [kinds.MARKER_STUCK]
 
 
+def test_a_marker_for_a_partition_that_nobody_serves_is_stuck_at_the_first_look() -> None:
+    """`oncelog watch --once` looks once: it showed the id as "ending", and no cause."""
+    ending = dataclasses.replace(owned(state="PrepareAbort"), start_offset=None)
+    offline = dataclasses.replace(PARTITION, is_offline=True, last_stable_offset=None, high_watermark=None)
+    facts = dataclasses.replace(FACTS, open=(ending,), partitions=(offline,))
+    assert kinds_of(facts) == [kinds.OFFLINE, kinds.MARKER_STUCK]
+    assert young_count(facts, 10_000) == 0
+    assert kinds_of(dataclasses.replace(facts, partitions=(PARTITION,))) == []
+
+
 def test_one_transaction_is_one_cause_on_however_many_partitions() -> None:
     places = [TopicPartition("orders", number) for number in range(300)]
     facts = Facts(

@@ -67,17 +67,39 @@ class Deeds:
             return outcome
         return finished(outcome, lambda reply: self._note(request, reply))
 
+    def transaction_aborted(self, request: Request, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
+        """An InitProducerId has aborted the open transaction of its id. It is told at once: its answer comes when the markers are
+        written, and who has gone by then, or waits for a marker that is stuck, would be named nowhere."""
+        connection = request.connection
+        if connection.is_of_broker:
+            return
+        who = f"{transactional_id!r}, producer {producer.producer_id}:{producer.producer_epoch}"
+        what = f"abort the transaction of {who}, by initialising its id anew"
+        self._entries.add(
+            "abort",
+            what,
+            transactional_id=transactional_id,
+            producer=producer,
+            principal=connection.principal,
+            client_id=request.client_id,
+            address=connection.client_host,
+        )
+        self._say(request, what, "done")
+
     def _note(self, request: Request, reply: Reply) -> Reply:
         if isinstance(reply, CloseConnection | NoReply):
             return reply
         what = CHANGES[request.api_key](request.message, reply)
         if what:
             self._keep(request, reply, what)
-            left_out = self._budget.take(asyncio.get_running_loop().time())
-            if left_out is not None:
-                more = f" ({left_out} lines of others were left out before)" if left_out else ""
-                _log.info("%s, by %s: %s%s", cut(what), who_asked(request), _codes(reply), more)
+            self._say(request, what, _codes(reply))
         return reply
+
+    def _say(self, request: Request, what: str, became: str) -> None:
+        left_out = self._budget.take(asyncio.get_running_loop().time())
+        if left_out is not None:
+            more = f" ({left_out} lines of others were left out before)" if left_out else ""
+            _log.info("%s, by %s: %s%s", cut(what), who_asked(request), became, more)
 
     def _keep(self, request: Request, reply: Reply, what: str) -> None:
         """Here what was asked comes from: commands of an operator and a producer's own are told apart by who."""

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
-from oncelog.broker.admission.deeds import Entries
+from oncelog.broker.admission.deeds import Deeds, Entries
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.coordinators.coordinator import Coordinator, CoordinatorFailed
 from oncelog.broker.coordinators.coordinator_table import CoordinatorTable
@@ -45,10 +45,12 @@ Decide = Callable[[TransactionCoordinator, int], Decision]
 
 def _may_succeed_later(decision: Decision) -> bool:
     """Whether the same request may succeed after the current transition: one under way, or the abort that this begins."""
-    if decision.held_until_complete is not None:
-        return True
-    begins_abort = bool(decision.records) and isinstance(decision.reply, InitProducerIdResponse)
-    return begins_abort and decision.reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    return decision.held_until_complete is not None or _begins_abort(decision)
+
+
+def _begins_abort(decision: Decision) -> bool:
+    is_first = bool(decision.records) and isinstance(decision.reply, InitProducerIdResponse)
+    return is_first and decision.reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def _ignore_failure(_: object) -> None:
@@ -79,6 +81,7 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         marker_sender.written = self.markers_written
         self._completed: Callable[[str], None] = _ignore_failure
         self.entries: Entries | None = None  # where what is decided without a request is kept
+        self.deeds: Deeds | None = None
 
     def when_completed(self, completed: Callable[[str], None]) -> None:
         """Call `completed` with the transactional id of each transaction that is complete from now on."""
@@ -222,6 +225,10 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         decision = self.decide_now(coordinator, decide)
         if decision is None:
             return self._begin_with_producer_id(transactional_id, decide, refused, request)
+        if request is not None and _begins_abort(decision) and self.deeds is not None:
+            record = decision.records[0]
+            identity = ProducerIdAndEpoch(record.producer_id, record.producer_epoch)
+            self.deeds.transaction_aborted(request, transactional_id, identity)
         if request is not None and _may_succeed_later(decision):
             held = HeldRequest(
                 request,

@@ -215,7 +215,8 @@ def _damaged(settings: Settings, facts: Facts, cause: Cause) -> Told:
         f"damaged partition: {at} cannot be read at offset {offset}{stands}",
         (),
         "the batch there is not what was written: its checksum is wrong; `oncelog dump-log` of its files shows where",
-        "restore it; or find the offset behind it, and move the group there with `oncelog groups reset-offsets`, without it",
+        "restore its files from a copy; or lose what is damaged: move the group behind it with `oncelog groups reset-offsets "
+        "--to-offset`. Where that is (the next offset, unless this stops at damage, too; then ask dump-log):",
         settings.repair("consume", Name(f"{at.topic}:{at.partition}"), "--from", offset + 1, "--count", 1, "--exit"),
     )
 

@@ -151,8 +151,13 @@ def _offline(partitions: Sequence[PartitionFacts]) -> list[Cause]:
 
 def _counts(facts: Facts, found: OpenTransaction, older_than_ms: int) -> bool:
     if transaction_verdict(found) == ENDING:
-        return found.producer_id in facts.still_ending
+        return found.producer_id in facts.still_ending or _is_unserved(facts, found.where)
     return found.age_ms > older_than_ms or older_than_ms == 0
+
+
+def _is_unserved(facts: Facts, where: TopicPartition) -> bool:
+    """No marker gets there, however long one waits."""
+    return any(each.where == where and (each.is_offline or each.error in NOBODY_SERVES) for each in facts.partitions)
 
 
 def _transactions(facts: Facts, older_than_ms: int) -> list[Cause]:
