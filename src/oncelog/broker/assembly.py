@@ -128,9 +128,8 @@ def assemble(
     transactions.when_completed(gate.completed)
     authorization = authorization_of(metadata, in_force, metrics, audit := _audit(in_force, clock))
     audit_topic = AuditTopic(lambda: in_force().oncelog_audit_topic, topics, to_audit, clock, metrics)
-    transactions.entries, deeds = audit_topic, Deeds(_log_budget(in_force), audit_topic)
-    transactions.deeds = deeds
-    admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here, deeds)
+    transactions.entries, transactions.deeds = audit_topic, Deeds(_log_budget(in_force), audit_topic)
+    admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here, transactions.deeds)
     server = _server(host, in_force, metrics, metadata, admission, peers, audit)
     node = Node(
         configuration=configuration,
