@@ -100,10 +100,13 @@ def test_a_quota_is_on_both_pages(client: TestClient, night: Cli) -> None:
     position(night, "throttled", TopicPartition("slow", 0), 0)
     with member(night, "throttled", "slow"):
         night("quotas", "set", "--client-id", "throttled-reader", "consumer_byte_rate=1", "-y")
-        (same,) = night.json("why", "throttled", *NOW)["causes"]
-        for path in ("groups", "lanes?topic=slow"):
-            found = until(client, path, lambda answer: "quota" in causes_of("throttled")(answer))
-            assert causes_of("throttled")(found) == {"quota": same["command"]}
+        try:
+            (same,) = night.json("why", "throttled", *NOW)["causes"]
+            for path in ("groups", "lanes?topic=slow"):
+                found = until(client, path, lambda answer: "quota" in causes_of("throttled")(answer))
+                assert causes_of("throttled")(found) == {"quota": same["command"]}
+        finally:  # the broker is everybody's
+            night("quotas", "delete", "--client-id", "throttled-reader", "consumer_byte_rate", "-y")
 
 
 def test_a_pending_position_is_said_of_its_partition(client: TestClient, night: Cli) -> None:
