@@ -1,9 +1,9 @@
 """All partitions on this node: opened at start, made when first written, closed at the end.
 
-A partition that was never written has no directory and costs nothing, however often it is read; its first Produce makes it, and
-the load of a coordinator, which writes to it from then on. The checkpoint files of the data directory are
-written here, and a log start is in its checkpoint before any record below it is removed. Many partitions are opened and
-closed together: what they wrote is synced in one call, since a sync of each would take most of a start's time.
+A partition that was never written costs nothing, however often it is read; its first Produce makes its directory, and the load of
+a coordinator, which writes to it from then on. The checkpoint files of the data directory are written here, and a log start is in
+its checkpoint before any record below it is removed. Many partitions are opened and closed together: what they wrote is synced in
+one call, since a sync of each would take most of a start's time.
 """
 
 from __future__ import annotations
@@ -113,8 +113,7 @@ class Partitions:
 
         Raises StorageError where it cannot be opened.
         """
-        partition = self._partitions.get(name)
-        if partition is not None:
+        if (partition := self._partitions.get(name)) is not None:
             return partition
         topic = self._metadata.topics.get(name.topic)
         if topic is None or not 0 <= name.partition < topic.partition_count:
@@ -136,8 +135,7 @@ class Partitions:
     def find(self, name: TopicPartition) -> LocalPartition | UnwrittenPartition | None:
         """The partition for who does not write: one that was never written is answered from memory, and not made. None where
         there is no such partition. Raises StorageError where it cannot be opened."""
-        partition = self._partitions.get(name)
-        if partition is not None:
+        if (partition := self._partitions.get(name)) is not None:
             return partition
         topic = self._metadata.topics.get(name.topic)
         if topic is None or not 0 <= name.partition < topic.partition_count:
