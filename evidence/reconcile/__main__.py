@@ -56,7 +56,11 @@ def main() -> int:
                     break
                 planted[found[0].kind] += 1
                 if not is_found(*found):
-                    missed.append(f"{story.name}: {plant.__name__} {number}: {found[0]}")
+                    kept = FOLDER.absolute() / f"missed-{len(missed)}"
+                    (folder / "copy").rename(kept)
+                    missed.append(
+                        f"{story.name}: {plant.__name__} {number}: {found[0]}; found: {found[1]}; kept in {kept.name}"
+                    )
     for line in (*alarms, *missed):
         _say(line)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(planted.items()))

@@ -110,10 +110,10 @@ def test_a_quota_is_on_both_pages(client: TestClient, night: Cli) -> None:
 
 
 def test_a_pending_position_is_said_of_its_partition(client: TestClient, night: Cli) -> None:
-    night.create("moved")
-    in_one_transaction(night, "mover", "moved", 1, "waits")
+    night.create("moved-later")
+    in_one_transaction(night, "mover", "moved-later", 1, "waits")
     (group,) = get(client, "groups?group=waits")["groups"]
-    assert [(row["topic"], row["pending"]) for row in group["rows"]] == [("moved", True)]
+    assert [(row["topic"], row["pending"]) for row in group["rows"]] == [("moved-later", True)]
     assert group["rows"] == night.json("groups", "describe", "waits")
     assert any("is pending in a transaction" in note for note in group["notes"])
 
