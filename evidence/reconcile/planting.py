@@ -201,10 +201,14 @@ def zeroed(place: Place) -> Planted:
 
 
 def cut_bytes(place: Place) -> Planted:
-    def change(batch: bytearray) -> None:
-        del batch[place.drawn.randrange(20, len(batch) - 5) :]
-
-    return _damaged(place, change)
+    segment, row = _any_batch(place)
+    batch, behind = segment.batches[row], segment.batches[row + 1]
+    # A marker ends with zeros, and a batch begins with some: where these take the place of those, the batch is whole.
+    cuts = [cut for cut in range(20, len(batch) - 5) if not behind.startswith(batch[cut:])]
+    offset = RecordBatch(batch).base_offset
+    del batch[place.drawn.choice(cuts) :]
+    segment.write()
+    return Planted(kinds.DAMAGED, segment.topic, segment.partition, offset)
 
 
 def newer_format(place: Place) -> Planted:
