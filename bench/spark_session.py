@@ -101,7 +101,7 @@ def trigger_ms(rows: Any, job: dict[str, Any], where: dict[str, str]) -> float:
 
 
 def nothing() -> Any:
-    """A format whose source gives 20 rows a batch and whose sink takes them: what Spark's way to formats in Python costs by itself."""
+    """A format whose source gives 20 rows a batch and whose sink takes them: what Spark takes for any format in Python."""
     import pyarrow as pa
     from pyspark.sql.datasource import (
         DataSource,
