@@ -219,18 +219,23 @@ def test_a_held_request_ends_with_its_connection(how):
     run(work, journal="off")
 
 
-def test_a_lost_connection_leaves_nobody_waiting():
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_lost_connection_leaves_nobody_waiting(is_written):
     async def work(world: World) -> None:
         await world.session.create_topic("plain", 1)
+        partitions = world.broker.partitions
+        if is_written:
+            await world.session.produce("plain", 0, ["a"])
         lane = await world.lane()
-        lane.fetch(wait_ms=LONG_MS, min_bytes=1)
+        lane.fetch(wait_ms=LONG_MS, min_bytes=100_000)
         await asyncio.sleep(0.1)
-        (partition,) = [each for each in world.broker.partitions if str(each.name) == "plain-0"]
-        assert len(partition._watchers) == 1
+        written = [each for each in partitions if str(each.name) == "plain-0"]
+        watchers = written[0]._watchers if is_written else partitions._first_watchers
+        assert (len(written), len(watchers)) == (int(is_written), 1)
         assert len(world.broker.server.tasks) == 1
         lane.pipe.transport.close()
         await asyncio.sleep(0.1)
-        assert not partition._watchers
+        assert not len(watchers)
         assert not len(world.broker.server.tasks)
 
     run(work)
