@@ -115,8 +115,7 @@ class Partitions:
         """
         if (partition := self._partitions.get(name)) is not None:
             return partition
-        topic = self._metadata.topics.get(name.topic)
-        if topic is None or not 0 <= name.partition < topic.partition_count:
+        if (topic := self._metadata.topic_of(name)) is None:
             return None
         if name in self._damaged:
             raise StorageError(f"{name} is offline: {self._damaged[name]}")
@@ -137,13 +136,11 @@ class Partitions:
         there is no such partition. Raises StorageError where it cannot be opened."""
         if (partition := self._partitions.get(name)) is not None:
             return partition
-        topic = self._metadata.topics.get(name.topic)
-        if topic is None or not 0 <= name.partition < topic.partition_count:
+        if (topic := self._metadata.topic_of(name)) is None:
             return None
         if name in self._damaged or name in self._unopened:
             return self.get(name)
-        chosen = self._settings.of(topic, self._config())
-        return UnwrittenPartition(name, self._unwritten_rules, chosen, self._first_watchers)
+        return UnwrittenPartition(name, self._unwritten_rules, topic, self._settings_of, self._first_watchers)
 
     def existing(self, name: TopicPartition) -> LocalPartition | None:
         """The partition if it has been written before, and can be opened."""
@@ -356,7 +353,7 @@ class Partitions:
         journal_end_offset: int | None = None,
     ) -> LocalPartition:
         config = self._config()
-        chosen = self._settings.of(topic, config)
+        chosen = self._settings_of(topic)
         rules = Partition(rules_config(config))
         log_start_offset = self._log_starts.get(name, 0)
         report = recover(
@@ -383,17 +380,19 @@ class Partitions:
         is_cleaned_soon = name.topic in INTERNAL_TOPICS and self._config().log_cleaner_enable
         return log_config(chosen, was_cleaned=name in self._cleaned, is_cleaned_soon=is_cleaned_soon)
 
+    def _settings_of(self, topic: Topic) -> TopicSettings:
+        return self._settings.of(topic, self._config())
+
     # changing
 
     def configs_changed(self) -> None:
         """Take over the configuration that is in force now."""
-        config = self._config()
-        rules = rules_config(config)
+        rules = rules_config(self._config())
         self._retention_due.clear()
         for partition in self:
             topic = self._metadata.topics.get(partition.name.topic)
             if topic is not None:
-                partition.settings = self._settings.of(topic, config)
+                partition.settings = self._settings_of(topic)
                 partition.rules.config = rules
                 partition.log.config = self._log_config(partition.name, partition.settings)
 

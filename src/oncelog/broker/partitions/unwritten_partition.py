@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from oncelog.broker.partitions.local_partition import LocalPartition, Watcher
 from oncelog.core.leader.partition import Partition
+from oncelog.core.metadata.cluster import Topic
 from oncelog.core.metadata.topic_configs import TopicSettings
 from oncelog.log.leader_epoch_file import LeaderEpochs
 from oncelog.types import TopicPartition
@@ -57,8 +58,14 @@ class UnwrittenPartition:
 
     name: TopicPartition
     rules: Partition
-    settings: TopicSettings
+    _topic: Topic
+    _settings_of: Callable[[Topic], TopicSettings]
     _first: FirstWatchers
+
+    @property
+    def settings(self) -> TopicSettings:
+        """Of its topic, put together when somebody asks: who fetches does not."""
+        return self._settings_of(self._topic)
 
     @property
     def is_offline(self) -> bool:

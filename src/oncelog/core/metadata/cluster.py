@@ -166,6 +166,11 @@ class ClusterMetadata:
         """The topic of this name, or (where the name is empty) of this id."""
         return self.topics.get(name) if name else self.topics_by_id.get(topic_id)
 
+    def topic_of(self, where: TopicPartition) -> Topic | None:
+        """The topic of a partition; None where there is no such partition."""
+        topic = self.topics.get(where.topic)
+        return topic if topic is not None and 0 <= where.partition < topic.partition_count else None
+
     def dynamic_broker_configs(self, node_id: int) -> dict[str, str]:
         """The dynamic broker configs in force on a node: the cluster's default below the node's own."""
         return {**self.broker_configs.get("", {}), **self.broker_configs.get(str(node_id), {})}

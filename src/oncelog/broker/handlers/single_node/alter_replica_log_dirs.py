@@ -30,7 +30,6 @@ def handle(node: Node, request: Request) -> AlterReplicaLogDirsResponse:
 def _outcome(node: Node, path: str, name: TopicPartition) -> ErrorCode:
     if path.rstrip("/") != node.data_directory.rstrip("/"):
         return ErrorCode.LOG_DIR_NOT_FOUND
-    topic = node.metadata.topics.get(name.topic)
-    if topic is None or not 0 <= name.partition < topic.partition_count:
+    if node.metadata.topic_of(name) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.KAFKA_STORAGE_ERROR if node.partitions.is_offline(name) else ErrorCode.NONE
