@@ -31,13 +31,12 @@ from evidence.compat.drills.reading import read_all
 from evidence.spark_cluster import daemons
 from evidence.spark_cluster.events import KEYS, PARTITIONS, Event, answers, difference, events, windows
 from evidence.spark_cluster.settings import plain, varied
-from evidence.spark_kills.driver_process import WHAT, DriverProcess
+from evidence.spark_kills.driver_process import ROOT, WHAT, DriverProcess
 from evidence.world import postgresql
 from oncelog import TopicPartition, errors, sync
 from oncelog.spark.java import prepare_java
 from oncelog.testing import TestBroker
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
 HOSTS = ("127.0.0.2", "127.0.0.3")  # Spark speculates only on another host; both are this machine
 KINDS = ("executor", "worker", "driver", "broker")
 STUCK_S = 600.0
@@ -199,14 +198,14 @@ def run(world: World, options: argparse.Namespace) -> int:
     """The kills, then the end of the job, then the verdict."""
     chance, started, made = random.Random(options.seed), time.monotonic(), collections.Counter[str]()
     fill(world.broker.bootstrap_servers, "events", events(options.rows, options.seed))
-    if options.varied:
+    if world.is_varied:
         fill(world.broker.bootstrap_servers, "answers", answers(options.rows, options.seed))
     with sync.Admin(bootstrap_servers=world.broker.bootstrap_servers) as admin:
         admin.create_topics(dict.fromkeys(world.outputs, PARTITIONS))
     world.start_driver()
     deck: list[str] = []
     while made.total() < options.kills and not world.driver.came_through:
-        world.release = 2 if options.varied and 2 * made.total() >= options.kills else 1
+        world.release = 2 if world.is_varied and 2 * made.total() >= options.kills else 1
         world.until_progress()
         time.sleep(chance.uniform(0, 3))
         deck = deck or chance.sample(KINDS, len(KINDS))
@@ -232,7 +231,7 @@ def verdict(world: World, options: argparse.Namespace, made: collections.Counter
     at = world.broker.bootstrap_servers
     numbers = collections.Counter(str(n) for n in range(options.rows + PARTITIONS))
     found = {"topic distinct": (values(at, "distinct"), numbers)}
-    if options.varied:
+    if world.is_varied:
         joined = collections.Counter(f"{n}:{n}" for n in range(options.rows))
         found["topic joined"] = values(at, "joined"), joined
     else:

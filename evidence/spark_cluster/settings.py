@@ -6,8 +6,8 @@ import pathlib
 
 from evidence.spark_cluster.daemons import SMALL_JVM
 from evidence.spark_cluster.events import PARTITIONS
+from evidence.spark_kills.driver_process import ROOT
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
 STATE = "org.apache.spark.sql.execution.streaming.state"
 MOUNT = "spark.hadoop.fs.viewfs.mounttable.default.link./kept"
 

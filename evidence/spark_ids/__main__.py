@@ -2,8 +2,9 @@
 
 A day of batches at 208 ms each is 415,000. Every tenth batch has an attempt that loses (speculation, a failed task). What a day
 may not do is grow: transactional ids of the broker, producers that its partitions remember, decisions that are known, and the
-broker's memory are counted at ten moments. Exit status 1 where ids, producers or decisions are more at the last of them than at
-the second, a transaction is open, or a batch is missing in the output.
+broker's memory are counted at ten moments. Exit status 1 where ids or decisions are more at the last of them than at the second,
+a transaction is open, or a batch is missing in the output. Producers are told only: an id whose epochs are used up (KIP-360)
+goes on with another producer id.
 """
 
 import argparse
