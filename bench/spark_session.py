@@ -1,6 +1,7 @@
 """One Spark session that both formats share: reads a job from each line of stdin (JSON), does it, prints the figure (JSON).
 
-It runs with the Python of build/bench/spark-jvm, whose Spark is the one that its Kafka connector was built for.
+It runs with the Python of build/bench/spark-jvm, whose Spark is the one that its Kafka connector was built for. More settings of
+Spark's: BENCH_SPARK_SETTINGS="key=value key=value".
 """
 
 from __future__ import annotations
@@ -167,7 +168,8 @@ def main() -> None:
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.jars", sys.argv[1])
-    for key, value in SETTINGS.items():
+    more = dict(each.split("=", 1) for each in os.environ.get("BENCH_SPARK_SETTINGS", "").split())
+    for key, value in (SETTINGS | more).items():
         builder = builder.config(key, value)
     answers = os.fdopen(os.dup(1), "w", buffering=1)  # Spark prints to stdout as well
     os.dup2(2, 1)

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from oncelog import TopicPartition, errors, sync
 from oncelog.errors import ConfigurationError
-from oncelog.spark import log_view, source
+from oncelog.spark import kept_admins, source
 from oncelog.spark.options import source_options
 from oncelog.spark.planning import DataLoss
 from oncelog.spark.source import BatchReader, RangePartition, StreamReader
@@ -512,7 +512,7 @@ def test_a_stream_that_stands_behind_the_logs_end_is_told(
 def test_a_process_keeps_a_few_clients(broker: TestBroker, admin: sync.Admin, producer: sync.Producer) -> None:
     admin.create_topics({"many": 1})
     fill(producer, "many", 1)
-    for i in range(log_view.CLIENTS_MAX + 2):
+    for i in range(kept_admins.CLIENTS_MAX + 2):
         assert Query(broker, subscribe="many", **{"kafka.client.id": f"many-{i}"}).batch() == [1]
-    assert len(log_view._admins) == len(source._consumers) == log_view.CLIENTS_MAX
+    assert len(kept_admins._admins) == len(source._consumers) == kept_admins.CLIENTS_MAX
     assert source._topic_ids.keys() == source._consumers.keys()

@@ -30,12 +30,15 @@ class CommitRefused(RuntimeError):
 
 
 class Committer:
-    """Carries out decisions for one set of options. `with Committer(...) as committer:`; the store is the caller's."""
+    """Carries out decisions for one set of options. `with Committer(...) as committer:`; the store is the caller's, and so is
+    an admin client that is given."""
 
-    def __init__(self, options: SinkOptions, store: DecisionStore) -> None:
+    def __init__(self, options: SinkOptions, store: DecisionStore, admin: sync.Admin | None = None) -> None:
         self._options, self._store = options, store
-        self._admin = sync.Admin.from_config(client_arguments(options.client))
-        self._admin.start()
+        self._owns_admin = admin is None
+        self._admin = admin or sync.Admin.from_config(client_arguments(options.client))
+        if self._owns_admin:
+            self._admin.start()
         self.numbers = BatchNumbers()  # of the batch that is being committed
 
     def __enter__(self) -> Self:
@@ -243,8 +246,9 @@ class Committer:
                 self._admin.force_terminate_transaction(orphan)
 
     def close(self) -> None:
-        """Close the admin client; the store is the caller's."""
-        self._admin.stop()
+        """Close the admin client where it is its own; the store is the caller's."""
+        if self._owns_admin:
+            self._admin.stop()
 
 
 def _ids_of(decision: sink.BatchDecision) -> list[str]:

@@ -9,12 +9,13 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from oncelog import errors, sync
+from oncelog import errors
 from oncelog.client.cluster.offset_lookup import FoundOffset
 from oncelog.client.cluster.view import TopicView
-from oncelog.spark.options import Offsets, SourceOptions, client_arguments
+from oncelog.spark.kept_admins import admin_of
+from oncelog.spark.options import Offsets, SourceOptions
 from oncelog.spark.planning import Bounds
 from oncelog.spark.rights import rights_named
 from oncelog.spark.stream_offset import topic_id_text
@@ -22,29 +23,6 @@ from oncelog.types import TopicPartition
 
 logger = logging.getLogger("oncelog.spark")
 T = TypeVar("T")
-CLIENTS_MAX = 8
-"""Of a process of Spark's, which serves many queries: one for each set of options, the oldest go."""
-_admins: dict[tuple[Any, ...], sync.Admin] = {}
-
-
-def admin_of(options: SourceOptions) -> sync.Admin:
-    """This process's admin client for these options; it outlives a micro-batch."""
-    key = tuple(sorted(options.client.items()))
-    admin = _admins.get(key)
-    if admin is None:
-        if len(_admins) >= CLIENTS_MAX:
-            _admins.pop(next(iter(_admins))).stop()
-        admin = sync.Admin.from_config(client_arguments(options.client))
-        admin.start()
-        _admins[key] = admin
-    return admin
-
-
-def close_admins() -> None:
-    """Close this process's connections."""
-    for admin in _admins.values():
-        admin.stop()
-    _admins.clear()
 
 
 class LogView:
@@ -66,13 +44,15 @@ class LogView:
     def high_watermarks(self, bounds: Bounds) -> Offsets:
         """Where the logs themselves end, whatever a reader may see of them."""
         wanted = {TopicPartition(t, p): "latest" for t, ps in bounds.latest.items() for p in ps}
-        return self._patiently(lambda: _as_offsets(admin_of(self._options).list_offsets(dict(wanted))))
+        return self._patiently(lambda: _as_offsets(admin_of(self._options.client).list_offsets(dict(wanted))))
 
     def offsets_at(self, times_ms: Offsets) -> Offsets:
         """The first offset at or after each partition's time; without those that have no such record."""
         wanted = {TopicPartition(t, p): ms for t, ps in times_ms.items() for p, ms in ps.items()}
         level = self._options.isolation_level
-        found = self._patiently(lambda: admin_of(self._options).list_offsets(dict(wanted), isolation_level=level))
+        found = self._patiently(
+            lambda: admin_of(self._options.client).list_offsets(dict(wanted), isolation_level=level)
+        )
         return _as_offsets({tp: each for tp, each in found.items() if each.offset >= 0})
 
     def is_subscribed_by_pattern(self, topic: str) -> bool:
@@ -115,7 +95,7 @@ class LogView:
         if self._pattern is None:
             return {*self._options.topics, *self._options.assigned}
         with_internal = self._options.consumer.get("exclude.internal.topics", "true").lower() == "false"
-        listed = admin_of(self._options).list_topics(include_internal=with_internal)
+        listed = admin_of(self._options.client).list_topics(include_internal=with_internal)
         return [name for name in listed if self._pattern.fullmatch(name)]
 
     def _read_of(self, topic: TopicView) -> Iterable[int]:
@@ -123,7 +103,7 @@ class LogView:
 
     def _described(self, names: Collection[str]) -> dict[str, TopicView]:
         """These topics, without those that are not there."""
-        admin = admin_of(self._options)
+        admin = admin_of(self._options.client)
         if not names:
             return {}
         try:
@@ -133,7 +113,7 @@ class LogView:
             return dict(admin.describe_topics([name for name in sorted(names) if name in listed]))
 
     def _bounds_of(self, partitions: list[TopicPartition], topics: dict[str, TopicView]) -> Bounds:
-        admin, level = admin_of(self._options), self._options.isolation_level
+        admin, level = admin_of(self._options.client), self._options.isolation_level
         earliest = admin.list_offsets(dict.fromkeys(partitions, "earliest"))
         latest = admin.list_offsets(dict.fromkeys(partitions, "latest"), isolation_level=level)
         ids = {name: topic_id_text(topics[name].topic_id) for name in sorted({tp.topic for tp in partitions})}

@@ -12,7 +12,6 @@ import functools
 import inspect
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -20,6 +19,7 @@ from oncelog.errors import OncelogError
 from oncelog.spark.backend import LostTransaction, TransactionEnded
 from oncelog.spark.committer import CommitRefused
 from oncelog.spark.planning import DataLoss
+from oncelog.spark.process import in_a_process_of_sparks, keep_what_is_loaded
 
 logger = logging.getLogger("oncelog.spark")
 TOLD = (OncelogError, DataLoss, CommitRefused, LostTransaction, TransactionEnded)
@@ -39,26 +39,23 @@ def told_plainly() -> Iterator[None]:
         raise
 
 
-def in_a_process_of_sparks() -> bool:
-    """Whether this is a worker of PySpark's, which ends with an error."""
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return (getattr(spec, "name", None) or "").startswith("pyspark.")
-
-
 def plainly(method: F) -> F:
-    """`told_plainly` around a method that Spark calls; around each step of a generator."""
+    """Around each method that Spark calls: `told_plainly` (around each step of a generator), `keep_what_is_loaded` at its end."""
     if inspect.isgeneratorfunction(method):
 
         @functools.wraps(method)
         def steps(*arguments: Any, **more: Any) -> Iterator[Any]:
             with told_plainly():
                 yield from method(*arguments, **more)
+            keep_what_is_loaded()
 
         return cast("F", steps)
 
     @functools.wraps(method)
     def called(*arguments: Any, **more: Any) -> Any:
         with told_plainly():
-            return method(*arguments, **more)
+            answer = method(*arguments, **more)
+        keep_what_is_loaded()
+        return answer
 
     return cast("F", called)

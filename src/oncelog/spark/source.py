@@ -21,7 +21,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from oncelog import errors, sync
 from oncelog.errors import ConfigurationError
 from oncelog.spark import planning
-from oncelog.spark.log_view import CLIENTS_MAX, LogView, admin_of, close_admins
+from oncelog.spark.kept_admins import CLIENTS_MAX, admin_of, close_admins
+from oncelog.spark.log_view import LogView
 from oncelog.spark.options import LATEST, Offsets, SourceOptions, Times, client_arguments
 from oncelog.spark.plainly import plainly
 from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, rest
@@ -168,7 +169,7 @@ def _consumer(options: SourceOptions, topic: str, topic_id: str) -> sync.Consume
     key = (*sorted((options.client | options.consumer).items()), options.isolation_level)
     known = _topic_ids.setdefault(key, {})
     if topic_id and known.get(topic) != topic_id:
-        found = topic_id_text(admin_of(options).describe_topics([topic])[topic].topic_id)
+        found = topic_id_text(admin_of(options.client).describe_topics([topic])[topic].topic_id)
         if found != topic_id:
             raise planning.DataLoss(f"topic {topic!r} was deleted and made again (its id was {topic_id}, now {found})")
         if topic in known:
@@ -398,7 +399,7 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
             return
         stored = {TopicPartition(t, p): offset for t, ps in offsets.items() for p, offset in ps.items()}
         try:
-            admin_of(self.options).alter_consumer_group_offsets(group, stored)
+            admin_of(self.options.client).alter_consumer_group_offsets(group, stored)
         except errors.KafkaError as error:  # a group that nobody may write to stops no query
             logger.warning("the position could not be stored in group %r: %s", group, error)
 

@@ -15,7 +15,8 @@ from oncelog import errors
 from oncelog.host.clock import RealClock
 from oncelog.spark import planning
 from oncelog.spark.blockers import NAMED_MAX, Watch, held
-from oncelog.spark.log_view import LogView, admin_of
+from oncelog.spark.kept_admins import admin_of
+from oncelog.spark.log_view import LogView
 from oncelog.spark.options import Offsets, SourceOptions
 from oncelog.spark.stream_offset import to_json
 
@@ -59,7 +60,7 @@ class SourceReport:
         end = log.high_watermarks(bounds) if is_committed else bounds.latest
         waiting = held(position, bounds.latest, end)
         found["behindLatest"] = planning.backlog(position, end)
-        blocked = self._watch.blocked(admin_of(self._options), waiting, RealClock().now_ms())
+        blocked = self._watch.blocked(admin_of(self._options.client), waiting, RealClock().now_ms())
         if waiting:
             found["blockedPartitions"] = len(waiting)
             found["blocked"] = blocked[:NAMED_MAX]

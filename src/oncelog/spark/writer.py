@@ -29,6 +29,7 @@ from oncelog.errors import ConfigurationError, KafkaError
 from oncelog.spark.backend import PREPARED, RESUMED, Backend, promote, task_producer
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.decision_store import decision_store
+from oncelog.spark.kept_admins import admin_of
 from oncelog.spark.options import SinkOptions, client_arguments
 from oncelog.spark.plainly import plainly
 from oncelog.types import PreparedTxnState
@@ -176,7 +177,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """The driver, after all tasks: decide, complete, sweep."""
         reports = _reports(messages)
         first = reports[0]
-        with Committer(self._options, decision_store(self._options)) as committer:
+        with _committer(self._options) as committer:
             attempts = [report.attempt for report in reports]
             committer.commit(first.query_id, first.batch_id, first.run_id, attempts, self._backend)
 
@@ -186,7 +187,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         reports = _reports(messages)
         query_id = reports[0].query_id if reports else _query_id_of(self._options.checkpoint_location)
         run_id = reports[0].run_id if reports else None
-        with Committer(self._options, decision_store(self._options)) as committer:
+        with _committer(self._options) as committer:
             committer.abort(query_id, str(batchId), run_id)
 
 
@@ -252,7 +253,7 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """The driver, after all tasks."""
         attempts = [report.attempt for report in _reports(messages)]
-        with Committer(self._options, decision_store(self._options)) as committer:
+        with _committer(self._options) as committer:
             if self._decided is not None:
                 committer.repeat(self._decided)
                 return
@@ -262,11 +263,16 @@ class BatchWriter(DataSourceArrowWriter):
     @plainly
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """The driver, after a failure."""
-        with Committer(self._options, decision_store(self._options)) as committer:
+        with _committer(self._options) as committer:
             if self._decided is not None:
                 committer.repeat(self._decided)
             else:
                 committer.abort(self._query_id, self._batch_id, self._run_id)
+
+
+def _committer(options: SinkOptions) -> Committer:
+    """With the store and the admin client that this process keeps from one batch to the next."""
+    return Committer(options, decision_store(options), admin_of(options.client))
 
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
