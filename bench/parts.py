@@ -43,5 +43,6 @@ ROWS: dict[str, Sequence[str]] = {
     "security": ("produce", "consume", "commit"),
     "end-to-end": tuple(f"rate-{rate}" for rate in MESSAGE_RATES),
     "records": ("send", "send_nowait", "sync-send", "poll", "sync-poll", "sync-iteration"),
+    "spark": ("read", "read-into-python", "write", "copy", "stream"),
     "throughput": tuple(f"{policy}-{size}" for policy in ("os", "fsync") for size in RECORD_SIZES),
 }

@@ -1,8 +1,11 @@
-"""Python's collector is spared what a worker of Spark's has loaded, a few times, and nowhere else."""
+"""In a worker of Spark's, and nowhere else: the collector is spared what is loaded, Spark's words are acknowledged at once."""
 
 from __future__ import annotations
 
 import gc
+import os
+import pickle
+import socket
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -10,7 +13,9 @@ from types import SimpleNamespace
 import pytest
 
 from oncelog.spark import process
+from oncelog.spark.options import source_options
 from oncelog.spark.plainly import plainly
+from oncelog.spark.source import StreamReader
 
 
 @pytest.fixture(autouse=True)
@@ -70,3 +75,55 @@ def test_garbage_that_comes_later_is_collected(monkeypatch: pytest.MonkeyPatch) 
     cycle.append(cycle)
     del cycle
     assert gc.collect() >= 1
+
+
+@pytest.fixture
+def connection() -> Iterator[socket.socket]:
+    """The end of a TCP connection that lets acknowledgements wait."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+            yield client
+
+
+def is_quick(connection: socket.socket) -> bool:
+    return bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
+
+
+needs_linux = pytest.mark.skipif(process.QUICK_ACKNOWLEDGEMENT is None, reason="TCP_QUICKACK is Linux's")
+
+
+@needs_linux
+def test_a_worker_acknowledges_at_once(monkeypatch: pytest.MonkeyPatch, connection: socket.socket) -> None:
+    process.acknowledge_at_once([connection.fileno()])
+    assert not is_quick(connection), "outside of Spark's processes nothing is touched"
+    in_a_worker(monkeypatch)
+    process.acknowledge_at_once([connection.fileno()])
+    assert is_quick(connection)
+
+
+def test_what_is_no_connection_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_a_worker(monkeypatch)
+    reading, writing = os.pipe()
+    here, there = socket.socketpair()
+    process.acknowledge_at_once([reading, writing, here.fileno(), 1_000_000])
+    os.write(writing, b"p")
+    here.send(b"s")
+    assert (os.read(reading, 2), there.recv(2)) == (b"p", b"s")
+    for each in (reading, writing):
+        os.close(each)
+    here.close()
+    there.close()
+
+
+def test_a_call_and_a_reader_that_is_unpacked_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    for module in ("oncelog.spark.source", "oncelog.spark.plainly"):
+        monkeypatch.setattr(f"{module}.acknowledge_at_once", lambda module=module: asked.append(module))
+    task()
+    assert list(rows()) == [1]
+    assert asked == ["oncelog.spark.plainly"] * 2
+    options = source_options({"bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}, is_stream=True)
+    reader = pickle.loads(pickle.dumps(StreamReader(options, ["value"])))
+    assert (asked[2:], reader.columns) == (["oncelog.spark.source"], ["value"])

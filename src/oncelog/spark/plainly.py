@@ -19,7 +19,7 @@ from oncelog.errors import OncelogError
 from oncelog.spark.backend import LostTransaction, TransactionEnded
 from oncelog.spark.committer import CommitRefused
 from oncelog.spark.planning import DataLoss
-from oncelog.spark.process import in_a_process_of_sparks, keep_what_is_loaded
+from oncelog.spark.process import acknowledge_at_once, in_a_process_of_sparks, keep_what_is_loaded
 
 logger = logging.getLogger("oncelog.spark")
 TOLD = (OncelogError, DataLoss, CommitRefused, LostTransaction, TransactionEnded)
@@ -40,11 +40,12 @@ def told_plainly() -> Iterator[None]:
 
 
 def plainly(method: F) -> F:
-    """Around each method that Spark calls: `told_plainly` (around each step of a generator), `keep_what_is_loaded` at its end."""
+    """Around each method that Spark calls: `told_plainly` (around each step of a generator), and what makes workers quick."""
     if inspect.isgeneratorfunction(method):
 
         @functools.wraps(method)
         def steps(*arguments: Any, **more: Any) -> Iterator[Any]:
+            acknowledge_at_once()
             with told_plainly():
                 yield from method(*arguments, **more)
             keep_what_is_loaded()
@@ -53,6 +54,7 @@ def plainly(method: F) -> F:
 
     @functools.wraps(method)
     def called(*arguments: Any, **more: Any) -> Any:
+        acknowledge_at_once()
         with told_plainly():
             answer = method(*arguments, **more)
         keep_what_is_loaded()

@@ -25,6 +25,7 @@ from oncelog.spark.kept_admins import CLIENTS_MAX, admin_of, close_admins
 from oncelog.spark.log_view import LogView
 from oncelog.spark.options import LATEST, Offsets, SourceOptions, Times, client_arguments
 from oncelog.spark.plainly import plainly
+from oncelog.spark.process import acknowledge_at_once
 from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, rest
 from oncelog.spark.source_report import SourceReport
 from oncelog.spark.stream_offset import StreamOffset, topic_id_text
@@ -52,6 +53,11 @@ class LogReader:
 
     def __init__(self, options: SourceOptions, columns: list[str]) -> None:
         self.options, self.columns = options, columns
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """In a task, which waits for the range that it is to read."""
+        self.__dict__.update(state)
+        acknowledge_at_once()
 
     @property
     def log(self) -> LogView:
