@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -44,11 +44,16 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
+def _settings(config: Mapping[str, object]) -> list[str]:
+    """As `key=value`; underscores stand for dots, but not in a key that has dots (listener.name.sasl_ssl...)."""
+    return [f"{key if '.' in key else key.replace('_', '.')}={value}" for key, value in config.items()]
+
+
 @contextlib.contextmanager
 def oncelog(name: str = "oncelog", **config: object) -> Iterator[Server]:
     """`oncelog serve` on a fresh directory; dotted keys with underscores (flush_policy="os"). The first of `listeners` counts."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=build_directory()))
-    options = [part for k, v in config.items() for part in ("-c", f"{k.replace('_', '.')}={v}")]
+    options = [part for each in _settings(config) for part in ("-c", each)]
     command = [
         sys.executable,
         "-m",
@@ -91,7 +96,7 @@ def apache_kafka(name: str = "Apache Kafka 4.3", at_port: int = 0, **config: obj
     """Apache Kafka itself, one node, formatted before the clock starts. `at_port`: of its plain listener, 0 a free one."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=build_directory()))
     port = at_port or free_port()
-    options = [f"{k.replace('_', '.')}={v}" for k, v in config.items()]
+    options = _settings(config)
     launched = time.perf_counter()
     done = subprocess.run([ORACLE, "start", folder, str(port), *options], capture_output=True, text=True)
     if done.returncode:

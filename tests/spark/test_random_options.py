@@ -1,13 +1,12 @@
 """Random maps of options: each option changes something that is observed, or the map is refused and the option named.
 
 A few maps here; `make spark-options` draws 500 (ONCELOG_OPTION_MAPS) against oncelog and against Apache Kafka
-(ONCELOG_OPTION_MAPS_AGAINST), SEED draws others.
+(conftest.py), SEED draws others.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import dataclasses
 import json
 import os
@@ -17,7 +16,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from bench.servers import apache_kafka, has_apache_kafka
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 
 import oncelog.spark
@@ -27,9 +25,8 @@ from oncelog.spark.options import KINDS, SinkOptions, SourceOptions, sink_option
 from oncelog.spark.planning import DataLoss
 from oncelog.spark.source import BatchReader, RangePartition, StreamReader
 from oncelog.spark.writer import check_columns
-from oncelog.testing import TestBroker
+from tests.spark.conftest import OptionBroker
 
-AGAINST = os.environ.get("ONCELOG_OPTION_MAPS_AGAINST", "oncelog")
 COUNT = int(os.environ.get("ONCELOG_OPTION_MAPS", "40"))
 SEED = int(os.environ.get("SEED") or 7)
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -84,30 +81,17 @@ VALUES = {
 }
 
 
-@contextlib.contextmanager
-def a_broker() -> Iterator[str]:
-    """The address of one: ours, or Apache Kafka's where that is asked for."""
-    if AGAINST == "kafka":
-        if why := has_apache_kafka():
-            pytest.skip(why)
-        with apache_kafka() as kafka:
-            yield kafka.bootstrap
-    else:
-        with TestBroker() as broker:
-            yield broker.bootstrap_servers
-
-
 @pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    """Topic m: partition 0 from offset 2 to 10, partition 1 from 0 to 10, timestamps 1000 and on."""
-    with a_broker() as servers:
-        with sync.Admin(bootstrap_servers=servers) as admin:
-            admin.create_topics({"m": 2})
-            with sync.Producer(bootstrap_servers=servers) as producer:
-                for i in range(20):
-                    producer.send("m", b"%d" % i, partition=i % 2, timestamp_ms=1000 + i // 2)
-            admin.delete_records({TopicPartition("m", 0): 2})
-        yield servers
+def bootstrap(option_broker: OptionBroker) -> str:
+    """Topic m: partition 0 from offset 2 to 10, partition 1 from 0 to 10, timestamps 1000 and on (so it keeps them for ever)."""
+    servers = option_broker.bootstrap_servers
+    with sync.Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics({"m": {"partitions": 2, "configs": {"retention.ms": "-1"}}})
+        with sync.Producer(bootstrap_servers=servers) as producer:
+            for i in range(20):
+                producer.send("m", b"%d" % i, partition=i % 2, timestamp_ms=1000 + i // 2)
+        admin.delete_records({TopicPartition("m", 0): 2})
+    return servers
 
 
 def drawn(draw: random.Random, kind: str, bootstrap: str) -> dict[str, str]:

@@ -68,7 +68,7 @@ def task_producer(client: Mapping[str, str], backend: Backend, transactional_id:
     more = {"transactional.id": transactional_id, "transaction.timeout.ms": backend.timeout_ms}
     # Kept: a delayed copy of this very request may arrive when the transaction is prepared; without keepPreparedTxn it
     # would abort it (found by evidence/model). With it the copy only moves the acting identity, and `complete` takes over.
-    config = client_arguments({"linger.ms": "0", **client}, **more)
+    config = client_arguments(client, **more)
     return sync.Producer.from_config(config, keep_prepared_txn=backend.kind == PREPARED)
 
 

@@ -52,6 +52,7 @@ SET_BY_THE_SINK = {
     "transaction_timeout_ms": "it is the broker's largest, or none: use backend",
     "transaction_two_phase_commit_enable": "use backend=prepared",
     "keep_prepared_txn": "use backend=prepared",
+    "linger_ms": "rows come many at a time, in whole batches that wait for no others: remove it",
     "key_serializer": _BYTES,
     "value_serializer": _BYTES,
     "interceptor_classes": _NO_CODE,
