@@ -233,15 +233,32 @@ def decided_elsewhere(prefix: str, query_id: str, states: Mapping[str, str]) -> 
     Args:
         states: of transactions, by id. Only a decision commits one of the sink's.
     """
-    committed = [i for i, state in states.items() if state in COMMITTED_STATES and is_of_query(prefix, query_id, i)]
+    committed = _committed(prefix, query_id, states)
     if not committed:
         return None
-    who = _batch_write_in_words(query_id) or f"query {query_id}"
     return Refuse(
-        f"{who} has committed transactions on this cluster ({committed[0]}), and no decision of it is kept here: it keeps its "
-        "decisions somewhere else, and this batch may be among them. Go on with the decisionTopic, decisionUrl or database of "
-        "before, or begin a new query (a new checkpoint, txnAppId or query_id)"
+        f"{_who(query_id)} has committed transactions on this cluster ({committed[0]}), and no decision of it is kept here: it "
+        "keeps its decisions somewhere else, and this batch may be among them. Go on with the decisionTopic, decisionUrl or "
+        "database of before, or begin a new query (a new checkpoint, txnAppId or query_id)"
     )
+
+
+def recovery_elsewhere(prefix: str, query_id: str, states: Mapping[str, str]) -> str | None:
+    """The same, for who would end what such a query left open: why not, and the way out."""
+    if not _committed(prefix, query_id, states):
+        return None
+    return (
+        f"{_who(query_id)} has committed transactions on this cluster, and no decision of it is kept here: what it left open may "
+        "be decided somewhere else, and is left as it is. Give the --decision-topic or --decision-url of the query"
+    )
+
+
+def _committed(prefix: str, query_id: str, states: Mapping[str, str]) -> list[str]:
+    return [i for i, state in states.items() if state in COMMITTED_STATES and is_of_query(prefix, query_id, i)]
+
+
+def _who(query_id: str) -> str:
+    return _batch_write_in_words(query_id) or f"query {query_id}"
 
 
 def refusal(known: KnownRecords, decision: BatchDecision) -> Refuse:
