@@ -164,8 +164,8 @@ def _refuse_forgetful(admin: sync.Admin, topic: str) -> None:
         return  # needs a right that the sink does without: its user need not see the topic's configuration
     if entry.value != "compact":
         raise errors.ConfigurationError(
-            f"decisionTopic {topic!r} has cleanup.policy={entry.value} and would forget decisions: "
-            f"oncelog configs set --topic {topic} cleanup.policy=compact"
+            f"decisionTopic {topic!r} has cleanup.policy={entry.value} and would forget decisions: take a topic of its own, or, "
+            f"where it holds nothing but decisions, oncelog configs set --topic {topic} cleanup.policy=compact"
         )
 
 

@@ -188,6 +188,9 @@ def sink_options(options: Mapping[str, str], kind: str = ANY_KIND_OF_WRITE) -> S
         raise ConfigurationError(f"backend is auto, prepared or resumed, not {backend!r}")
     if ("txnappid" in given) != ("txnversion" in given):
         raise ConfigurationError("txnAppId and txnVersion belong together")
+    for name in ("topic", "txnAppId", "txnVersion"):
+        if given.get(name.lower()) == "":  # of a variable that was not set: no name, and no version, is everybody's
+            raise ConfigurationError(f"the option {name!r} is empty")
     if "decisiontopic" in given and "decisionurl" in given:
         raise ConfigurationError("decisionTopic and decisionUrl both say where decisions live: give one of them")
     decision_topic = given.get("decisiontopic", DECISION_TOPIC)

@@ -12,6 +12,7 @@ from oncelog.core.two_phase.exactly_once_sink import (
     Attempt,
     BatchDecision,
     DecisionLog,
+    batch_write_query_id,
     decision_value,
     record_key,
     transactional_id_for,
@@ -116,3 +117,22 @@ def test_attempts_of_the_spark_sink() -> None:
     assert kinds(0, "4") == [ORPHANED]
     assert kinds(1, "4") == [NOTE]
     assert kinds(0, "5") == [NOTE]  # its driver may still decide
+
+
+def test_a_batch_writes_version_below_the_newest_may_still_be_decided() -> None:
+    query_id = batch_write_query_id("app", "t")
+
+    def kinds(batch: str, attempt_number: int = 0) -> list[str]:
+        name = transactional_id_for("p", query_id, batch, 0, "runrunrun", attempt_number)
+        decisions = DecisionLog()
+        for decided in ("4", "007", "x"):
+            winner = Attempt(transactional_id_for("p", query_id, decided, 0, "runrunrun", 1), "7:3", 1)
+            value = decision_value(BatchDecision(query_id, decided, "runrunrun", (winner,)))
+            decisions.apply(record_key(query_id, decided, DECISION, "runrunrun"), value)
+        log = log_of(record(State.ONGOING, 3, 0, name=name))
+        return [each.kind for each in judge_ongoing(log, decisions, now_ms=0, prefix="p", directory="/data")]
+
+    assert kinds("3") == [], "a backfill that is being written"
+    assert kinds("4") == [ORPHANED]
+    assert kinds("007", 1) == kinds("x", 1) == [NOTE], "decided, and found under its own name"
+    assert kinds("x") == [ORPHANED]

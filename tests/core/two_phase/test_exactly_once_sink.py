@@ -406,3 +406,24 @@ def test_a_log_says_whether_it_decided_anything_of_a_query() -> None:
     assert log.known("q", "0").has_history
     assert log.known("q", "1").has_history
     assert not log.known("other", "1").has_history
+
+
+@pytest.mark.parametrize("version", ["\u00b2", "\u0663", "9" * 5000, "-1", "", "1.5"])
+def test_a_version_that_python_does_not_read_as_a_number_is_a_word(version: str) -> None:
+    """Its decision is in the topic for good: an error here would end every query that reads it."""
+    query_id = batch_write_query_id("app", "t")
+    log = DecisionLog()
+    for each in (version, "5"):
+        value = decision_value(BatchDecision(query_id, each, "run1", (A,)))
+        log.apply(record_key(query_id, each, DECISION, "run1"), value)
+    decided = [decision for decision, _ in log.decided(query_id)]
+    assert [each.batch_id for each in decided] == [version, "5"]
+    assert oldest_kept("q", [version, "5"]) == 5
+    assert earlier_versions("p", decided[0], [A.transactional_id]) == []
+    assert on_claim("q", None, None, version, ["5"]) is None
+    assert not may_be_forgotten(decided[0], True, 10)
+
+
+def test_an_id_with_digits_of_another_script_is_not_one_of_the_sinks() -> None:
+    assert attempt_name("p", "p.q.0.\u00b2.run1.1") is None
+    assert attempt_name("p", "p.q.0.1.run1.\u00b2") is None

@@ -40,7 +40,8 @@ def recover(
 ) -> None:
     """Commit a query's decided transactions, end its orphans; or make a data DIRECTORY whole.
 
-    Harmless to repeat, and beside a running query. Exit status 1 when a decided transaction is lost, with its ids.
+    Harmless to repeat, and beside a running query. Exit status 1 when a decided transaction is lost, with its ids, and
+    where a query keeps its decisions somewhere else than it was told.
 
     With DIRECTORY, of a broker that is not running: what its journal holds is put back into the logs, torn ends are cut and kept
     beside them, everything is synced; the files are then Kafka's, as after a clean stop, which is also the way back to an
@@ -77,7 +78,7 @@ def recover(
     with progress(settings, "oncelog.spark"):
         report: RecoveryReport = run(options, query_id, abandon=abandon)
     _print(settings, report)
-    if report.lost:
+    if report.lost or report.elsewhere:
         ctx.exit(EXIT_FAILURE)
 
 
@@ -89,12 +90,14 @@ def _print(settings: Settings, report: Any) -> None:
         "undecided": report.undecided,
         "abandoned": report.abandoned,
     }
-    settings.out.item(columns(*row), {**row, "undecided_jobs": report.undecided_jobs})
+    settings.out.item(columns(*row), {**row, "undecided_jobs": report.undecided_jobs, "elsewhere": report.elsewhere})
+    for reason in report.elsewhere:
+        settings.out.note(reason)
     for job in report.undecided_jobs:
         settings.out.note(
             f"{job}: settled when the same version is submitted again; if its job is over for good: add --abandon"
         )
-    if report.undecided and not report.undecided_jobs:
+    if report.undecided and not report.undecided_jobs and not report.elsewhere:
         settings.out.note("undecided ones are settled when the query starts again; if it never will: add --abandon")
 
 

@@ -59,14 +59,13 @@ def judge_ongoing(
 
     `sink_decisions` are those of the Spark sink, with transactional ids of `prefix`.
     """
-    newest_batch = _newest_batches(sink_decisions)
     for current in coordinators.current.values():
         record = current.record
         if record.state is not TransactionState.ONGOING or coordinators.has_moved(record.producer_id):
             continue
         name = attempt_name(prefix, record.transactional_id)
-        if sink_decisions is not None and name is not None and name.batch_id.isdigit():
-            found = _sink_finding(current, sink_decisions, newest_batch, directory, name.query_id, int(name.batch_id))
+        if sink_decisions is not None and name is not None:
+            found = _sink_finding(current, sink_decisions, directory, name.query_id, name.batch_id)
             if found is not None:
                 yield found
                 continue
@@ -79,21 +78,13 @@ def judge_ongoing(
             yield _of_coordinator(ORPHANED, current, directory, text, _force_terminate(record))
 
 
-def _newest_batches(decisions: DecisionLog | None) -> dict[str, int]:
-    newest: dict[str, int] = {}
-    for decision, _ in decisions.decided(None) if decisions is not None else ():
-        if decision.batch_id.isdigit():
-            newest[decision.query_id] = max(newest.get(decision.query_id, -1), int(decision.batch_id))
-    return newest
-
-
 def _sink_finding(
-    current: Current, decisions: DecisionLog, newest: dict[str, int], directory: str, query_id: str, batch_id: int
+    current: Current, decisions: DecisionLog, directory: str, query_id: str, batch_id: str
 ) -> Finding | None:
     record = current.record
-    if batch_id > newest.get(query_id, -1):
-        return None  # its driver may still decide
-    known = decisions.known(query_id, str(batch_id))
+    known = decisions.known(query_id, batch_id)
+    if known.decision is None and not known.is_superseded:
+        return None  # its driver may still decide, also a batch write's version below the newest
     repair = shell_text(["oncelog", "recover", "--query", query_id])
     if known.decision is not None and any(
         each.transactional_id == record.transactional_id for each in known.decision.winners

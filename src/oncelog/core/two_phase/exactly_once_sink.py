@@ -27,6 +27,7 @@ JOB_PREFIX = "job-"  # query ids of batch writes without txnAppId
 VERSIONS_KEPT = 1000  # decisions of one txnAppId and destination that are remembered one by one
 TOPICS_REMEMBERED_MAX = 1000  # in a decision of rows that a column sends to topics; of more none is
 QUERY_ID_LENGTH_MAX = 200  # of the column in a database
+DIGITS_MAX = 40  # of a batch's number: the length of that column
 SPARK_QUERY_ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 COMMITTED_STATES = ("PrepareCommit", "CompleteCommit")
 
@@ -139,9 +140,12 @@ class AttemptName:
 def attempt_name(prefix: str, transactional_id: str) -> AttemptName | None:
     """The parts of an id made by `transactional_id_for`, or None where it is not one of this prefix."""
     parts = transactional_id.split(".")
-    if len(parts) != 6 or parts[0] != prefix or not (parts[3].isdigit() and parts[5].isdigit()):
+    if len(parts) != 6 or parts[0] != prefix:
         return None
-    return AttemptName(parts[1], parts[2], int(parts[3]), parts[4], int(parts[5]))
+    partition, task_attempt_id = batch_number(parts[3]), batch_number(parts[5])
+    if partition is None or task_attempt_id is None:
+        return None
+    return AttemptName(parts[1], parts[2], partition, parts[4], task_attempt_id)
 
 
 def batch_write_query_id(application_id: str, topic: str | None, cluster_id: str = "") -> str:
@@ -229,15 +233,32 @@ def decided_elsewhere(prefix: str, query_id: str, states: Mapping[str, str]) -> 
     Args:
         states: of transactions, by id. Only a decision commits one of the sink's.
     """
-    committed = [i for i, state in states.items() if state in COMMITTED_STATES and is_of_query(prefix, query_id, i)]
+    committed = _committed(prefix, query_id, states)
     if not committed:
         return None
-    who = _batch_write_in_words(query_id) or f"query {query_id}"
     return Refuse(
-        f"{who} has committed transactions on this cluster ({committed[0]}), and no decision of it is kept here: it keeps its "
-        "decisions somewhere else, and this batch may be among them. Go on with the decisionTopic, decisionUrl or database of "
-        "before, or begin a new query (a new checkpoint, txnAppId or query_id)"
+        f"{_who(query_id)} has committed transactions on this cluster ({committed[0]}), and no decision of it is kept here: it "
+        "keeps its decisions somewhere else, and this batch may be among them. Go on with the decisionTopic, decisionUrl or "
+        "database of before, or begin a new query (a new checkpoint, txnAppId or query_id)"
     )
+
+
+def recovery_elsewhere(prefix: str, query_id: str, states: Mapping[str, str]) -> str | None:
+    """The same, for who would end what such a query left open: why not, and the way out."""
+    if not _committed(prefix, query_id, states):
+        return None
+    return (
+        f"{_who(query_id)} has committed transactions on this cluster, and no decision of it is kept here: what it left open may "
+        "be decided somewhere else, and is left as it is. Give the --decision-topic or --decision-url of the query"
+    )
+
+
+def _committed(prefix: str, query_id: str, states: Mapping[str, str]) -> list[str]:
+    return [i for i, state in states.items() if state in COMMITTED_STATES and is_of_query(prefix, query_id, i)]
+
+
+def _who(query_id: str) -> str:
+    return _batch_write_in_words(query_id) or f"query {query_id}"
 
 
 def refusal(known: KnownRecords, decision: BatchDecision) -> Refuse:
@@ -352,27 +373,37 @@ def leased_orphans(
 def earlier_versions(prefix: str, decision: BatchDecision, open_ids: Iterable[str]) -> list[str]:
     """Open transactions of versions of the same batch write below the one that is decided. What is no orphan among them
     may still be written by a live job; where it is old, a job that was killed left it."""
-    if not decision.query_id.startswith(BATCH_WRITE_PREFIX) or not decision.batch_id.isdigit():
+    number = batch_number(decision.batch_id)
+    if not decision.query_id.startswith(BATCH_WRITE_PREFIX) or number is None:
         return []
     names = [(i, attempt_name(prefix, i)) for i in open_ids]
     return [
         i
         for i, name in names
-        if name is not None and name.query_id == decision.query_id and is_below(name.batch_id, int(decision.batch_id))
+        if name is not None and name.query_id == decision.query_id and is_below(name.batch_id, number)
     ]
+
+
+def batch_number(batch_id: str) -> int | None:
+    """A batch's place among its query's; None for a version that is no number. A text of somebody's choice: digits of other
+    scripts, and more digits than Python reads, are no number either."""
+    is_number = batch_id.isascii() and batch_id.isdigit() and len(batch_id) <= DIGITS_MAX
+    return int(batch_id) if is_number else None
 
 
 def oldest_kept(query_id: str, decided_batch_ids: Iterable[str]) -> int | None:
     """The number below which the query's batches are over: undecided they can no longer be decided, decided they may be
     forgotten. None where all are remembered. Ids that are no numbers are never over."""
     count = kept_count(query_id)
-    newest = heapq.nlargest(count, (int(batch_id) for batch_id in decided_batch_ids if batch_id.isdigit()))
+    numbers = (batch_number(batch_id) for batch_id in decided_batch_ids)
+    newest = heapq.nlargest(count, (number for number in numbers if number is not None))
     return newest[-1] if len(newest) == count else None
 
 
 def is_below(batch_id: str, floor: int | None) -> bool:
     """Whether a batch is over, by `oldest_kept`."""
-    return floor is not None and batch_id.isdigit() and int(batch_id) < floor
+    number = batch_number(batch_id)
+    return floor is not None and number is not None and number < floor
 
 
 def may_be_forgotten(older: BatchDecision, is_done: bool, floor: int | None) -> bool:
@@ -501,9 +532,10 @@ class DecisionLog:
             self._known[where] = KnownRecords(before.decision, before.vetoed_runs, True)
 
     def _take_number(self, decision: BatchDecision) -> None:
-        if decision.batch_id.isdigit():
+        number = batch_number(decision.batch_id)
+        if number is not None:
             newest = self._newest.setdefault(decision.query_id, [])
-            insort(newest, int(decision.batch_id))
+            insort(newest, number)
             del newest[: -kept_count(decision.query_id)]
 
     def _floor(self, query_id: str) -> int | None:

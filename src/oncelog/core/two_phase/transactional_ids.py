@@ -30,7 +30,7 @@ class LeasedName:
 def leased_name(prefix: str, transactional_id: str) -> LeasedName | None:
     """The parts of an id made by `TransactionalIds`, or None where it is not one of this prefix."""
     parts = transactional_id.split(".")
-    if len(parts) != 5 or parts[0] != prefix or not re.fullmatch("[0-9a-f]{32}", parts[3]) or not parts[4].isdigit():
+    if len(parts) != 5 or parts[0] != prefix or not re.fullmatch("[0-9a-f]{32}[.][0-9]{1,40}", ".".join(parts[3:])):
         return None
     return LeasedName(parts[1], parts[2], parts[3], int(parts[4]))
 
