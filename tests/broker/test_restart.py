@@ -373,9 +373,11 @@ def test_directories_of_no_topic_are_moved_aside(tmp_path):
     async def work():
         (tmp_path / "left-3").mkdir()
         (tmp_path / "left-4.abc-delete").mkdir()
+        (tmp_path / "left-\u00b2").mkdir()  # a digit that is no number of a partition: somebody else's
         async with broker_and_client(tmp_path):
             pass
         assert (tmp_path / "left-3-stray").exists()
+        assert (tmp_path / "left-\u00b2").exists()
         assert not list(tmp_path.glob("*-delete"))
 
     run(work())

@@ -126,5 +126,6 @@ def test_what_cannot_be_adopted_says_why(tmp_path: pathlib.Path) -> None:
     refused(written(tmp_path / "start", {0: [kafkas(t=1)]}, committed=None), "does not say where it began")
     refused(written(tmp_path / "hole", {3: [kafkas(t=1)]}, committed=None), "offsets/2 is missing")
     other = written(tmp_path / "other", {0: [kafkas(t=1)]}, committed=0)
+    (other / "offsets" / "1\u00b2").touch()  # not one of Spark's
     (other / "offsets" / "0").write_text("v2\n{}\n{}")
     refused(other, "an offset log of version 'v2'")

@@ -215,7 +215,7 @@ class _Stream(Response):
         kinds = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": kinds})
         last = self._request.headers.get("last-event-id", "").partition("-")
-        version = int(last[2]) if last[0] == watch.nonce and last[2].isdigit() else 0
+        version = int(last[2]) if last[0] == watch.nonce and last[2].isdecimal() and len(last[2]) < 19 else 0
         with watch.watched(self._view):
             await _first_look(watch, self._view)
             while not watch.is_stopping:

@@ -155,7 +155,7 @@ def _initials(path: pathlib.Path, newest: OffsetFile) -> dict[int, Offsets]:
 
 
 def _batch_ids(folder: pathlib.Path) -> list[int]:
-    return sorted(int(each.name) for each in folder.glob("[0-9]*") if each.name.isdigit()) if folder.is_dir() else []
+    return sorted(int(each.name) for each in folder.glob("[0-9]*") if each.name.isdecimal()) if folder.is_dir() else []
 
 
 def _offset_file(path: pathlib.Path, batch_id: int) -> OffsetFile:

@@ -16,6 +16,8 @@ from tests.cli.world import oncelog
         (("--listen", "10.0.0.1:0"), "others reach 10.0.0.1"),
         (("--listen", "8180"), "write HOST:PORT"),
         (("--listen", "127.0.0.1:99999"), "write HOST:PORT"),
+        (("--listen", "127.0.0.1:\u00b2"), "write HOST:PORT"),
+        (("--listen", f"127.0.0.1:{'9' * 5000}"), "write HOST:PORT"),
         (("--auth", "X-User", "--trusted-proxy", "10.0.0.5"), "write header:NAME"),
         (("--auth", "header:X-User"), "say with --trusted-proxy whose"),
         (("--trusted-proxy", "10.0.0.5"), "needs --auth"),

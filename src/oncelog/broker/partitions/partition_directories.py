@@ -54,7 +54,7 @@ def move_aside(files: Files, path: str) -> None:
 
 def _named(directory: str) -> TopicPartition:
     topic_name, dash, index = directory.rpartition("-")
-    if not dash or not index.isdigit() or topic_name == "__cluster_metadata":
+    if not dash or not (index.isascii() and index.isdigit()) or topic_name == "__cluster_metadata":
         return NOBODY
     return TopicPartition(topic_name, int(index))
 

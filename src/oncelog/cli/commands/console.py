@@ -122,7 +122,7 @@ def _link(gate: Gate, url: str) -> str:
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65_535:
+    if not host or not port.isdecimal() or len(port) > 5 or int(port) > 65_535:
         raise click.UsageError(f"--listen {text}: write HOST:PORT; port 0 picks a free one")
     return host.strip("[]"), int(port)
 
