@@ -240,7 +240,8 @@ def test_timestamps_ahead_of_the_clock_are_named():
     times = [NOW_MS + HOUR_MS, NOW_MS + HOUR_MS + 1, -1, -5, NOW_MS + 10 * HOUR_MS]
     verdict = judge(build_batch([(timestamp, None, b"v", ()) for timestamp in times]))
     assert verdict.error_code == ErrorCode.INVALID_TIMESTAMP
-    assert [index for index, _ in verdict.record_errors] == [1, 4]
+    after = f"the timestamp is after {NOW_MS + HOUR_MS}"
+    assert verdict.record_errors == ((1, after), (4, after))
     good = [(timestamp, None, b"v", ()) for timestamp in (NOW_MS + HOUR_MS, -1, -5)]
     assert isinstance(judge(build_batch(good)), ValidBatch)
 
@@ -250,6 +251,7 @@ def test_timestamps_behind_the_clock_are_named_where_the_topic_says_so():
     records = [(timestamp, None, b"v", ()) for timestamp in (NOW_MS - 1000, NOW_MS - 1001, -1)]
     verdict = judge(build_batch(records), timestamp_rules=rules)
     assert verdict.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert verdict.record_errors[0] == (1, f"the timestamp is not between {NOW_MS - 1000} and {NOW_MS + HOUR_MS}")
     assert [index for index, _ in verdict.record_errors] == [1]
 
 

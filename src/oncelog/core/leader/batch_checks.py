@@ -194,7 +194,8 @@ def _judge_records(
         message = f"{len(keyless)} of {batch.record_count} records have no key, and the topic is compacted"
         return Refused(ErrorCode.INVALID_RECORD, message, errors, found_in_log=True)
     if untimely:
-        text = f"the timestamp is not between {max(timestamp_min, 0)} and {timestamp_max}"
+        bounds = f"after {timestamp_max}" if timestamp_min < 0 else f"not between {timestamp_min} and {timestamp_max}"
+        text = f"the timestamp is {bounds}"
         message = f"{len(untimely)} of {batch.record_count} records have a timestamp too far from the broker's clock"
         errors = tuple((index, text) for index in untimely)
         return Refused(ErrorCode.INVALID_TIMESTAMP, message, errors, found_in_log=True)
