@@ -120,17 +120,19 @@ class AdminSession(HasInstanceId):
     ) -> Any:
         """Ask the controller; `check` raises what the response says, `check_repeated` where an answer before it was lost, so
         that the request may have been done by then. A controller that moved is looked for again."""
-        checks = [check]
+        may_be_done = False
 
         async def attempt(_: Deadline) -> Any:
+            nonlocal may_be_done
             controller = await self._cluster.controller()
+            await self._cluster.connection(controller)  # where there is none, nothing is sent
             try:
                 response = await self._cluster.request(controller, message)
             except KafkaError:
-                checks.append(check_repeated or check)
+                may_be_done = True
                 raise
             try:
-                checks[-1](response)
+                (check_repeated if may_be_done and check_repeated is not None else check)(response)
             except NotController:
                 await self._cluster.refresh(())
                 raise
