@@ -18,7 +18,7 @@ MEMBERS = 3
 PAUSE_S_MAX = 2.0
 LONG_TRANSACTION_S = 6.0
 """Well below the ten seconds from which on `why` tells of an open transaction."""
-RESTART_S = (20.0, 90.0)
+RESTART_S = (60.0, 240.0)
 BURST_S = (10.0, 40.0)
 
 

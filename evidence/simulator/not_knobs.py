@@ -242,6 +242,7 @@ NAMED: dict[str, str] = {
     "oncelog.core.groups.consumer.change.REGEX_RESOLVE_INTERVAL_MIN_MS": PROTOCOL,
     "oncelog.core.two_phase.dual_write.COMPLETE_ATTEMPTS_MAX": ELSEWHERE,
     "oncelog.core.two_phase.dual_write.ROUNDS_MAX": ELSEWHERE,
+    "oncelog.core.two_phase.exactly_once_sink.DIGITS_MAX": ELSEWHERE,
     "oncelog.core.two_phase.exactly_once_sink.QUERY_ID_LENGTH_MAX": ELSEWHERE,
     "oncelog.core.two_phase.exactly_once_sink.TOPICS_REMEMBERED_MAX": ELSEWHERE,
     "oncelog.core.two_phase.exactly_once_sink.VERSIONS_KEPT": ELSEWHERE,

@@ -26,6 +26,18 @@ def test_a_rebalance_is_a_cause_when_it_lasts() -> None:
     assert kinds_at(memory, 25_000, "PreparingRebalance", "3") == [], "that is another one"
 
 
+def test_a_group_whose_members_learn_at_heartbeats_may_take_longer() -> None:
+    """KIP-848: its rebalance takes two heartbeats in health."""
+    memory = GroupMemory()
+    found = []
+    for now_ms in (0, 5_000, 14_999, 15_000):
+        looks = (GroupLook("Reconciling", "2", 1, now_ms),)
+        seen = GroupFacts("g", "Reconciling", "consumer", 1, looks, settling_ms=15_000)
+        facts = Facts(GROUP, "g", group=memory.seen(seen))
+        found.append([each.kind for each in lasting_causes(facts, 10_000)])
+    assert found == [[], [], [], [REBALANCING]]
+
+
 def test_a_storm_is_seen_where_every_look_falls_between_two_rebalances() -> None:
     memory = GroupMemory()
     found = [kinds_at(memory, n * 5_000, "Stable", str(n)) for n in range(4)]

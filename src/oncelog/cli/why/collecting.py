@@ -43,6 +43,9 @@ from oncelog.types import TopicPartition
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 INTERNAL = {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
 WATCHED_MAX_MS = 10_000
+SETTLING_MS = 15_000
+"""KIP-848: a member gives partitions back at its next heartbeat, and another takes them at the one after; heartbeats come every
+5 s (`group.consumer.heartbeat.interval.ms`), so a group that is well is at rest after two, and three are waited for."""
 LOOK_EVERY_MS = 500
 PENDING_LOOKS, PENDING_LOOK_EVERY_MS = 5, 100
 
@@ -229,11 +232,11 @@ def group_facts(scope: GroupScope, now_ms: int) -> GroupFacts:
         "" if group is None else group.protocol_type,
         len(members),
         (_look(group, now_ms),),
-        0,
-        _late_members(group),
-        scope.pending,
-        scope.offsets_partition,
-        is_of_migration(scope.name),
+        settling_ms=SETTLING_MS if group is not None and group.group_epoch is not None else 0,
+        late_members=_late_members(group),
+        pending=scope.pending,
+        offsets_partition=scope.offsets_partition,
+        is_migration=is_of_migration(scope.name),
     )
 
 
@@ -261,6 +264,7 @@ def _late_members(group: GroupDescription | None) -> tuple[str, ...]:
 async def _watched(looking: Looking, facts: Facts, window_ms: int) -> Facts:
     """Look again, until nothing is left that may be a moment's, or the window is over."""
     ending = {each.producer_id: each for each in facts.open if transaction_verdict(each) == ENDING}
+    window_ms = max(window_ms, facts.group.settling_ms if facts.group is not None else 0)
     began_ms = RealClock().now_ms()
     while needs_another_look(facts) and (watched_ms := RealClock().now_ms() - began_ms) < window_ms:
         await pause(min(LOOK_EVERY_MS, window_ms - watched_ms) / 1000)

@@ -110,6 +110,7 @@ class GroupLook:
 class GroupFacts:
     """A consumer group. `looks` are in order, `watched_ms` lie between the first and the last; `late_members` (KIP-848) have
     not reached their target. `pending` positions may still be moved by a transaction that is open on `offsets_partition`.
+    `settling_ms`: for how long a rebalance of it is no cause yet, whatever was asked.
     `is_migration`: it keeps the state of a migration; its positions are another broker's offsets, and nobody reads with it."""
 
     name: str
@@ -118,6 +119,7 @@ class GroupFacts:
     member_count: int
     looks: tuple[GroupLook, ...] = ()
     watched_ms: int = 0
+    settling_ms: int = 0
     late_members: tuple[str, ...] = ()
     pending: frozenset[TopicPartition] = frozenset()
     offsets_partition: TopicPartition | None = None

@@ -42,6 +42,6 @@ class GroupMemory:
 def lasting_causes(facts: Facts, older_than_ms: int) -> tuple[Cause, ...]:
     """The causes, without what was seen of the group for less than `older_than_ms` and may be a moment's."""
     found = causes(facts, older_than_ms)
-    if facts.group is None or facts.group.watched_ms >= older_than_ms:
+    if facts.group is None or facts.group.watched_ms >= max(older_than_ms, facts.group.settling_ms):
         return found
     return tuple(each for each in found if each.kind not in LASTING)
