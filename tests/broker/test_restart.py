@@ -383,6 +383,35 @@ def test_directories_of_no_topic_are_moved_aside(tmp_path):
     run(work())
 
 
+LONG = "x" * 249  # the longest name that a topic may have
+
+
+def test_a_topic_of_the_longest_name_is_deleted_and_made_anew(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            for value in ("first", "second"):
+                await client.create(LONG)
+                await client.produce(LONG, value)
+                if value == "first":
+                    await client.call(DeleteTopicsRequest(topic_names=[LONG], timeout_ms=1000), 5)
+        assert [each.name for each in tmp_path.glob("xxx*")] == [f"{LONG}-0"]
+        async with broker_and_client(tmp_path) as (_, client):
+            assert await client.read(LONG) == ["second"]
+
+    run(work())
+
+
+def test_a_directory_of_the_longest_name_is_moved_aside(tmp_path):
+    async def work():
+        (tmp_path / f"{LONG}-12345").mkdir()
+        (tmp_path / f"{'x' * 243}-12345-stray").mkdir()
+        async with broker_and_client(tmp_path):
+            pass
+        assert (tmp_path / f"{'x' * 241}-12345.1-stray").exists()
+
+    run(work())
+
+
 def flip_in_first_batch(directory):
     log = directory / "00000000000000000000.log"
     data = bytearray(log.read_bytes())

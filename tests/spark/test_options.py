@@ -102,6 +102,8 @@ def test_kafkas_isolation_level_is_ours() -> None:
         ({**SERVER, "subscribe": "a", "endingOffsets": "earliest"}, False, "may not be 'earliest'"),
         ({**SERVER, "subscribe": "a", "endingOffsets": "latest"}, True, "is for a batch read, and this is a stream"),
         ({**SERVER, "subscribe": "a", "maxOffsetsPerTrigger": "0"}, True, "above 0"),
+        ({**SERVER, "subscribe": "a", "maxOffsetsPerTrigger": "9" * 19}, True, "at most 18 digits"),
+        ({**SERVER, "subscribe": "a", "startingTimestamp": "-5"}, False, "whole number from 0 on"),
         ({**SERVER, "subscribe": "a", "failOnDataLoss": "yes"}, True, "true or false"),
         ({**SERVER, "assign": "[1]"}, True, "assign is JSON"),
         ({**SERVER, "assign": "[" * 100_000}, True, "assign is JSON"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pathlib
 
 import pyarrow as pa
+import pytest
 
+from oncelog.errors import ConfigurationError
 from oncelog.host.read_only_files import ReadOnlyFiles
 from oncelog.segments.directory import list_directory
 from oncelog.segments.tables import rows_of
@@ -69,6 +71,19 @@ def test_an_empty_file_does_not_come_and_costs_no_other(tmp_path: pathlib.Path) 
     streamed.next_log()
     assert streamed.read_whole(str(tmp_path / "t-0" / f"{0:020d}.txnindex")) == b""
     assert [streamed.open(str(tmp_path / "t-0" / f"{offset:020d}.log")).size() for offset in (0, 1)] == [0, 78]
+
+
+@pytest.mark.parametrize("paths", ["", [], [""]])
+def test_no_directory_is_not_a_table_without_rows(paths: str | list[str]) -> None:
+    with pytest.raises(ConfigurationError, match="an empty path"):
+        segment_tables.segments(None, paths)
+
+
+def test_a_log_that_would_be_read_twice_is_refused(tmp_path: pathlib.Path) -> None:
+    write(tmp_path / "t-0")
+    for again in (f"{tmp_path}/", f"file:{tmp_path}", f"{tmp_path}/t-0", f"{tmp_path}/./"):
+        with pytest.raises(ConfigurationError, match="t-0 would be read 2 times"):
+            segment_tables.segments(None, [str(tmp_path), again])
 
 
 def test_one_way_to_write_a_scheme() -> None:

@@ -99,6 +99,17 @@ def test_a_write_that_was_decided_beside_it_for_other_topics_is_refused(broker: 
     assert (visible(broker, "beside-a"), visible(broker, "beside-b")) == ([b"first"], [])
 
 
+def test_a_version_that_is_not_written_again_is_told_in_the_log(
+    broker: TestBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    for value in (b"first", b"second"):
+        assert "was written before" not in caplog.text
+        write(broker, value, topic="told", txnAppId="skipped", txnVersion="7")
+
+    assert "txnVersion 7 of txnAppId 'skipped' was written before, to told: nothing is written now" in caplog.text
+    assert visible(broker, "told") == [b"first"]
+
+
 @pytest.mark.parametrize("topic", ["old-a", "old-b"])
 def test_a_version_that_an_earlier_oncelog_decided_is_not_written_again(broker: TestBroker, topic: str) -> None:
     """Its decision does not say where the rows went: it stands for every destination."""

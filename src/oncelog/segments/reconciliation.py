@@ -6,6 +6,8 @@ open in a log that was read later was known to its coordinator before, or moved 
 
 from __future__ import annotations
 
+import posixpath
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -87,6 +89,9 @@ def plan_of(
             )
     topics = (TRANSACTION_STATE, CONSUMER_OFFSETS, decision_topic)
     everything = [files for each in directories for files in each.partitions]
+    for path, count in Counter(posixpath.normpath(files.path) for files in everything).items():
+        if count > 1:
+            raise ConfigurationError(f"{path} would be read {count} times: name each directory once")
     first = [files for topic in topics for files in everything if files.topic == topic]
     return Plan(directories, first, [files for files in everything if files.topic not in topics])
 

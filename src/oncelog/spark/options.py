@@ -71,6 +71,7 @@ ANY_KIND_OF_WRITE = "a write"
 POLL_TIMEOUT_MS = 120_000
 RETRY_INTERVAL_MS = 10
 TRIGGER_DELAY_MS_MAX = 15 * 60_000
+DIGITS_MAX = 18
 MS_OF_UNIT = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -410,18 +411,18 @@ def _positive(name: str, text: str | None) -> int | None:
     if text is None:
         return None
     if not _is_number(text) or int(text) < 1:
-        raise ConfigurationError(f"{name} is a whole number above 0, not {text!r}")
+        raise ConfigurationError(f"{name} is a whole number above 0, of at most {DIGITS_MAX} digits, not {text!r}")
     return int(text)
 
 
 def _whole(name: str, text: str) -> int:
     if not _is_number(text):
-        raise ConfigurationError(f"{name} is a whole number, not {text!r}")
+        raise ConfigurationError(f"{name} is a whole number from 0 on, of at most {DIGITS_MAX} digits, not {text!r}")
     return int(text)
 
 
 def _is_number(text: str) -> bool:
-    return text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 19
+    return text.strip().isascii() and text.strip().isdigit() and len(text.strip()) <= DIGITS_MAX
 
 
 def _duration_ms(name: str, text: str | None) -> int | None:

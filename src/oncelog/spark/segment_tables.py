@@ -48,6 +48,8 @@ def segments(
     Raises ConfigurationError, StorageError.
     """
     wanted = [paths] if isinstance(paths, str) else list(paths)
+    if not wanted or not all(wanted):
+        raise ConfigurationError(f"name the directories to read, an empty path is none: {paths!r}")
     return Segments(spark, [each.rstrip("/") for each in wanted], prefix, decision_topic)
 
 

@@ -240,6 +240,15 @@ class BatchWriter(DataSourceArrowWriter):
         attempt = write_attempt(self._options, self._backend, name, iterator)
         return TaskMessage(self._query_id, self._batch_id, self._run_id, attempt)
 
+    def _tell_of_the_skip(self) -> None:
+        """Else a second write of the same version, which is another one by mistake, would be missed in silence."""
+        logger.warning(
+            "oncelog: txnVersion %s of txnAppId %r was written before, to %s: nothing is written now",
+            self._batch_id,
+            self._options.application_id,
+            self._options.topic or "the topics of its rows",
+        )
+
     def _refuse_other_topics(self, decision: sink.BatchDecision, topics: Iterable[str]) -> None:
         others = sink.unwritten_topics(decision, topics)
         if others:
@@ -256,6 +265,7 @@ class BatchWriter(DataSourceArrowWriter):
         with _committer(self._options) as committer:
             if self._decided is not None:
                 committer.repeat(self._decided)
+                self._tell_of_the_skip()
                 return
             decision = committer.commit(self._query_id, self._batch_id, self._run_id, attempts, self._backend)
         self._refuse_other_topics(decision, {topic for attempt in attempts for topic in attempt.topics})

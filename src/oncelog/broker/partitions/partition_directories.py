@@ -16,6 +16,7 @@ _log = logging.getLogger("oncelog.partitions")
 
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+FILE_NAME_BYTES_MAX = 255  # of file systems; a topic's name may have 249 of them
 NOBODY = TopicPartition("", -1)
 
 
@@ -44,9 +45,23 @@ def partition_directories(files: Files, data_directory: str, metadata: ClusterMe
     return Found(found, has_strays)
 
 
+def deleted_directory(name: TopicPartition, topic_id: str) -> str:
+    """What a partition's directory is called from its deletion until its files are removed."""
+    return _renamed(str(name), f".{topic_id}{DELETED_SUFFIX}")
+
+
+def _renamed(directory: str, suffix: str) -> str:
+    """With the suffix, within what a file system takes: the topic's name is cut, as Kafka does."""
+    topic_name, _, index = directory.rpartition("-")
+    end = f"-{index}{suffix}"
+    return topic_name[: FILE_NAME_BYTES_MAX - len(end)] + end
+
+
 def move_aside(files: Files, path: str) -> None:
     """Give a directory that belongs to no topic a name under which nobody looks for it."""
-    free = (f"{path}{f'.{count}' if count else ''}{STRAY_SUFFIX}" for count in itertools.count())
+    parent, _, directory = path.rpartition("/")
+    suffixes = (f"{f'.{count}' if count else ''}{STRAY_SUFFIX}" for count in itertools.count())
+    free = (f"{parent}/{_renamed(directory, each)}" for each in suffixes)
     moved = next(each for each in free if not files.exists(each))
     _log.warning("%s belongs to no topic; moved aside as %s", path, moved)
     files.rename(path, moved)

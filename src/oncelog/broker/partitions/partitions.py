@@ -19,7 +19,7 @@ from oncelog.broker.partitions.checkpoint_file import CheckpointFile
 from oncelog.broker.partitions.deleted_files import DeletedFiles
 from oncelog.broker.partitions.flusher import Commits
 from oncelog.broker.partitions.local_partition import LocalPartition
-from oncelog.broker.partitions.partition_directories import DELETED_SUFFIX, move_aside, partition_directories
+from oncelog.broker.partitions.partition_directories import deleted_directory, move_aside, partition_directories
 from oncelog.broker.partitions.partition_files import NewNames, UnsyncedFile, log_config
 from oncelog.broker.partitions.partition_settings import KnownSettings, rules_config
 from oncelog.broker.partitions.recovery_progress import RecoveryReport
@@ -480,7 +480,8 @@ class Partitions:
                 partition.go_away()
                 partition.log.close(clean=False)
             self._first_watchers.gone(name)
-            path, gone = f"{self._directory}/{name}", f"{self._directory}/{name}.{topic.topic_id.hex()}{DELETED_SUFFIX}"
+            path = f"{self._directory}/{name}"
+            gone = f"{self._directory}/{deleted_directory(name, topic.topic_id.hex())}"
             try:
                 if self._files.files.exists(path):
                     self._files.files.rename(path, gone)
