@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
+.PHONY: cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -196,6 +196,10 @@ spark-cluster-kills: $(STAMP)
 # The sink on Apache Kafka as three brokers, with kills of brokers and drivers, apart and together. KILLS and ROWS as above.
 spark-kafka-cluster-kills: $(STAMP)
 	@$(BIN)/python -m evidence.spark_kills.kills --against cluster --kills $(KILLS) --records $(or $(ROWS),200000) $(if $(SEED),--seed $(SEED))
+
+# Our clients and command line on Apache Kafka as three brokers, one after the other killed while they write, copy and ask.
+cluster-kills: $(STAMP)
+	@$(BIN)/python -m evidence.cluster_kills --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
 # Checkpoints of Spark's own Kafka source, adopted in mid-stream; the connector comes from Maven.
 spark-adoption: $(STAMP)

@@ -383,10 +383,11 @@ class Rules:
                 )
 
     def answers_after_failure(self, call: Call, path: str) -> None:
-        """The directory is marked before anybody hears of it."""
+        """The directory is marked before anybody hears of it. With a journal the answers come from that, and need not wait for
+        the mark of a data file."""
         self._call = call
         folder = path.rpartition("/")[0]
-        if folder == self._logs.directory:
+        if folder == self._logs.directory or self._has_journal:
             return
         directory = self._world.find(folder)
         self.must(

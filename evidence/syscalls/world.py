@@ -248,11 +248,13 @@ class World:
         node.made_durable(node.state())
 
     def adopt(self) -> None:
-        """What somebody did to the files who is not recorded; none of it is synced."""
+        """What somebody did to the files who is not recorded; none of it is synced, but by the look of it a file that was only
+        renamed, as the last call of a process that was killed, stays what it was."""
         self._adopt(self.root, pathlib.Path(self._prefix))
 
     def _adopt(self, node: Node, directory: pathlib.Path) -> None:
         there = {path.name: path for path in directory.iterdir()}
+        gone = [node.names[name] for name in node.names.keys() - there.keys()]
         for name in node.names.keys() - there.keys():
             del node.names[name]
             node.changed()
@@ -264,5 +266,10 @@ class World:
             if path.is_dir():
                 self._adopt(child, path)
             elif (data := path.read_bytes()) != bytes(child.data):
-                child.data[:] = data
-                child.changed()
+                renamed = next((each for each in gone if not each.is_directory and bytes(each.data) == data), None)
+                if renamed is not None:
+                    node.names[name] = renamed
+                    node.changed()
+                else:
+                    child.data[:] = data
+                    child.changed()
