@@ -254,9 +254,8 @@ class World:
 
     def _adopt(self, node: Node, directory: pathlib.Path) -> None:
         there = {path.name: path for path in directory.iterdir()}
-        gone = [node.names[name] for name in node.names.keys() - there.keys()]
-        for name in node.names.keys() - there.keys():
-            del node.names[name]
+        gone = [node.names.pop(name) for name in node.names.keys() - there.keys()]
+        if gone:
             node.changed()
         for name, path in there.items():
             child = node.names.get(name)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -72,3 +74,8 @@ class FakeFrame:
                     return [row for found in write(iter([batch])) for row in found.to_pylist()]
 
         return Mapped()
+
+
+def in_a_worker(monkeypatch: pytest.MonkeyPatch, name: str = "pyspark.daemon") -> None:
+    """As if this were a Python process of Spark's."""
+    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__spec__=SimpleNamespace(name=name)))

@@ -11,16 +11,13 @@ import pytest
 
 from oncelog.errors import ConfigurationError
 from oncelog.spark import plainly
+from tests.spark.fakes import in_a_worker
 
 
 @pytest.fixture(autouse=True)
 def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was, afterwards."""
     monkeypatch.setenv(plainly.HIDE, "")
-
-
-def in_a_worker(monkeypatch: pytest.MonkeyPatch, name: str = "pyspark.daemon") -> None:
-    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__spec__=SimpleNamespace(name=name)))
 
 
 @plainly.plainly

@@ -6,9 +6,7 @@ import gc
 import os
 import pickle
 import socket
-import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +14,7 @@ from oncelog.spark import process
 from oncelog.spark.options import source_options
 from oncelog.spark.plainly import plainly
 from oncelog.spark.source import StreamReader
+from tests.spark.fakes import in_a_worker
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +24,6 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.unfreeze()
     yield
     gc.unfreeze()
-
-
-def in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__spec__=SimpleNamespace(name="pyspark.daemon")))
 
 
 @plainly

@@ -76,8 +76,7 @@ class Committer:
         """Raises CommitRefused for a query that keeps its decisions in another store than this one."""
         if known.has_history or query_id.startswith(sink.JOB_PREFIX):  # a job's id is new
             return
-        states = {each.transactional_id: each.state for each in self._admin.list_transactions()}
-        refused = sink.decided_elsewhere(self._options.transactional_id_prefix, query_id, states)
+        refused = sink.decided_elsewhere(self._options.transactional_id_prefix, query_id, self.transaction_states())
         if refused is not None:
             raise CommitRefused(refused.reason)
 
@@ -213,6 +212,10 @@ class Committer:
         described = self._admin.describe_transactions(transactional_ids)
         opened = {i: each.now_ms - each.start_ms for i, each in described.items() if each.state == "Ongoing"}
         return [i for i, open_ms in opened.items() if open_ms >= STALE_MS]
+
+    def transaction_states(self) -> dict[str, str]:
+        """Of all transactional ids that the cluster knows."""
+        return {each.transactional_id: each.state for each in self._admin.list_transactions()}
 
     def open_transactions(self, query_id: str | None) -> list[str]:
         """The ids of this prefix, or of a query under any prefix that it had, with an open transaction."""

@@ -88,8 +88,7 @@ def _abandon_or_report(
     *,
     abandon: bool,
 ) -> None:
-    with sync.Admin.from_config(client_arguments(options.client)) as admin:
-        states = {each.transactional_id: each.state for each in admin.list_transactions()}
+    states = committer.transaction_states()
     for transactional_id in committer.open_transactions(None):
         name = _name_of(options, transactional_id, query_id)
         if name is None:
