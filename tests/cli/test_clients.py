@@ -52,9 +52,12 @@ def test_when_no_leader_answers_nothing_else_is_asked(cli: Cli, monkeypatch: pyt
     assert result.stderr.startswith("error: REQUEST_TIMED_OUT: list offsets: not done")
 
 
-@pytest.mark.parametrize(("timeout", "error"), [("100ms", "REQUEST_TIMED_OUT"), ("5m", "Failed")])
-def test_one_line_says_that_nobody_listens_and_why(monkeypatch: pytest.MonkeyPatch, timeout: str, error: str) -> None:
-    """With the default timeout the reason stood in a line of its own, and machines were not told it."""
+@pytest.mark.parametrize("timeout", ["200ms", "5m"])
+def test_one_line_says_that_nobody_listens_and_why(monkeypatch: pytest.MonkeyPatch, timeout: str) -> None:
+    """With the default timeout the reason stood in a line of its own, and machines were not told it.
+
+    With a short one, whether the client's time ended first or the command's decided what the error was called.
+    """
     monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 200)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
@@ -62,7 +65,7 @@ def test_one_line_says_that_nobody_listens_and_why(monkeypatch: pytest.MonkeyPat
         result = oncelog("-b", where, "topics", "list", "--timeout", timeout, "-o", "json")
     (line,) = result.stderr.splitlines()
     said = json.loads(result.stdout)
-    assert (result.exit_code, said["error"]) == (1, error)
+    assert (result.exit_code, said["error"]) == (1, "REQUEST_TIMED_OUT")
     for text in (line, said["message"]):
         assert f"cannot connect to {where}" in text
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import click
 
 from oncelog.cli.command import Settings
-from oncelog.cli.output import Failed, printable
+from oncelog.cli.output import printable
 from oncelog.client.admin.admin import Admin
 from oncelog.client.config import (
     ALIASES,
@@ -26,6 +26,7 @@ from oncelog.client.config import (
 )
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.producer.producer import Producer
+from oncelog.errors import KafkaError, Network, RequestTimedOut
 
 CONNECT_TIMEOUT_MS = 5000
 LINGER_MS = ProducerConfig.linger_ms
@@ -100,26 +101,31 @@ def arguments(kind: type[ClientConfig], settings: Settings, **more: Any) -> dict
 
 
 async def _start(client: _Client, settings: Settings) -> None:
-    """A broker that is there answers at once: do not wait for the whole time that an operation may take."""
+    """A broker that is there answers at once: do not wait for the whole time that an operation may take.
+
+    Whether this ends first, or the client's own time: the same error, RequestTimedOut.
+    """
+    limit_ms = min(settings.timeout_ms, CONNECT_TIMEOUT_MS)
     with _kept() as kept:
         try:
-            async with asyncio.timeout(min(settings.timeout_ms, CONNECT_TIMEOUT_MS) / 1000):
+            async with asyncio.timeout(limit_ms / 1000):
                 await client.start()
         except TimeoutError:
-            where, reason = settings.client_config()["bootstrap.servers"], f": {kept.reason}" if kept.reason else ""
-            raise Failed(f"no broker answers at {where}{reason}", "give another with -b HOST:PORT") from None
+            last = kept.error or Network(f"no answer from {settings.client_config()['bootstrap.servers']}")
+            told = f"connect to the cluster: not done within {limit_ms} ms; last error: {last}"
+            raise RequestTimedOut(told) from last
 
 
 class _Kept(logging.Handler):
     """What a client logs while it cannot connect: the error tells it, in the one line that there is."""
 
-    reason = ""
+    error: KafkaError | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the last reason; say what is something else."""
-        text, _, reason = record.getMessage().partition(" at most: ")
-        if reason and "not connected yet" in text:
-            self.reason = reason
+        last = record.args[-1] if isinstance(record.args, tuple) and record.args else None
+        if isinstance(last, KafkaError) and "not connected yet" in record.msg:
+            self.error = last
         else:
             click.echo(printable(record.getMessage()), err=True)
 
