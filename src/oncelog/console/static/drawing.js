@@ -155,35 +155,35 @@ export class Drawing {
   }
 
   place(lane, span) {
-    const y = lane.y + HEAD + lane.rowOf.get(span.id) * ROW + 3
+    const row = lane.rowOf.get(span.id), y = lane.y + HEAD + row * ROW + 3
     const x = span.begin === null ? this.gutter - 4 : this.x(span.begin), end = span.outcome === OPEN ? this.now : this.x(span.end)
-    return { x, y, w: Math.max(2.5, end - x), h: ROW - 6, row: lane.rowOf.get(span.id) }
+    return { x, y, w: Math.max(2.5, end - x), h: ROW - 6, row, lane, span }
   }
 
   ended(lane, span, ends) {
     const g = this.g, p = this.place(lane, span)
     if (p.x + p.w < this.gutter || p.x + p.w < ends[p.row] + 1) return
     ends[p.row] = p.x + p.w
-    this.hits.push({ ...p, lane, span })
+    this.hits.push(p)
     const isHidden = lane.blocked && span.marker >= lane.lso, kind = span.outcome === ABORTED ? 'aborted' : 'committed'
-    g.globalAlpha = isHidden ? (kind === 'aborted' ? 0.55 : 0.3) : 1
+    if (isHidden) g.globalAlpha = kind === 'aborted' ? 0.55 : 0.3
     if (kind === 'committed') { g.fillStyle = this.c.committed; g.fillRect(p.x, p.y, p.w, p.h) }
     else if (p.w < NARROW) { g.fillStyle = this.c.aborted; g.fillRect(p.x, p.y + p.h - 5, p.w, 5) }
     else { g.fillStyle = this.c['p-aborted']; g.fillRect(p.x, p.y, p.w, p.h) }
-    g.globalAlpha = 1
+    if (isHidden) g.globalAlpha = 1
     if (p.w >= NARROW) { g.strokeStyle = this.c[kind]; g.strokeRect(p.x + 0.5, p.y + 0.5, p.w - 1, p.h - 1) }
     if (span.merged > 1 && p.w > 34) this.text(`×${span.merged}`, p.x + p.w / 2, p.y + p.h / 2 + 0.5, kind === 'committed' ? 'paper' : 'fg', BOLD, 'center')
     this.mark(lane, span, p)
   }
 
   mark(lane, span, p) {
-    if (this.view.selected !== keyOf(lane, span)) return
+    if (this.view.selected === null || this.view.selected !== keyOf(lane, span)) return // its name costs more than its drawing
     this.g.strokeStyle = this.c.fg; this.g.lineWidth = 2; this.g.strokeRect(p.x - 1.5, p.y - 1.5, p.w + 3, p.h + 3); this.g.lineWidth = 1
   }
 
   opened(lane, span) {
     const g = this.g, p = this.place(lane, span), kind = this.model.kind(span), colour = this.c[kind]
-    this.hits.push({ ...p, lane, span })
+    this.hits.push(p)
     // On paper, not on the band: blue through yellow is the green of what was committed.
     if (kind === 'progress') { g.fillStyle = this.c.paper; g.fillRect(p.x, p.y, p.w, p.h); g.fillStyle = colour; g.globalAlpha = 0.25; g.fillRect(p.x, p.y, p.w, p.h); g.globalAlpha = 1 }
     else { g.fillStyle = this.c[`p-${kind}`]; g.fillRect(p.x, p.y, p.w, p.h) }
