@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
+.PHONY: freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -84,7 +84,7 @@ PUPPETEER := build/puppeteer/node_modules/puppeteer-core/lib/esm/puppeteer/puppe
 $(PUPPETEER):
 	@mkdir -p build/puppeteer && cd build/puppeteer && npm install --silent --no-audit --no-fund --prefix . puppeteer-core@24.43.1 >/dev/null
 browser: $(STAMP) $(AXE) $(PUPPETEER)
-	@ONCELOG_BROWSER=all ONCELOG_AXE=$(AXE) ONCELOG_PUPPETEER=$(PUPPETEER) $(BIN)/python -m pytest -q -s -n 0 -p no:randomly tests/console/test_journey.py tests/console/test_browser.py tests/console/test_more_browser.py tests/console/test_firefox.py
+	@ONCELOG_BROWSER=all ONCELOG_BROWSER_AGAINST=$(AGAINST) ONCELOG_AXE=$(AXE) ONCELOG_PUPPETEER=$(PUPPETEER) $(BIN)/python -m pytest -q -s -n 0 -p no:randomly tests/console/test_journey.py tests/console/test_browser.py tests/console/test_more_browser.py tests/console/test_firefox.py
 
 lock:
 	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/dev.txt requirements/dev.in
@@ -114,6 +114,10 @@ scale: $(STAMP)
 # An hour of a busy, healthy broker, with `oncelog why` asked about everything on it. AGAINST=kafka: Apache Kafka.
 healthy-load: $(STAMP)
 	@$(BIN)/python -m evidence.healthy_load --seconds $(if $(filter file,$(origin SECONDS)),3600,$(SECONDS)) --against $(or $(AGAINST),oncelog) $(if $(SEED),--seed $(SEED))
+
+# Twelve ways to stand still, planted on oncelog and on Apache Kafka as three brokers: `oncelog why` names each, its command is typed.
+freezes: $(STAMP)
+	@$(BIN)/python -m evidence.freezes $(if $(AGAINST),--against $(AGAINST)) $(if $(ONLY),--only $(ONLY))
 
 compaction: $(STAMP)
 	@$(RECORD) compaction -- -m evidence.compaction --cleanings $(CLEANINGS) --json {json}

@@ -11,7 +11,7 @@ import time
 
 from evidence.cluster_kills.judging import committed, problems
 from evidence.cluster_kills.work import COMMITTED, GROUP, IN, MEMBERS, OUT, PARTITIONS, WRITERS, Work
-from evidence.spark_kills.kafka_cluster import NODES, KafkaCluster
+from evidence.world.kafka_cluster import NODES, KafkaCluster
 from oncelog import Admin
 from oncelog.errors import KafkaError
 

@@ -26,7 +26,7 @@ from bench.servers import apache_kafka, has_apache_kafka, oncelog
 from evidence.compat.drills.reading import read_all
 from evidence.spark_cluster.daemons import home_without_zip
 from evidence.spark_kills.driver_process import ROOT, WHAT, DriverProcess
-from evidence.spark_kills.kafka_cluster import NODES, KafkaCluster
+from evidence.world.kafka_cluster import NODES, KafkaCluster
 from oncelog import TopicPartition, sync
 
 PARTITIONS = 4

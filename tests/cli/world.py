@@ -57,16 +57,18 @@ class Cli:
         two_phase: bool = False,
         count: int = 3,
         timeout_ms: int | None = None,
+        keeps: bool = True,
     ) -> str:
-        """Records in a transaction that nobody ends; its state as `complete` takes it."""
-        return asyncio.run(self._leave_open(topic, transactional_id, two_phase, count, timeout_ms))
+        """Records in a transaction that nobody ends; its state as `complete` takes it. Apache Kafka 4.3 has two-phase
+        transactions, but none is kept for who comes after: ask there without `keeps`."""
+        more: dict[str, Any] = {} if timeout_ms is None else {"transaction_timeout_ms": timeout_ms}
+        if two_phase:
+            more |= {"transaction_two_phase_commit_enable": True, "keep_prepared_txn": keeps}
+        return asyncio.run(self._leave_open(topic, transactional_id, two_phase, count, more))
 
     async def _leave_open(
-        self, topic: str, transactional_id: str, two_phase: bool, count: int, timeout_ms: int | None
+        self, topic: str, transactional_id: str, two_phase: bool, count: int, more: dict[str, Any]
     ) -> str:
-        more: dict[str, Any] = {"transaction_two_phase_commit_enable": True} if two_phase else {}
-        if timeout_ms is not None:
-            more["transaction_timeout_ms"] = timeout_ms
         producer = Producer(bootstrap_servers=self.bootstrap_servers, transactional_id=transactional_id, **more)
         await producer.start()
         producer.begin_transaction()

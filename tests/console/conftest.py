@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from evidence.world.kafka_cluster import KafkaCluster
 
 from oncelog import Producer
 from oncelog.testing import TestBroker
@@ -35,16 +37,22 @@ async def _ended(servers: str) -> None:
 
 @pytest.fixture(scope="session")
 def night() -> Iterator[Cli]:
-    """orders: some ended, then one in progress; payments: one in doubt; audit: one that hangs. Names that look like HTML."""
-    with TestBroker(
-        {"transaction.partition.verification.enable": "false", "transaction.two.phase.commit.enable": "true"}
-    ) as broker:
-        cli = Cli(broker.bootstrap_servers)
+    """orders: some ended, then one in progress; payments: one in doubt; audit: one that hangs. Names that look like HTML.
+
+    On oncelog; with ONCELOG_BROWSER_AGAINST=cluster on Apache Kafka, three brokers."""
+    config = {"transaction.partition.verification.enable": "false", "transaction.two.phase.commit.enable": "true"}
+    is_cluster = os.environ.get("ONCELOG_BROWSER_AGAINST") == "cluster"
+    with contextlib.ExitStack() as ends:
+        if is_cluster:
+            cluster = ends.enter_context(KafkaCluster(config | {"unstable.api.versions.enable": "true"}))
+            cli = Cli(cluster.bootstrap)
+        else:
+            cli = Cli(ends.enter_context(TestBroker(config)).bootstrap_servers)
         for topic in ("orders", "payments", "audit"):
             cli.create(topic)
-        asyncio.run(_ended(broker.bootstrap_servers))
+        asyncio.run(_ended(cli.bootstrap_servers))
         cli.leave_open("orders", "<img src=x onerror=alert(1)>", timeout_ms=NIGHT_MS)
-        cli.leave_open("payments", "ledger-7", two_phase=True)
+        cli.leave_open("payments", "ledger-7", two_phase=True, keeps=not is_cluster)
         cli.leave_hanging("audit", "gone-etl")
         yield cli
 

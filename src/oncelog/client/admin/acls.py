@@ -85,7 +85,7 @@ class AdminAcls(AdminSession):
         """The rules that match (default: all)."""
         wanted = AclFilter() if wanted is None else arguments.instance("wanted", wanted, AclFilter)
         message = DescribeAclsRequest(**wanted._of_request())
-        response = await self._ask_any("describe access rules", message)
+        response = await self._ask_any("describe access rules", message, is_question=True)
         return [Acl._of(resource, rule) for resource in response.resources for rule in resource.acls]
 
     async def create_acls(self, acls: Iterable[Acl]) -> None:

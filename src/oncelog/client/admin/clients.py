@@ -66,7 +66,7 @@ class AdminClients(AdminSession):
         ]
         arguments.boolean("strict", strict)
         message = DescribeClientQuotasRequest(components=components, strict=strict)
-        response = await self._ask_any("describe client quotas", message)
+        response = await self._ask_any("describe client quotas", message, is_question=True)
         return [
             Quotas(
                 {part.entity_type: part.entity_name for part in entry.entity},
@@ -107,7 +107,7 @@ class AdminClients(AdminSession):
         """The credentials of these users (default: all). Raises ResourceNotFound for a user that has none."""
         names = [UserName(name=user) for user in arguments.texts("users", users)]
         message = DescribeUserScramCredentialsRequest(users=names or None)
-        response = await self._ask_any("describe SCRAM credentials", message)
+        response = await self._ask_any("describe SCRAM credentials", message, is_question=True)
         for each in response.results:
             if each.error_code:
                 raise error_for(each.error_code, each.error_message or each.user)

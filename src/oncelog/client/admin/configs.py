@@ -89,7 +89,7 @@ class AdminConfigs(AdminSession):
                 if is_broker:
                     response = await self._ask_node(what, self._cluster.node(int(resource.name)), message)
                 else:
-                    response = await self._ask_any(what, message)
+                    response = await self._ask_any(what, message, is_question=True)
                 found[resource] = _entries(response, what)
         return found
 
@@ -125,7 +125,7 @@ class AdminConfigs(AdminSession):
         arguments.boolean("validate_only", validate_only)
         what = "alter configurations"
         message = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
-        response = await self._ask_any(what, message)
+        response = await self._ask_any(what, message, is_question=False)
         for each in response.responses:
             if each.error_code:
                 kind = _KIND_NAMES.get(each.resource_type, str(each.resource_type))

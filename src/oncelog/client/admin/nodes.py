@@ -76,7 +76,9 @@ class AdminNodes(AdminSession):
     async def describe_metadata_quorum(self) -> QuorumDescription:
         """Leader and voters of the metadata."""
         asked = TopicDataRequest(topic_name=METADATA_TOPIC, partitions=[PartitionDataRequest(partition_index=0)])
-        response = await self._ask_any("describe the metadata quorum", DescribeQuorumRequest(topics=[asked]))
+        response = await self._ask_any(
+            "describe the metadata quorum", DescribeQuorumRequest(topics=[asked]), is_question=True
+        )
         part = response.topics[0].partitions[0]
         if part.error_code:
             raise error_for(part.error_code, "describe the metadata quorum")
@@ -99,7 +101,7 @@ class AdminNodes(AdminSession):
                 _KINDS[arguments.one_of("a kind", kind, _KINDS)] for kind in arguments.texts("kinds", kinds)
             ]
         )
-        response = await self._ask_any("list config resources", message, version_min=1)
+        response = await self._ask_any("list config resources", message, version_min=1, is_question=True)
         found = [
             ConfigResource(_KIND_NAMES[each.resource_type], each.resource_name) for each in response.config_resources
         ]

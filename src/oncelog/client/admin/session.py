@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
 from oncelog.client.backoff import Deadline
@@ -87,7 +88,7 @@ class AdminSession(HasInstanceId):
 
     async def describe_cluster(self) -> ClusterDescription:
         """Cluster id, controller and brokers."""
-        response = await self._ask_any("describe the cluster", DescribeClusterRequest())
+        response = await self._ask_any("describe the cluster", DescribeClusterRequest(), is_question=True)
         nodes = tuple(Node(b.broker_id, b.host, b.port) for b in sorted(response.brokers, key=lambda b: b.broker_id))
         return ClusterDescription(response.cluster_id, response.controller_id, nodes)
 
@@ -103,9 +104,12 @@ class AdminSession(HasInstanceId):
 
     # -- asking
 
-    async def _ask_any(self, what: str, message: Struct, *, version_min: int = 0) -> Any:
+    async def _ask_any(self, what: str, message: Struct, *, version_min: int = 0, is_question: bool) -> Any:
+        """Ask any broker. A question may reach several; what changes something reaches one at a time."""
+
         async def attempt(_: Deadline) -> Any:
-            response = await self._cluster.request(None, message, version_min=version_min)
+            ask = self._cluster.ask_anybody if is_question else partial(self._cluster.request, None)
+            response = await ask(message, version_min=version_min)
             _raise_top_level(response, what)
             return response
 
@@ -188,7 +192,7 @@ class AdminSession(HasInstanceId):
 
         async def attempt(_: Deadline) -> dict[Node, list[str]]:
             message = FindCoordinatorRequest(key_type=key_type, coordinator_keys=wanted)
-            response = await self._cluster.request(None, message, version_min=4)
+            response = await self._cluster.ask_anybody(message, version_min=4)
             found: dict[Node, list[str]] = {}
             for each in response.coordinators:
                 if each.error_code:

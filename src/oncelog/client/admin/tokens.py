@@ -68,7 +68,7 @@ class AdminTokens(AdminSession):
         if owner is not None:
             [(message.owner_principal_type, message.owner_principal_name)] = _principals("owner", [owner])
             version_min = OWNER_SINCE_VERSION
-        answer = await self._ask_any("create a delegation token", message, version_min=version_min)
+        answer = await self._ask_any("create a delegation token", message, version_min=version_min, is_question=False)
         own = f"{answer.principal_type}:{answer.principal_name}"
         requester = f"{answer.token_requester_principal_type}:{answer.token_requester_principal_name}"
         return DelegationToken(
@@ -88,12 +88,12 @@ class AdminTokens(AdminSession):
         Raises DelegationTokenOwnerMismatch, DelegationTokenNotFound, DelegationTokenExpired.
         """
         message = RenewDelegationTokenRequest(hmac=_mac(hmac), renew_period_ms=_period(period_ms))
-        return int((await self._ask_any("renew a delegation token", message)).expiry_timestamp_ms)
+        return int((await self._ask_any("renew a delegation token", message, is_question=False)).expiry_timestamp_ms)
 
     async def expire_delegation_token(self, hmac: bytes, *, period_ms: int = AT_ONCE) -> int:
         """Let a token end in `period_ms`; below 0 it is gone at once. Gives when (ms since 1970). Raises as `renew`."""
         message = ExpireDelegationTokenRequest(hmac=_mac(hmac), expiry_time_period_ms=_period(period_ms))
-        return int((await self._ask_any("expire a delegation token", message)).expiry_timestamp_ms)
+        return int((await self._ask_any("expire a delegation token", message, is_question=False)).expiry_timestamp_ms)
 
     async def describe_delegation_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
         """The tokens of these owners (None: all) that may be seen: one's own, and those that one has a right to."""
@@ -103,7 +103,7 @@ class AdminTokens(AdminSession):
             if named is None
             else [DescribeDelegationTokenOwner(principal_type=kind, principal_name=name) for kind, name in named]
         )
-        answer = await self._ask_any("describe delegation tokens", message)
+        answer = await self._ask_any("describe delegation tokens", message, is_question=True)
         return sorted(map(_token, answer.tokens), key=lambda each: (each.owner, each.issue_timestamp_ms, each.token_id))
 
 

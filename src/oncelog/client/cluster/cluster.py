@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from oncelog.client.arguments import is_wire_text
 from oncelog.client.backoff import Backoff, Deadline
+from oncelog.client.cluster.anybody import Anybody
 from oncelog.client.cluster.authentication import Authentication
 from oncelog.client.cluster.connection import BrokerVersions, Connection
 from oncelog.client.cluster.telemetry import Telemetry
@@ -77,6 +78,7 @@ class Cluster:
         self.versions = BrokerVersions()  # of the broker with the newest features
         self.tasks = Tasks(on_failure)
         self.traffic = TrafficByBroker()
+        self._anybody = Anybody(self._pick, lambda work: self.tasks.start(work, name="oncelog-question"))
         self.telemetry = Telemetry(config, host, lambda: self.versions, lambda: self.connection(self.any_node()))
         self.telemetry.tells(lambda: list(broker_points(ADMIN, self.traffic.snapshot())))
         self.is_closed = False
@@ -310,15 +312,32 @@ class Cluster:
         await Authentication(connection, sasl, self.host, self.tasks.start, timeout_ms, tokens).login()
 
     def any_node(self) -> Node:
-        """A broker to ask what every broker knows: one that is connected, else one that has not just refused."""
-        nodes = list(self.view.nodes.values()) or self._bootstrap
-        connected = [n for n in nodes if self._is_connected(n)]
-        if connected:
-            return connected[self.host.random.below(len(connected))]
+        """A broker to ask what every broker knows: one that answers and is connected, else one that has not just refused."""
+        node = self._pick(())
+        assert node is not None, "there is a bootstrap server"
+        return node
+
+    def _pick(self, asked: Sequence[Node]) -> Node | None:
+        """The same, but none of those that were asked already, under whatever name."""
+        known = list(self.view.nodes.values()) or self._bootstrap
+        everywhere = [*known, *(n for n in self._bootstrap if n not in known)]
+        if asked:
+            addresses = {(each.host, each.port) for each in asked}
+            known, everywhere = (
+                [n for n in nodes if (n.host, n.port) not in addresses] for nodes in (known, everywhere)
+            )
         now = asyncio.get_running_loop().time()
-        everywhere = [*nodes, *(n for n in self._bootstrap if n not in nodes)]
-        fresh = [n for n in everywhere if self._refused.get(n, (0.0,))[0] <= now] or everywhere
-        return fresh[self.host.random.below(len(fresh))]
+        choices = (
+            [n for n in known if self._is_connected(n) and not self._anybody.is_silent(n)],
+            [n for n in everywhere if self._refused.get(n, (0.0,))[0] <= now and not self._anybody.is_silent(n)],
+            everywhere,
+        )
+        nodes = next((each for each in choices if each), [])
+        return nodes[self.host.random.below(len(nodes))] if nodes else None
+
+    async def ask_anybody(self, message: Struct, *, version_min: int = 0) -> Any:
+        """One question that every broker can answer, and that may be asked twice: of who answers first (anybody.py)."""
+        return await self._anybody.ask(lambda node: self.request(node, message, version_min=version_min))
 
     def _is_connected(self, node: Node, lane: str = "") -> bool:
         task = self._connections.get((node, lane))
@@ -376,7 +395,7 @@ class Cluster:
         if known is not None:
             return known
         message = FindCoordinatorRequest(key_type=key.key_type, coordinator_keys=[key.key])
-        response = await self.request(None, message, version_min=4)
+        response = await self.ask_anybody(message, version_min=4)
         if not response.coordinators:
             raise CoordinatorNotAvailable(f"the coordinator of {key.key!r} is not in the answer")
         found = response.coordinators[0]
@@ -463,7 +482,7 @@ class Cluster:
             allow_auto_topic_creation=self._may_all_be_created(names or ()),
         )
         self._refreshed_ms, self._refreshed = self.now_ms(), None if names is None else frozenset(names)
-        response = await self.request(None, message, version_min=1)
+        response = await self.ask_anybody(message, version_min=1)
         if response.error_code:
             if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:  # KIP-1102
                 self.view.nodes.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Iterator, Mapping
 from typing import Self
 
 from bench.servers import ORACLE, build_directory, free_port
@@ -18,14 +20,16 @@ PORTS_TRIED = 20
 
 
 class KafkaCluster:
-    """`with KafkaCluster() as cluster:`; `bootstrap` names all three."""
+    """`with KafkaCluster() as cluster:`; `bootstrap` names all three. `config` is each one's, beside the oracle's own."""
+
+    def __init__(self, config: Mapping[str, str] | None = None) -> None:
+        self._config = [f"{key}={value}" for key, value in (config or {}).items()]
 
     def __enter__(self) -> Self:
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="kafka-cluster-", dir=build_directory()))
         try:
-            done = subprocess.run(
-                [ORACLE, "cluster", self._folder, str(_three_free_ports())], capture_output=True, text=True
-            )
+            command = [str(ORACLE), "cluster", str(self._folder), str(_three_free_ports()), *self._config]
+            done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 raise RuntimeError(f"the cluster did not start: {done.stderr[-500:]}")
             self.bootstrap = done.stdout.split()[-1]
@@ -44,6 +48,19 @@ class KafkaCluster:
     def start(self, node: int) -> None:
         """A killed node again; it is up when this returns, and catches up with the others in its own time."""
         subprocess.run([ORACLE, "node", self._folder / str(node)], check=True, capture_output=True)
+
+    @contextlib.contextmanager
+    def paused(self, node: int) -> Iterator[None]:
+        """SIGSTOP: its connections stay, and nobody answers."""
+        os.kill(self._process_id(node), signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self._process_id(node), signal.SIGCONT)
+
+    def data_directory(self, node: int) -> pathlib.Path:
+        """Where a node's logs lie."""
+        return self._folder / str(node) / "data"
 
     def _process_id(self, node: int) -> int:
         return int((self._folder / str(node) / "pid").read_text())

@@ -1,0 +1,80 @@
+"""Questions that any broker can answer: who keeps silent is not waited for alone.
+
+A broker whose process stands still, or whose network swallows everything, refuses nothing: a client that has asked it would
+wait for the whole time that connecting or a request may take, beside brokers that know the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from oncelog.errors import IllegalState
+from oncelog.types import Node
+
+T = TypeVar("T")
+Address = tuple[str, int]
+SILENCE_MS = 1_000
+SILENT_FOR_MS = 10_000
+
+
+class Anybody:
+    """Asks one broker, after `SILENCE_MS` of silence the next one as well; the first answer counts.
+
+    Only for what may be asked twice. `pick` gives the best broker that is not among those that were asked already (None: no
+    more); `start` runs a task that is cancelled where the client is closed.
+    """
+
+    def __init__(
+        self,
+        pick: Callable[[Sequence[Node]], Node | None],
+        start: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
+    ) -> None:
+        self._pick, self._start = pick, start
+        self._silent_until: dict[Address, float] = {}  # loop time in seconds; as many as there are brokers
+
+    def is_silent(self, node: Node) -> bool:
+        """Whether it has not answered lately, so that others are asked first."""
+        return self._silent_until.get((node.host, node.port), 0.0) > asyncio.get_running_loop().time()
+
+    async def ask(self, question: Callable[[Node], Coroutine[Any, Any, T]]) -> T:
+        """The first answer. Raises the first error once nobody is left who might still answer, IllegalState where the client is
+        closed."""
+        asked: list[Node] = []
+        running: dict[asyncio.Task[T], Node] = {}  # in the order of their start: a run can be repeated
+        first_error: BaseException | None = None
+        is_silent = True  # nobody says anything, so one more is asked
+        try:
+            while True:
+                node = self._pick(asked) if is_silent else None
+                if node is not None:
+                    asked.append(node)
+                    running[self._start(question(node))] = node
+                patience_s = None if self._pick(asked) is None else SILENCE_MS / 1000
+                await asyncio.wait(running, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+                ended = [task for task in running if task.done()]
+                is_silent = not ended
+                self._note(running, ended)
+                for task in ended:
+                    del running[task]
+                    if task.cancelled():
+                        raise IllegalState("this client was closed")
+                    error = task.exception()
+                    if error is None:
+                        return task.result()
+                    first_error = first_error or error
+                if not running and first_error is not None:
+                    raise first_error
+        finally:
+            for task in running:
+                task.cancel()
+
+    def _note(self, running: dict[asyncio.Task[T], Node], ended: list[asyncio.Task[T]]) -> None:
+        until = asyncio.get_running_loop().time() + SILENT_FOR_MS / 1000
+        for task, node in running.items():
+            address = (node.host, node.port)
+            if task in ended:
+                self._silent_until.pop(address, None)
+            elif not ended:
+                self._silent_until[address] = until
