@@ -17,44 +17,12 @@ with warnings.catch_warnings():  # it would rather have a client that nothing el
     from starlette.testclient import TestClient
 
 from oncelog.cli.command import Settings
-from oncelog.console.plans import PLANS_MAX, VALID_S, Plan, Plans, Wanted
 from oncelog.console.routes import application
 from oncelog.console.security import Gate
-from oncelog.errors import InvalidArgument
 from tests.cli.world import Cli
 
 POST = {"x-oncelog-console": "1", "content-type": "application/json"}
 ORIGIN = "http://testserver"
-
-
-def plan(now_s: float = 0) -> Plan:
-    return Plan(Wanted("force-terminate", "pay"), (1, 2), "pay", ("abort",), "oncelog ...", now_s + VALID_S)
-
-
-def test_a_plan_is_taken_once_by_its_word_and_in_time() -> None:
-    now_s = 0.0
-    plans, mine = Plans(clock=lambda: now_s), plan()
-    plans.keep(mine)
-    with pytest.raises(InvalidArgument, match="not confirmed"):
-        plans.take(mine.plan_id, "yes")
-    assert plans.take(mine.plan_id, "pay") is mine
-    with pytest.raises(InvalidArgument, match="over"):
-        plans.take(mine.plan_id, "pay")
-    late = plan()
-    plans.keep(late)
-    now_s = VALID_S
-    with pytest.raises(InvalidArgument, match="over"):
-        plans.take(late.plan_id, "pay")
-
-
-def test_plans_are_bounded() -> None:
-    plans = Plans(clock=lambda: 0.0)
-    made = [plan() for _ in range(PLANS_MAX + 1)]
-    for each in made:
-        plans.keep(each)
-    with pytest.raises(InvalidArgument):
-        plans.take(made[0].plan_id, "pay")
-    assert plans.take(made[-1].plan_id, "pay") is made[-1]
 
 
 def client_of(night: Cli, *, allow_writes: bool) -> TestClient:
@@ -170,39 +138,6 @@ def test_a_hanging_one_is_aborted_and_an_owned_one_is_not(client: TestClient, ni
     refused = post(client, "plans", 502, action="abort", topic="haunted", partition=0, producer_id=owner)
     assert "owns" in refused["message"]
     night("transactions", "force-terminate", "--transactional-id", "owned", "--yes")
-
-
-def test_a_groups_positions_are_moved_as_they_were_shown(client: TestClient, night: Cli) -> None:
-    night.create("moved", 2)
-    night("produce", "moved", "-p", 0, stdin="a\nb\nc\n")
-    reset = ("groups", "reset-offsets", "movers", "--topic", "moved")
-    night(*reset, "--to-latest", "-y")
-    wanted = {"action": "reset-offsets", "group": "movers", "topic": "moved", "to": "earliest"}
-    made = post(client, "plans", 200, **wanted)
-    assert made["text"] == [
-        "move 2 positions of group movers: it reads again what it has read",
-        *("moved-0: from 3 to 0", "moved-1: from 0 to 0"),
-    ]
-    assert made["command"].endswith("groups reset-offsets movers --topic moved --to-earliest")
-    night(*reset, "--to-offset", 1, "-y")
-    again = post(client, f"plans/{made['id']}", 409, word="movers")["plan"]
-    assert again["text"][1] == "moved-0: from 1 to 0", (
-        "somebody moved it meanwhile: nothing was done, and this is how it is"
-    )
-    post(client, f"plans/{again['id']}", 200, word="movers")
-    assert [row["position"] for row in night.json("groups", "describe", "movers")] == [0, 0]
-    latest = post(client, "plans", 200, **{**wanted, "to": "latest"})
-    night("produce", "moved", "-p", 0, stdin="d\n")
-    post(client, f"plans/{latest['id']}", 200, word="movers")
-    assert night.json("groups", "describe", "movers")[0]["position"] == 3, "as it was shown"
-
-
-@pytest.mark.parametrize("more", [{"to": "nowhere"}, {}, {"to": "earliest", "group": ""}])
-def test_a_reset_that_makes_no_sense_is_refused(client: TestClient, more: dict[str, Any]) -> None:
-    assert (
-        "say which group"
-        in post(client, "plans", 400, **{"action": "reset-offsets", "group": "movers", **more})["message"]
-    )
 
 
 @pytest.mark.parametrize(

@@ -9,96 +9,32 @@ coordinator owns is never aborted on one partition: there is no force here. Each
 from __future__ import annotations
 
 import logging
-import secrets
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from oncelog.cli.command import Name, Settings
-from oncelog.cli.commands.groups import planned_reset
+from oncelog.cli.command import Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import duration_text
-from oncelog.cli.output import Failed, counted, printable
+from oncelog.cli.output import Failed, counted
 from oncelog.cli.transactions.repair import end_as_decided, is_owned, is_prepared
 from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.client.admin.admin import Admin
+from oncelog.console.group_plans import RESET, look_at_reset
 from oncelog.console.pages import admin_of
+from oncelog.console.planned import VALID_S, Plan, Wanted
 from oncelog.console.security import BODY_BYTES_MAX
 from oncelog.errors import InvalidArgument, OncelogError, TransactionalIdNotFound, UnknownTopicOrPartition
 from oncelog.types import PreparedTxnState, TopicPartition
 
 log = logging.getLogger("oncelog.console")
 
-VALID_S = 60.0
-PLANS_MAX = 100
-FORCE_TERMINATE, COMPLETE, ABORT, RESET = "force-terminate", "complete", "abort", "reset-offsets"
-TARGETS = {"earliest": "to_earliest", "latest": "to_latest"}
-LINES_MAX = 20
+FORCE_TERMINATE, COMPLETE, ABORT = "force-terminate", "complete", "abort"
 OUTCOMES = ("commit", "abort")
-
-
-class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An action and what it is about; which fields are needed depends on it."""
-
-    action: str
-    transactional_id: str = ""
-    state: str = ""
-    outcome: str = ""
-    topic: str = ""
-    partition: int = -1
-    producer_id: int = -1
-    group: str = ""
-    to: str = ""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """`seen`: what must still be so when it is done; `word`: what has to be typed."""
-
-    wanted: Wanted
-    seen: tuple[Any, ...]
-    word: str
-    text: tuple[str, ...]
-    command: str
-    ends_s: float
-    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
-    plan_id: str = field(default_factory=lambda: secrets.token_urlsafe(18))
-
-    def answer(self) -> dict[str, Any]:
-        """As JSON."""
-        shown = {"id": self.plan_id, "action": self.wanted.action, "outcome": self.wanted.outcome, "word": self.word}
-        return {**shown, "text": list(self.text), "command": self.command, "valid_s": VALID_S}
-
-
-@dataclass
-class Plans:
-    """The plans that somebody looks at. A plan is done once, or never."""
-
-    clock: Callable[[], float] = time.monotonic
-    _kept: dict[str, Plan] = field(default_factory=dict)
-
-    def keep(self, plan: Plan) -> None:
-        """Valid from now on; the oldest goes where there are too many."""
-        now_s = self.clock()
-        self._kept = {key: each for key, each in self._kept.items() if each.ends_s > now_s}
-        while len(self._kept) >= PLANS_MAX:
-            del self._kept[next(iter(self._kept))]
-        self._kept[plan.plan_id] = plan
-
-    def take(self, plan_id: str, word: str) -> Plan:
-        """The plan, if its word was typed; it can be taken once. Raises InvalidArgument."""
-        plan = self._kept.get(plan_id)
-        if plan is None or plan.ends_s <= self.clock():
-            raise InvalidArgument("this plan is over: look again")
-        if word not in (plan.word, printable(plan.word)):  # a browser's field takes no newline
-            raise InvalidArgument("not confirmed, nothing was changed: type the name that the plan says")
-        del self._kept[plan_id]
-        return plan
+# It is over, what it was about is gone, or an offset is out of range now.
+GONE = (Failed, UnknownTopicOrPartition, TransactionalIdNotFound, InvalidArgument)
 
 
 async def look(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float) -> Plan:
@@ -106,7 +42,7 @@ async def look(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float) 
     if wanted.action == ABORT:
         return await _abort(admin, settings, wanted, ends_s)
     if wanted.action == RESET:
-        return await _reset(admin, settings, wanted, ends_s)
+        return await look_at_reset(admin, settings, wanted, ends_s)
     if wanted.action not in (FORCE_TERMINATE, COMPLETE) or not wanted.transactional_id:
         raise InvalidArgument(
             f"an action is one of {FORCE_TERMINATE}, {COMPLETE}, {ABORT}, {RESET}, with what it is about"
@@ -167,25 +103,6 @@ async def _abort(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float
     return Plan(wanted, seen, str(at), text, settings.repair("transactions", ABORT, *place), ends_s)
 
 
-async def _reset(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float) -> Plan:
-    """What is shown is what is stored: with `latest` the end as it is now. Stale where a position has moved since."""
-    if not wanted.group or wanted.to not in TARGETS:
-        raise InvalidArgument(f"say which group, and to where: to {' or '.join(TARGETS)}")
-    topics = (wanted.topic,) if wanted.topic else ()
-    rows, after = await planned_reset(admin, wanted.group, topics, TARGETS[wanted.to], True)
-    seen = tuple((row["topic"], row["partition"], row["from"]) for row in rows)
-    lines = [
-        f"{row['topic']}-{row['partition']}: from {'nowhere' if row['from'] is None else row['from']} to {row['to']}"
-        for row in rows
-    ]
-    more = [f"and {len(lines) - LINES_MAX} more"] if len(lines) > LINES_MAX else []
-    effect = "reads again what it has read" if wanted.to == "earliest" else "never reads what is between"
-    text = (f"move {counted(len(rows), 'position')} of group {wanted.group}: it {effect}", *lines[:LINES_MAX], *more)
-    which = ("--topic", wanted.topic) if wanted.topic else ()
-    command = settings.repair("groups", RESET, Name(wanted.group), *which, f"--to-{wanted.to}")
-    return Plan(wanted, seen, wanted.group, text, command, ends_s, after)
-
-
 async def _do(admin: Admin, settings: Settings, plan: Plan) -> None:
     wanted = plan.wanted
     if wanted.action == ABORT:
@@ -228,13 +145,9 @@ async def act(request: Request) -> Response | dict[str, Any]:
     now, why = None, "This is what it would do now"
     try:
         now = await look(admin, state.settings, plan.wanted, state.plans.clock() + VALID_S)
-    except (
-        Failed,
-        UnknownTopicOrPartition,
-        TransactionalIdNotFound,
-    ) as error:  # it is over, or what it was about is gone
+    except GONE as error:
         why = str(error)
-    if now is None or now.seen != plan.seen:
+    if now is None or not plan.is_still_so(now):
         if now is not None:
             state.plans.keep(now)
         log.warning("%r wanted %r, which had changed since: nothing was done", who, plan.text[0])

@@ -26,6 +26,7 @@ from oncelog.console import group_pages, more, pages, plans
 from oncelog.console.answers import lanes_answer
 from oncelog.console.group_judging import GroupJudge
 from oncelog.console.long_look import BeingRead, LongLook
+from oncelog.console.planned import Plans
 from oncelog.console.record_filter import Mask
 from oncelog.console.security import BODY_BYTES_MAX, SESSION_S, Gate, Guard
 from oncelog.console.watch import View, Watch, view_of
@@ -87,7 +88,7 @@ def application(
     made.state.everything = LongLook(shared.tasks, "every partition", "partitions")
     made.state.group_judge = GroupJudge(settings)
     made.state.mask = mask or Mask()
-    made.state.plans = plans.Plans() if allow_writes else None
+    made.state.plans = Plans() if allow_writes else None
     return made
 
 

@@ -1,0 +1,88 @@
+"""Plans in a browser: what they show, what has to be typed, what is told of a mistake."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.world import Cli
+from tests.console.conftest import Console
+from tests.console.test_more_browser import page_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+AXE = os.environ.get("ONCELOG_AXE", "")
+SCREENSHOTS = os.environ.get("ONCELOG_SCREENSHOTS", "")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(os.environ.get("ONCELOG_BROWSER") != "all", reason="make browser"),
+]
+
+
+def looked_at(page: Page, name: str) -> None:
+    """No violation of WCAG 2 AA and nothing that scrolls sideways, light and dark, wide and narrow."""
+    for width in (1440, 390):
+        for scheme in ("light", "dark"):
+            schemes: Any = scheme
+            page.emulate_media(color_scheme=schemes)
+            page.set_viewport_size({"width": width, "height": 900})
+            if SCREENSHOTS:
+                path = str(pathlib.Path(SCREENSHOTS) / f"plan-{name}-{scheme}-{width}.png")
+                page.screenshot(path=path, full_page=True)
+            wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wide <= 0, f"{name} scrolls sideways by {wide} px at {width}"
+            if AXE:
+                page.evaluate(pathlib.Path(AXE).read_text())
+                found = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa']})")
+                assert [(each["id"], [n["html"] for n in each["nodes"]]) for each in found["violations"]] == [], name
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+
+def stand(night: Cli) -> None:
+    night.create("walked", 2)
+    night("produce", "walked", "-p", 0, stdin="a\nb\nc\n")
+    night("groups", "reset-offsets", "walkers", "--topic", "walked", "--to-latest", "-y")
+
+
+def test_a_group_is_moved_to_an_offset_and_to_a_time(browser: Browser, night: Cli) -> None:
+    from playwright.sync_api import expect
+
+    with ThreadPoolExecutor() as elsewhere:  # Playwright has this thread's loop
+        elsewhere.submit(stand, night).result()
+    errors: list[str] = []
+    console = Console(night.bootstrap_servers, "--allow-writes")
+    page = page_of(browser, console, errors)
+    page.goto(f"{console.link.split('#')[0]}#/groups?group=walkers")
+    form = page.get_by_role("form", name="Move positions of walkers")
+    form.get_by_role("combobox", name="partition").select_option("0")
+    form.get_by_role("combobox", name="to", exact=True).select_option("an offset")
+    form.get_by_role("textbox", name="offset").fill("99")
+    form.get_by_role("button", name="plan …").click()
+    expect(page.get_by_text("offset 99 is out of range: walked-0 ends at 3")).to_be_visible()
+    form.get_by_role("textbox", name="offset").fill("1")
+    form.get_by_role("button", name="plan …").click()
+    expect(page.get_by_text("move 1 position of group walkers: 2 records read again")).to_be_visible()
+    row = page.get_by_role("region", name="What will be done").get_by_role("row").nth(1)
+    expect(row).to_have_text("walked-0312 records read again")
+    expect(page.get_by_text("groups reset-offsets walkers --topic walked:0 --to-offset 1")).to_be_visible()
+    looked_at(page, "reset")
+    page.get_by_label("to go on").fill("walkers")
+    page.get_by_role("button", name="do it").click()
+    expect(page.get_by_text("done: move 1 position of group walkers")).to_be_visible()
+    positions = page.get_by_role("region", name="Positions of walkers").get_by_role("row")
+    expect(positions.nth(1)).to_contain_text("walked-012", timeout=15_000)
+    form.get_by_role("combobox", name="to", exact=True).select_option("a time")
+    form.get_by_role("textbox", name="time (UTC)").fill("tomorrow")
+    form.get_by_role("button", name="plan …").click()
+    expect(page.get_by_text("'tomorrow' is no time: write 2026-01-31T12:00 (UTC)")).to_be_visible()
+    form.get_by_role("textbox", name="time (UTC)").fill("2001-01-01T00:00")
+    form.get_by_role("button", name="plan …").click()
+    expect(row).to_have_text("walked-0101 record read again")
+    assert errors == []
+    page.close()
+    console.stop()
