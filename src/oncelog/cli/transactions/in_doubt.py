@@ -75,12 +75,13 @@ def look_for_doubt(
                 config = arguments(ProducerConfig, settings, max_block_ms=settings.timeout_ms)
                 return found, resolve(database, found, **config)
             except database.errors as error:
-                raise Failed(f"the database: {_first_line(error)}", DATABASE_HINT) from error
+                raise Failed(f"the database: {first_line(error)}", DATABASE_HINT) from error
     except MissingLibrary as error:
         raise Failed(str(error)) from error
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What a database says at length, in short."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
