@@ -58,4 +58,4 @@ def test_a_position_that_has_gone_from_its_log_is_not_stored(kept: tuple[int, in
 def test_a_table_that_nobody_would_read_to_the_end_says_so() -> None:
     assert shown_table(("n",), ((1,),)) == {"columns": ["n"], "rows": [["1"]], "more": ""}
     long = shown_table(("n",), tuple((each,) for each in range(ROWS_MAX + 2)))
-    assert (len(long["rows"]), long["more"]) == (ROWS_MAX, "and 2 rows more, which are done alike")
+    assert (len(long["rows"]), long["more"]) == (ROWS_MAX, "and 2 rows more")

@@ -25,9 +25,11 @@ POST = {"x-oncelog-console": "1", "content-type": "application/json"}
 ORIGIN = "http://testserver"
 
 
-def client_of(night: Cli, *, allow_writes: bool) -> TestClient:
+def client_of(night: Cli, *, allow_writes: bool, database_url: str | None = None) -> TestClient:
     settings, gate = Settings(bootstrap_servers=night.bootstrap_servers), Gate(frozenset({"testserver"}), is_open=True)
-    return TestClient(application(settings, gate, allow_writes=allow_writes), base_url=ORIGIN)
+    return TestClient(
+        application(settings, gate, allow_writes=allow_writes, database_url=database_url), base_url=ORIGIN
+    )
 
 
 @pytest.fixture(scope="module")

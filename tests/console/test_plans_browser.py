@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncelog.core.two_phase.dual_write import StoredState
+from oncelog.recipes import SqliteDatabase
+from oncelog.types import PreparedTxnState
 from tests.cli.world import Cli
 from tests.console.conftest import Console
 from tests.console.test_more_browser import page_of
@@ -83,6 +86,53 @@ def test_a_group_is_moved_to_an_offset_and_to_a_time(browser: Browser, night: Cl
     form.get_by_role("textbox", name="time (UTC)").fill("2001-01-01T00:00")
     form.get_by_role("button", name="plan …").click()
     expect(row).to_have_text("walked-0101 record read again")
+    assert errors == []
+    page.close()
+    console.stop()
+
+
+def doubtful(night: Cli, file: pathlib.Path) -> None:
+    """One that its database committed, one that it did not."""
+    night.create("doubtful")
+    states = {name: night.leave_open("doubtful", name, two_phase=True) for name in ("billing-1", "billing-2")}
+    with SqliteDatabase(file) as database:
+        database.migrate()
+        for name, state in (("billing-1", states["billing-1"]), ("billing-2", "")):
+            database.take_over(name, None)
+            writing = database.begin()
+            assert writing.store(name, StoredState(1, PreparedTxnState(state)))
+            writing.commit()
+
+
+def test_what_is_in_doubt_is_ended_as_the_database_says(browser: Browser, night: Cli, tmp_path: pathlib.Path) -> None:
+    from playwright.sync_api import expect
+
+    file = tmp_path / "shop.sqlite3"
+    with ThreadPoolExecutor() as elsewhere:
+        elsewhere.submit(doubtful, night, file).result()
+    errors: list[str] = []
+    console = Console(night.bootstrap_servers, "--allow-writes", "--database", f"sqlite:///{file}")
+    page = page_of(browser, console, errors)
+    page.goto(f"{console.link.split('#')[0]}#/in-doubt")
+    row = page.get_by_role("row").filter(has_text="ledger-7")
+    expect(row.get_by_role("cell", name="not-here")).to_be_visible()
+    expect(row.get_by_role("button", name="…")).to_have_count(0)
+    page.get_by_role("row").filter(has_text="billing-2").get_by_role("button", name="resolve this one …").click()
+    expect(page.get_by_text("commit 0, abort 1 as the database says")).to_be_visible(timeout=15_000)
+    page.get_by_role("button", name="leave it").click()
+    page.get_by_role("button", name="resolve all …").click()
+    expect(page.get_by_text("commit 1, abort 1 as the database says, leave 1 as they are")).to_be_visible(
+        timeout=15_000
+    )
+    looked_at(page, "resolve")
+    page.get_by_label("to go on").fill("resolve")
+    page.get_by_role("button", name="do it").click()
+    expect(page.get_by_text("done: committed 1, aborted 1")).to_be_visible(timeout=15_000)
+    became = page.get_by_role("region", name="What became of each").get_by_role("row")
+    expect(became.filter(has_text="billing-1")).to_contain_text("committed")
+    expect(became.filter(has_text="billing-2")).to_contain_text("aborted")
+    looked_at(page, "resolved")
+    expect(page.locator("h1")).to_have_text("1 in doubt", timeout=15_000)
     assert errors == []
     page.close()
     console.stop()

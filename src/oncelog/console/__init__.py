@@ -15,7 +15,8 @@
 | `history.py` | the life of a transactional id; what Spark queries decided |
 | `cluster_pages.py` `more.py` | topics, configurations, access rules, quotas, brokers; which page is at which address |
 | `plans.py` | what may be done where writing is allowed, and only after a second look |
-| `planned.py` `group_plans.py` | what a plan is, and keeping it; plans that move a group's positions |
+| `planned.py` | what a plan is, and keeping it |
+| `group_plans.py` `resolve_plans.py` | plans that move a group's positions; that end what is in doubt as its database says |
 | `static/` | the page: ES modules as written, no build step; `vendor/manifest.json` says what is others' |
 
 Speaks to brokers through client/ only; changes nothing but by a plan. Needs the extra `oncelog[console]`.

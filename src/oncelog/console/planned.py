@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from oncelog.cli.output import counted, printable
+from oncelog.cli.transactions.plan import Planned
 from oncelog.errors import InvalidArgument
 from oncelog.types import TopicPartition
 
@@ -39,7 +40,7 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Plan:
     """`seen`: what must still be so when it is done; `word`: what has to be typed. `rows`: each thing, with what becomes of it.
 
-    Of a reset: `positions` are what is stored, `kept` is which offsets each partition has.
+    Of a reset: `positions` are what is stored, `kept` is which offsets each partition has. `decided`: what a database decided.
     """
 
     wanted: Wanted
@@ -52,10 +53,16 @@ class Plan:
     rows: Cells = ()
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     kept: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    decided: tuple[Planned, ...] = ()
     plan_id: str = field(default_factory=lambda: secrets.token_urlsafe(18))
 
     def is_still_so(self, now: Plan) -> bool:
-        """Whether a second look saw the same, and no position that would be stored has gone from its log meanwhile."""
+        """Whether a second look saw the same, and no position that would be stored has gone from its log meanwhile.
+
+        Of several decisions one is enough: each is ended by itself, and only as it was seen.
+        """
+        if self.decided:
+            return not set(self.seen).isdisjoint(now.seen)
         is_kept = all(now.kept[at][0] <= offset <= now.kept[at][1] for at, offset in self.positions.items())
         return self.seen == now.seen and is_kept
 
@@ -68,7 +75,7 @@ class Plan:
 
 def shown_table(columns: tuple[str, ...], rows: Cells) -> dict[str, Any]:
     """A table as JSON, cut where nobody would read on; `more` says that it was."""
-    more = f"and {counted(len(rows) - ROWS_MAX, 'row')} more, which are done alike" if len(rows) > ROWS_MAX else ""
+    more = f"and {counted(len(rows) - ROWS_MAX, 'row')} more" if len(rows) > ROWS_MAX else ""
     return {"columns": list(columns), "rows": [list(map(str, each)) for each in rows[:ROWS_MAX]], "more": more}
 
 

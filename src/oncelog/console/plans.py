@@ -24,7 +24,8 @@ from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.client.admin.admin import Admin
 from oncelog.console.group_plans import RESET, look_at_reset
 from oncelog.console.pages import admin_of
-from oncelog.console.planned import VALID_S, Plan, Wanted
+from oncelog.console.planned import VALID_S, Cells, Plan, Wanted, shown_table
+from oncelog.console.resolve_plans import BECAME, DONE, RESOLVE, look_at_doubt, resolve
 from oncelog.console.security import BODY_BYTES_MAX
 from oncelog.errors import InvalidArgument, OncelogError, TransactionalIdNotFound, UnknownTopicOrPartition
 from oncelog.types import PreparedTxnState, TopicPartition
@@ -32,21 +33,24 @@ from oncelog.types import PreparedTxnState, TopicPartition
 log = logging.getLogger("oncelog.console")
 
 FORCE_TERMINATE, COMPLETE, ABORT = "force-terminate", "complete", "abort"
+ACTIONS = (FORCE_TERMINATE, COMPLETE, ABORT, RESET, RESOLVE)
 OUTCOMES = ("commit", "abort")
 # It is over, what it was about is gone, or an offset is out of range now.
 GONE = (Failed, UnknownTopicOrPartition, TransactionalIdNotFound, InvalidArgument)
 
 
-async def look(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float) -> Plan:
+async def look(
+    admin: Admin, settings: Settings, wanted: Wanted, ends_s: float, database_url: str | None = None
+) -> Plan:
     """What it would do, as things are now. Raises Failed where it must not be done, KafkaError, InvalidArgument."""
     if wanted.action == ABORT:
         return await _abort(admin, settings, wanted, ends_s)
     if wanted.action == RESET:
         return await look_at_reset(admin, settings, wanted, ends_s)
+    if wanted.action == RESOLVE:
+        return await look_at_doubt(settings, database_url, wanted, ends_s)
     if wanted.action not in (FORCE_TERMINATE, COMPLETE) or not wanted.transactional_id:
-        raise InvalidArgument(
-            f"an action is one of {FORCE_TERMINATE}, {COMPLETE}, {ABORT}, {RESET}, with what it is about"
-        )
+        raise InvalidArgument(f"an action is one of {', '.join(ACTIONS)}, with what it is about")
     name = wanted.transactional_id
     found = (await admin.describe_transactions([name]))[name]
     state = f"{found.producer_id}:{found.producer_epoch}"
@@ -128,7 +132,9 @@ async def plans(request: Request) -> Response | dict[str, Any]:
     if state.plans is None:
         return _read_only()
     wanted = await body_of(request, Wanted)
-    plan = await look(await admin_of(request), state.settings, wanted, state.plans.clock() + VALID_S)
+    plan = await look(
+        await admin_of(request), state.settings, wanted, state.plans.clock() + VALID_S, state.database_url
+    )
     state.plans.keep(plan)
     return plan.answer()
 
@@ -144,7 +150,7 @@ async def act(request: Request) -> Response | dict[str, Any]:
     who = state.gate.user_of(request.headers) or f"a session of {request.client.host if request.client else '?'}"
     now, why = None, "This is what it would do now"
     try:
-        now = await look(admin, state.settings, plan.wanted, state.plans.clock() + VALID_S)
+        now = await look(admin, state.settings, plan.wanted, state.plans.clock() + VALID_S, state.database_url)
     except GONE as error:
         why = str(error)
     if now is None or not plan.is_still_so(now):
@@ -155,12 +161,26 @@ async def act(request: Request) -> Response | dict[str, Any]:
         answer = {"error": "stale", "message": message, "plan": None if now is None else now.answer()}
         return JSONResponse(answer, 409)
     try:
+        if plan.wanted.action == RESOLVE:
+            return _resolved(who, await resolve(state.settings, state.database_url, plan, now))
         await _do(admin, state.settings, plan)
     except (OncelogError, OSError) as error:
         log.warning("%r: %r failed: %r", who, plan.text[0], str(error))
         raise
     log.warning("%r: done: %r", who, plan.text[0])
     return {"done": plan.text[0]}
+
+
+def _resolved(who: str, rows: Cells) -> Response | dict[str, Any]:
+    """What became of each, with a line in the log for each."""
+    for name, state, became, why in rows:
+        log.warning("%r: resolve: transaction %s of %r: %s %r", who, state, name, became, why)
+    told = ", ".join(f"{became} {sum(each[2] == became for each in rows)}" for became in DONE)
+    left = sum(each[2] not in DONE for each in rows)
+    if not left:
+        return {"done": told, **shown_table(BECAME, rows)}
+    message = f"{told}; {counted(left, 'transaction')} not ended: each row says why"
+    return JSONResponse({"error": "partial", "message": message, **shown_table(BECAME, rows)}, 502)
 
 
 def _read_only() -> Response:
