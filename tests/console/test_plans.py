@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import warnings
@@ -147,3 +148,56 @@ def test_a_hanging_one_is_aborted_and_an_owned_one_is_not(client: TestClient, ni
 )
 def test_plans_that_make_no_sense_are_refused(client: TestClient, body: dict[str, Any]) -> None:
     post(client, "plans", 400, **body)
+
+
+@contextlib.contextmanager
+def by_proxy(night: Cli, operators: frozenset[str] | None = frozenset({"ann"})) -> Iterator[TestClient]:
+    proxies = frozenset({"10.0.0.5"})
+    gate = Gate(frozenset({"testserver"}), user_header="x-user", trusted_proxies=proxies, operators=operators)
+    made = application(Settings(bootstrap_servers=night.bootstrap_servers), gate, allow_writes=True)
+    with TestClient(made, base_url=ORIGIN, client=("10.0.0.5", 40_000)) as client:
+        yield client
+
+
+def posted(client: TestClient, user: str, path: str, status: int, **body: Any) -> Any:
+    answer = client.post(f"/api/v1/{path}", headers={**POST, "x-user": user}, content=json.dumps(body))
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def told(client: TestClient, user: str) -> tuple[bool, bool, str]:
+    """Whether it may write, whether its page is read-only, and who it is."""
+    headers = {"x-user": user}
+    hello = client.get("/api/v1/hello", headers=headers).json()
+    return client.get("/api/v1/plans", headers=headers).json()["may_write"], hello["is_read_only"], hello["user"]
+
+
+def test_a_viewer_looks_and_an_operator_acts(night: Cli, caplog: pytest.LogCaptureFixture) -> None:
+    night.create("roles")
+    night.leave_open("roles", "of-roles")
+    wanted = {"action": "force-terminate", "transactional_id": "of-roles"}
+    with by_proxy(night) as client:
+        assert (told(client, "ann"), told(client, "bob")) == ((True, False, "ann"), (False, True, "bob"))
+        message = "'bob' is a viewer here: copy the command, or ask an operator"
+        assert posted(client, "bob", "plans", 403, **wanted) == {"error": "refused", "message": message}
+        made = posted(client, "ann", "plans", 200, **wanted)
+        assert posted(client, "bob", f"plans/{made['id']}", 403, word="of-roles")["message"] == message
+        assert night.json("transactions", "describe", "of-roles")["state"] == "Ongoing"
+        stranger = TestClient(client.app, base_url=ORIGIN, client=("127.0.0.1", 40_000))
+        refused = posted(stranger, "ann", f"plans/{made['id']}", 403, word="of-roles")
+        assert refused["message"] == "come by the proxy that says who you are"
+        both = [("x-user", "ann"), ("x-user", "bob"), *POST.items()]
+        assert client.post(f"/api/v1/plans/{made['id']}", headers=both, content="{}").status_code == 403
+        with caplog.at_level(logging.WARNING, "oncelog.console"):
+            posted(client, "ann", f"plans/{made['id']}", 200, word="of-roles")
+    assert "'ann' from 10.0.0.5: done: " in caplog.text
+    assert night.json("transactions", "describe", "of-roles")["state"] == "Empty"
+
+
+def test_without_roles_whoever_comes_by_the_proxy_may_act(night: Cli) -> None:
+    with by_proxy(night, operators=None) as client:
+        assert told(client, "bob") == (True, False, "bob")
+        assert (
+            "no open transaction"
+            in posted(client, "bob", "plans", 502, action="force-terminate", transactional_id="order-api")["message"]
+        )

@@ -46,17 +46,17 @@ def looked_at(page: Page, name: str) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
 
 
-def stand(night: Cli) -> None:
-    night.create("walked", 2)
-    night("produce", "walked", "-p", 0, stdin="a\nb\nc\n")
-    night("groups", "reset-offsets", "walkers", "--topic", "walked", "--to-latest", "-y")
+def stand(night: Cli, topic: str, group: str) -> None:
+    night.create(topic, 2)
+    night("produce", topic, "-p", 0, stdin="a\nb\nc\n")
+    night("groups", "reset-offsets", group, "--topic", topic, "--to-latest", "-y")
 
 
 def test_a_group_is_moved_to_an_offset_and_to_a_time(browser: Browser, night: Cli) -> None:
     from playwright.sync_api import expect
 
     with ThreadPoolExecutor() as elsewhere:  # Playwright has this thread's loop
-        elsewhere.submit(stand, night).result()
+        elsewhere.submit(stand, night, "walked", "walkers").result()
     errors: list[str] = []
     console = Console(night.bootstrap_servers, "--allow-writes")
     page = page_of(browser, console, errors)
@@ -135,4 +135,28 @@ def test_what_is_in_doubt_is_ended_as_the_database_says(browser: Browser, night:
     expect(page.locator("h1")).to_have_text("1 in doubt", timeout=15_000)
     assert errors == []
     page.close()
+    console.stop()
+
+
+def test_a_viewer_has_commands_to_copy_and_nothing_to_click(browser: Browser, night: Cli) -> None:
+    from playwright.sync_api import expect
+
+    with ThreadPoolExecutor() as elsewhere:
+        elsewhere.submit(stand, night, "looked-at", "lookers").result()
+    by_proxy = ("--auth", "header:X-User", "--trusted-proxy", "127.0.0.1")
+    console = Console(night.bootstrap_servers, "--allow-writes", *by_proxy, "--operator", "ann")
+    errors: list[str] = []
+    for user, may in (("bob", False), ("ann", True)):
+        page = browser.new_page(reduced_motion="reduce", extra_http_headers={"X-User": user})
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"{console.link}#/open")
+        expect(page.locator("header")).to_contain_text(f"{user}: {'may end transactions' if may else 'read-only'}")
+        expect(page.get_by_text("transactions abort --topic audit").first).to_be_visible(timeout=30_000)
+        expect(page.get_by_role("button", name="abort on audit-0 …")).to_have_count(int(may))
+        page.goto(f"{console.link}#/groups?group=lookers")
+        expect(page.get_by_role("form")).to_have_count(int(may), timeout=15_000)
+        expect(page.get_by_text("groups reset-offsets lookers --to-earliest --dry-run")).to_have_count(int(not may))
+        looked_at(page, f"of-{user}")
+        page.close()
+    assert errors == []
     console.stop()

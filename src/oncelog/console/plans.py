@@ -128,7 +128,7 @@ async def plans(request: Request) -> Response | dict[str, Any]:
     """GET: whether it acts. POST: a plan."""
     state = request.app.state
     if request.method != "POST":
-        return {"may_write": state.plans is not None}
+        return {"may_write": may_write(request)}
     if state.plans is None:
         return _read_only()
     wanted = await body_of(request, Wanted)
@@ -139,6 +139,18 @@ async def plans(request: Request) -> Response | dict[str, Any]:
     return plan.answer()
 
 
+def may_write(request: Request) -> bool:
+    """Whether this console acts, for whoever asks."""
+    state = request.app.state
+    return state.plans is not None and bool(state.gate.may_act(request.headers))
+
+
+def _who(request: Request) -> str:
+    """For the log: who, and from where."""
+    user = request.app.state.gate.user_of(request.headers)
+    return f"{'a session' if user is None else repr(user)} from {request.client.host if request.client else '?'}"
+
+
 async def act(request: Request) -> Response | dict[str, Any]:
     """Do a plan, if its word was typed and nothing has changed; 409 with a new plan where something has."""
     state = request.app.state
@@ -147,7 +159,7 @@ async def act(request: Request) -> Response | dict[str, Any]:
     typed = await body_of(request, dict[str, str])
     plan: Plan = state.plans.take(request.path_params["plan_id"], typed.get("word", ""))
     admin = await admin_of(request)
-    who = state.gate.user_of(request.headers) or f"a session of {request.client.host if request.client else '?'}"
+    who = _who(request)
     now, why = None, "This is what it would do now"
     try:
         now = await look(admin, state.settings, plan.wanted, state.plans.clock() + VALID_S, state.database_url)
@@ -156,7 +168,7 @@ async def act(request: Request) -> Response | dict[str, Any]:
     if now is None or not plan.is_still_so(now):
         if now is not None:
             state.plans.keep(now)
-        log.warning("%r wanted %r, which had changed since: nothing was done", who, plan.text[0])
+        log.warning("%s wanted %r, which had changed since: nothing was done", who, plan.text[0])
         message = f"it has changed since you looked: nothing was done. {why}"
         answer = {"error": "stale", "message": message, "plan": None if now is None else now.answer()}
         return JSONResponse(answer, 409)
@@ -165,16 +177,16 @@ async def act(request: Request) -> Response | dict[str, Any]:
             return _resolved(who, await resolve(state.settings, state.database_url, plan, now))
         await _do(admin, state.settings, plan)
     except (OncelogError, OSError) as error:
-        log.warning("%r: %r failed: %r", who, plan.text[0], str(error))
+        log.warning("%s: %r failed: %r", who, plan.text[0], str(error))
         raise
-    log.warning("%r: done: %r", who, plan.text[0])
+    log.warning("%s: done: %r", who, plan.text[0])
     return {"done": plan.text[0]}
 
 
 def _resolved(who: str, rows: Cells) -> Response | dict[str, Any]:
     """What became of each, with a line in the log for each."""
     for name, state, became, why in rows:
-        log.warning("%r: resolve: transaction %s of %r: %s %r", who, state, name, became, why)
+        log.warning("%s: resolve: transaction %s of %r: %s %r", who, state, name, became, why)
     told = ", ".join(f"{became} {sum(each[2] == became for each in rows)}" for became in DONE)
     left = sum(each[2] not in DONE for each in rows)
     if not left:

@@ -123,7 +123,8 @@ async def _session(request: Request) -> Response:
         message = "this link was used before: `oncelog console` has printed the next one"
         return JSONResponse({"error": "refused", "message": message}, 401)
     answer = JSONResponse({"ok": True})
-    is_secure = request.url.scheme == "https"
+    # A proxy in front speaks HTTPS; who lies about that gets a cookie that is of no use.
+    is_secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto", "").partition(",")[0].strip())
     path = f"{request.scope.get('root_path', '')}/"
     answer.set_cookie(
         gate.cookie, secret, max_age=int(SESSION_S), path=path, secure=is_secure, httponly=True, samesite="strict"
@@ -140,7 +141,8 @@ async def _hello(request: Request) -> Response:
             "cluster": watch.cluster_id,
             "brokers": state.settings.client_config()["bootstrap.servers"],
             "has_database": state.database_url is not None,
-            "is_read_only": state.plans is None,
+            "is_read_only": not plans.may_write(request),
+            "user": state.gate.user_of(request.headers),
         }
     )
 

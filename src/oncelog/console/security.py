@@ -52,13 +52,15 @@ class Session:
 class Gate:
     """Decides who may ask. `hosts`: known values of Host, in lower case; None where the application around it knows.
 
-    `user_header`: the proxies in `trusted_proxies` say there who the user is, and nobody else may come.
+    `user_header`: the proxies in `trusted_proxies` say there who the user is, and nobody else may come. `operators`: who of these
+    may act, everybody else may look; None: whoever may look may act, where the console acts at all.
     """
 
     hosts: frozenset[str] | None
     is_open: bool = False
     user_header: str | None = None
     trusted_proxies: frozenset[str] = frozenset()
+    operators: frozenset[str] | None = None
     on_link_used: Callable[[], None] | None = None
     clock: Callable[[], float] = time.monotonic
     cookie: str = COOKIE
@@ -118,13 +120,28 @@ class Gate:
             return 405, "the console only reads"
         if method == "POST" and (HEADER not in headers or headers.get("content-type") != "application/json"):
             return 415, f"a POST needs JSON and the header {HEADER}"
-        if self.user_header is not None and (client not in self.trusted_proxies or not headers.get(self.user_header)):
+        return None if self.user_header is None else self._stranger(self.user_header, headers, client)
+
+    def _stranger(self, name: str, headers: Headers, client: str | None) -> tuple[int, str] | None:
+        given = headers.getlist(name)
+        is_trusted = client is not None and _address(client) in map(_address, self.trusted_proxies)
+        if not is_trusted or not any(given):
             return 403, "come by the proxy that says who you are"
+        if len(given) > 1:  # one of them may be the client's own
+            return 403, f"the proxy sent {name} {len(given)} times: it has to replace what a client sends"
         return None
 
     def user_of(self, headers: Headers) -> str | None:
         """Who the trusted proxy says that it is; ask `refusal` first."""
-        return None if self.user_header is None else headers.get(self.user_header)
+        name = None if self.user_header is None else headers.get(self.user_header)
+        return None if name is None else name.encode("latin-1").decode("utf-8", "backslashreplace")
+
+    def may_act(self, headers: Headers) -> bool:
+        """Whether it is an operator; ask `refusal` first. Names are compared as bytes: none is like another."""
+        if self.operators is None:
+            return True
+        name = "" if self.user_header is None else headers.get(self.user_header, "")
+        return name.encode("latin-1") in {each.encode("utf-8", "surrogateescape") for each in self.operators}
 
 
 class Guard:
@@ -155,11 +172,22 @@ class Guard:
             scope["console_session"] = session
             if session is None:
                 refused = 401, "open the link that `oncelog console` printed; each opens one browser"
+            elif scope["method"] == "POST" and not self._gate.may_act(headers):
+                refused = 403, f"{self._gate.user_of(headers)!r} is a viewer here: copy the command, or ask an operator"
         if refused is not None:
             status, text = refused
             await JSONResponse({"error": "refused", "message": text}, status)(scope, receive, guarded)
             return
         await self._app(scope, receive, guarded)
+
+
+def _address(text: str) -> str:
+    """An address as it is compared: in its short form, and IPv4 as such where it came by a socket of IPv6."""
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return text
+    return str(getattr(found, "ipv4_mapped", None) or found)
 
 
 def is_loopback(host: str) -> bool:

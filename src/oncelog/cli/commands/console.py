@@ -33,6 +33,7 @@ EXTRA = "the console needs packages that are not here: pip install 'oncelog[cons
     "--auth", metavar="header:NAME", help="A proxy says in this header who the user is; needs --trusted-proxy."
 )
 @click.option("--trusted-proxy", "proxies", multiple=True, metavar="ADDRESS", help="From where --auth is believed.")
+@click.option("--operator", "operators", multiple=True, metavar="NAME", help="Of --auth: who may act; others look.")
 @click.option("--public-name", "names", multiple=True, metavar="HOST[:PORT]", help="Another name it is reached by.")
 @click.option(
     "--i-know-this-is-open", "is_known_open", is_flag=True, help="Everybody who reaches the address may look."
@@ -49,6 +50,7 @@ async def console(
     database_url: str | None,
     auth: str | None,
     proxies: tuple[str, ...],
+    operators: tuple[str, ...],
     names: tuple[str, ...],
     is_known_open: bool,
     masked: str | None,
@@ -61,10 +63,9 @@ async def console(
     """
     host, port = _address(listen)
     header = _header(auth, proxies)
+    _check_operators(operators, header, allow_writes=allow_writes)
     fields = _fields(masked)
-    for each in names:
-        if not PUBLIC_NAME.fullmatch(each):
-            raise click.UsageError(f"--public-name {each!r}: write HOST or HOST:PORT, as the browser's address has it")
+    _check_names(names)
     if database_url is not None:
         _check_database(database_url)
     try:
@@ -90,6 +91,7 @@ async def console(
             is_open=is_known_open,
             user_header=header,
             trusted_proxies=frozenset(proxies),
+            operators=frozenset(operators) or None,
             cookie=f"oncelog_console_{port}",  # a cookie is every port's of its host
         )
         has_links = header is None and not is_known_open
@@ -145,6 +147,24 @@ def _header(auth: str | None, proxies: tuple[str, ...]) -> str | None:
     return name
 
 
+def _check_names(names: tuple[str, ...]) -> None:
+    for each in names:
+        if not PUBLIC_NAME.fullmatch(each):
+            raise click.UsageError(f"--public-name {each!r}: write HOST or HOST:PORT, as the browser's address has it")
+
+
+def _check_operators(operators: tuple[str, ...], header: str | None, *, allow_writes: bool) -> None:
+    if not operators:
+        return
+    if header is None:
+        raise click.UsageError("--operator needs --auth header:NAME: nobody else says who somebody is")
+    if not allow_writes:
+        raise click.UsageError("--operator needs --allow-writes: without it nobody may act")
+    for each in operators:
+        if not each or each != each.strip():  # as of a variable that is empty
+            raise click.UsageError(f"--operator {each!r}: write the name as the proxy's header has it")
+
+
 def _fields(masked: str | None) -> frozenset[str]:
     fields = frozenset(each.strip() for each in (masked or "").split(",") if each.strip())
     if masked is not None and not fields:  # as of a variable that is empty: everything would be shown
@@ -165,6 +185,21 @@ def _bound(host: str, port: int) -> socket.socket:
     return bound
 
 
+def server_config(app: Any) -> Any:
+    """Of the HTTP server. Left to itself it believes X-Forwarded-For of whoever is on this machine, as if they were another."""
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        proxy_headers=False,
+        timeout_graceful_shutdown=2,
+    )
+
+
 async def _serve(app: Any, bound: socket.socket) -> None:
     """Until a signal cancels it; open streams are ended first, so that nobody is waited for."""
     import uvicorn
@@ -175,10 +210,7 @@ async def _serve(app: Any, bound: socket.socket) -> None:
             """Signals are the command's."""
             yield
 
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=2
-    )
-    server = Server(config)
+    server = Server(server_config(app))
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(server.serve([bound]))
         try:

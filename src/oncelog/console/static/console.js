@@ -28,7 +28,7 @@ function Page({ hello }) {
   useEffect(() => { document.title = `${title}: oncelog console` }, [title])
   return html`<header><b>oncelog</b>
     <nav aria-label="Pages">${PAGES.map(([each, text]) => html`<a href=${`#/${each}`} aria-current=${each === name ? 'page' : undefined}>${text}</a>`)}</nav>
-    <span class="mute right">${hello.brokers}${hello.cluster ? `, cluster ${hello.cluster}` : ''}; ${hello.is_read_only ? 'read-only' : 'may end transactions'}</span></header>
+    <span class="mute right">${hello.brokers}${hello.cluster ? `, cluster ${hello.cluster}` : ''}; ${hello.user ? `${hello.user}: ` : ''}${hello.is_read_only ? 'read-only' : 'may end transactions'}</span></header>
     <main><${Shown} query=${at.query} key=${name} /></main>`
 }
 

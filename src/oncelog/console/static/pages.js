@@ -68,10 +68,10 @@ const MEMBERS = new Set(['Stable', 'PreparingRebalance', 'CompletingRebalance', 
 const inAddress = name => `group=${encodeURIComponent(name)}`
 
 /** Why a group stands still: what `oncelog why GROUP` says, its transactions too. */
-const Why = ({ name }) => {
+const Why = ({ name, shown }) => {
   const { data, error } = useData(`why?${inAddress(name)}`, 10)
   return html`<${Missing} rows=${data?.not_read} error=${error} /><h3 role="status">${data ? data.causes.length ? 'Why it stands still' : 'Nothing holds it back' : error ? 'Not known' : 'looking …'}</h3>
-    ${data?.notes.map(note => html`<p class="note">${note}</p>`)}${data?.causes.length > 0 && html`<${Cards} causes=${data.causes} />`}`
+    ${data?.notes.filter(note => !shown?.includes(note)).map(note => html`<p class="note">${note}</p>`)}${data?.causes.length > 0 && html`<${Cards} causes=${data.causes} />`}`
 }
 
 export function Groups({ query }) {

@@ -1,7 +1,7 @@
 // Actions, where the console may act: a plan is shown, and done when its name was typed. The server looks again before.
 // @ts-check
 import { useEffect, useState } from './vendor/hooks.mjs'
-import { Table, ask, html } from './html.js'
+import { Command, Table, ask, html } from './html.js'
 
 let allowed = /** @type {Promise<boolean>|null} */ (null)
 const mayWrite = () => allowed ??= ask('plans').then(each => each.may_write, () => { allowed = null; return false })
@@ -42,9 +42,9 @@ function Move({ row, look }) {
 const Each = ({ name, table }) => table.rows?.length > 0 && html`<${Table} name=${name} columns=${table.columns.map((title, i) => [title, r => r[i], i ? '' : 'id'])} rows=${table.rows} />${table.more && html`<p class="mute">${table.more}</p>`}`
 
 export function Act({ row, wanted }) {
-  const [may, set] = useState(false), [plan, show] = useState(/** @type {any} */ (null)), [told, tell] = useState(/** @type {any} */ ({ text: '' })), [word, type] = useState('')
+  const [may, set] = useState(/** @type {boolean|null} */ (null)), [plan, show] = useState(/** @type {any} */ (null)), [told, tell] = useState(/** @type {any} */ ({ text: '' })), [word, type] = useState('')
   useEffect(() => { let isGone = false; mayWrite().then(each => { if (!isGone) set(each) }); return () => { isGone = true } }, [])
-  if (!may) return null
+  if (!may) return may === false && row.reset && row.rows.length > 0 ? html`<p class="mute">This shows where its positions would go; without --dry-run it moves them.</p><${Command} text=${row.reset} />` : null
   const guarded = async body => { try { await body() } catch (e) { tell({ text: `the console does not answer: ${e.message}` }) } }
   const look = wanted => guarded(async () => { const { status, body } = await post('plans', wanted); show(status === 200 ? body : null); type(''); tell({ text: status === 200 ? '' : `${body.message}${body.hint ? ` (${body.hint})` : ''}` }) })
   const act = event => { event.preventDefault(); return guarded(async () => {
