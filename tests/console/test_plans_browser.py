@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncelog import sync
 from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.recipes import SqliteDatabase
+from oncelog.testing import TestBroker
 from oncelog.types import PreparedTxnState
 from tests.cli.world import Cli
 from tests.console.conftest import Console
@@ -160,3 +163,49 @@ def test_a_viewer_has_commands_to_copy_and_nothing_to_click(browser: Browser, ni
         page.close()
     assert errors == []
     console.stop()
+
+
+@pytest.fixture
+def secured() -> Iterator[TestBroker]:
+    with (
+        TestBroker(security="SASL_PLAINTEXT", users={"ann": "correct horse"}) as broker,
+        ThreadPoolExecutor() as elsewhere,
+    ):
+        elsewhere.submit(opened, broker).result()
+        yield broker
+
+
+def opened(broker: TestBroker) -> None:
+    with sync.Admin(**broker.client_options("ann")) as admin:
+        admin.create_topics(["own"])
+
+
+def test_somebody_logs_in_and_out(browser: Browser, secured: TestBroker) -> None:
+    from playwright.sync_api import expect
+
+    scram = ("-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanism=SCRAM-SHA-256")
+    console = Console(secured.bootstrap_servers, "--login", *scram)
+    page, errors = browser.new_page(reduced_motion="reduce"), list[str]()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{console.link}#/topics")
+    page.get_by_label("name").fill("ann")
+    page.get_by_label("password").fill("guess")
+    looked_at(page, "login")
+    page.get_by_role("button", name="log in").click()
+    expect(page.get_by_role("alert")).to_have_text(
+        "the brokers do not know this name with this password", timeout=15_000
+    )
+    page.get_by_label("name").fill("ann")
+    page.get_by_label("password").fill("correct horse")
+    page.get_by_role("button", name="log in").click()
+    expect(page.locator("header")).to_contain_text("ann: read-only", timeout=15_000)
+    expect(page.get_by_role("cell", name="own")).to_be_visible()
+    assert page.url == f"{console.link}#/topics", "the address holds what is looked at, and nothing that was given"
+    looked_at(page, "logged-in")
+    page.get_by_role("link", name="Lanes").click()
+    expect(page.locator("#verdict")).to_have_text("Nobody is stopped: 1 partition looked at", timeout=15_000)
+    page.get_by_role("button", name="log out").click()
+    expect(page.locator("h1")).to_have_text("Log in")
+    assert errors == []
+    page.close()
+    assert console.stop() == 130

@@ -6,6 +6,7 @@
 |---|---|
 | `routes.py` | addresses and answers; the life of the application |
 | `security.py` | who may ask: hosts, origins, the one-time link, sessions, limits |
+| `login.py` | a console for each person, with their own name and password at the brokers |
 | `watch.py` | the one reader that all pages share: lanes, open transactions, positions of groups |
 | `judging.py` | what was seen becomes facts; core/diagnosis judges, cli/why has the words: the same as `oncelog why` |
 | `group_judging.py` `group_pages.py` | the same of groups; their page |

@@ -26,7 +26,7 @@ STREAMS_MAX = 64
 BODY_BYTES_MAX = 4096
 HEADER = "x-oncelog-console"
 COOKIE = "oncelog_console"
-PUBLIC = ("/api/v1/session",)
+PUBLIC = ("/api/v1/session", "/api/v1/login")
 HEADERS = {
     "content-security-policy": (
         "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'; "
@@ -53,7 +53,7 @@ class Gate:
     """Decides who may ask. `hosts`: known values of Host, in lower case; None where the application around it knows.
 
     `user_header`: the proxies in `trusted_proxies` say there who the user is, and nobody else may come. `operators`: who of these
-    may act, everybody else may look; None: whoever may look may act, where the console acts at all.
+    may act, everybody else may look; None: whoever may look may act, where the console acts at all. `name`: who all here are.
     """
 
     hosts: frozenset[str] | None
@@ -64,6 +64,8 @@ class Gate:
     on_link_used: Callable[[], None] | None = None
     clock: Callable[[], float] = time.monotonic
     cookie: str = COOKIE
+    name: str | None = None
+    streams_max: int = STREAMS_MAX
     _tokens: set[str] = field(default_factory=set)
     _sessions: dict[str, Session] = field(default_factory=dict)
     _everybody: Session = field(default_factory=lambda: Session(float("inf")))
@@ -96,12 +98,22 @@ class Gate:
         found = self._sessions.get(cookies.get(self.cookie, ""))
         return found if found is not None and found.ends_s > self.clock() else None
 
+    @property
+    def way_in(self) -> tuple[str, str]:
+        """What is said to whom nobody knows: a kind of error, and the way out."""
+        return "refused", "open the link that `oncelog console` printed; each opens one browser"
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody who needs no session of their own has a stream open."""
+        return self._everybody.streams > 0
+
     def may_stream(self, session: Session) -> bool:
         """Whether one more stream may begin."""
         if session is self._everybody:
-            return session.streams < STREAMS_MAX
+            return session.streams < self.streams_max
         running = sum(each.streams for each in self._sessions.values())
-        return session.streams < STREAMS_PER_SESSION_MAX and running < STREAMS_MAX
+        return session.streams < STREAMS_PER_SESSION_MAX and running < self.streams_max
 
     def refusal(self, method: str, headers: Headers, client: str | None, path: str) -> tuple[int, str] | None:
         """Why a request may not pass, before anybody asks who it is from; None where it may."""
@@ -132,7 +144,9 @@ class Gate:
         return None
 
     def user_of(self, headers: Headers) -> str | None:
-        """Who the trusted proxy says that it is; ask `refusal` first."""
+        """Who the trusted proxy says that it is, or who logged in; ask `refusal` first."""
+        if self.name is not None:
+            return self.name
         name = None if self.user_header is None else headers.get(self.user_header)
         return None if name is None else name.encode("latin-1").decode("utf-8", "backslashreplace")
 
@@ -166,17 +180,18 @@ class Guard:
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 
-        refused = self._gate.refusal(scope["method"], headers, client, path)
+        kind, refused = "refused", self._gate.refusal(scope["method"], headers, client, path)
         if refused is None and path.startswith("/api/") and path not in PUBLIC:
             session = self._gate.session_of(cookie_parser(headers.get("cookie", "")), self._gate.user_of(headers))
             scope["console_session"] = session
             if session is None:
-                refused = 401, "open the link that `oncelog console` printed; each opens one browser"
+                kind, text = self._gate.way_in
+                refused = 401, text
             elif scope["method"] == "POST" and not self._gate.may_act(headers):
                 refused = 403, f"{self._gate.user_of(headers)!r} is a viewer here: copy the command, or ask an operator"
         if refused is not None:
             status, text = refused
-            await JSONResponse({"error": "refused", "message": text}, status)(scope, receive, guarded)
+            await JSONResponse({"error": kind, "message": text}, status)(scope, receive, guarded)
             return
         await self._app(scope, receive, guarded)
 

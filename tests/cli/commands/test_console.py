@@ -9,6 +9,7 @@ import pytest
 from oncelog.cli.commands.console import server_config
 from tests.cli.world import oncelog
 
+SCRAM = ("-X", "security.protocol=SASL_SSL", "-X", "sasl.mechanism=SCRAM-SHA-512")
 BY_PROXY = ("--auth", "header:X-User", "--trusted-proxy", "10.0.0.5")
 
 
@@ -36,6 +37,11 @@ BY_PROXY = ("--auth", "header:X-User", "--trusted-proxy", "10.0.0.5")
         (("--operator", "ann", *BY_PROXY), "--operator needs --allow-writes"),
         (("--operator", "", "--allow-writes", *BY_PROXY), "write the name as the proxy's header has it"),
         (("--operator", "ann ", "--allow-writes", *BY_PROXY), "write the name as the proxy's header has it"),
+        (("--login",), "--login needs security.protocol=SASL_SSL"),
+        (("--login", *SCRAM, "-X", "sasl.username=x"), "--login and sasl.username exclude each other"),
+        (("--login", *SCRAM, *BY_PROXY), "--login and --auth exclude each other"),
+        (("--login", *SCRAM, "--i-know-this-is-open"), "--login and --i-know-this-is-open exclude each other"),
+        (("--login", *SCRAM, "--listen", "0.0.0.0:0"), "--login listens on 127.0.0.1 only"),
         (("--database", "nope://x"), "--database: not a database's URL: nothing here knows 'nope'"),
         (("--database", "orders.db"), "--database: not a database's URL: 'orders.db' (expected e.g. sqlite:///"),
         (("--database", "postgresql://app@db:abc/shop"), "--database: not a database's URL: Port could not be cast"),
