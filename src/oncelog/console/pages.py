@@ -199,7 +199,7 @@ async def in_doubt(request: Request) -> dict[str, Any]:
         try:
             async with asyncio.timeout(DATABASE_TIMEOUT_S):
                 found, _ = await asyncio.to_thread(look_for_doubt, settings, url, 0, False)
-            decided = in_doubt_rows(found, [])
+            decided = in_doubt_rows(found, {})
         except TimeoutError:
             fault = {"error": "TimeoutError", "message": f"the database has not answered in {DATABASE_TIMEOUT_S:g} s"}
         except (KafkaError, OncelogError, OSError) as error:  # what is in doubt is shown all the same

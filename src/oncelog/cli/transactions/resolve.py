@@ -14,7 +14,7 @@ from oncelog import sync
 from oncelog.cli.clients import arguments, open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
-from oncelog.cli.transactions.in_doubt import DATABASE_HINT, first_line
+from oncelog.cli.transactions.in_doubt import DATABASE_HINT, first_line, recovered
 from oncelog.cli.transactions.plan import (
     ABORT,
     COMMIT,
@@ -28,7 +28,7 @@ from oncelog.cli.transactions.plan import (
     plan_of,
 )
 from oncelog.cli.transactions.repair import end_as_decided
-from oncelog.client.config import AdminConfig, ProducerConfig
+from oncelog.client.config import AdminConfig
 from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from oncelog.errors import KafkaError, OncelogError
 
@@ -199,20 +199,14 @@ def _by_database(settings: Settings, url: str, planned: list[Planned]) -> dict[s
 
 
 def _recovered(settings: Settings, database: Database[Any], each: Planned) -> str:
-    """What became of one. Whatever it fails of: the next one is tried, and what became of those before is told."""
     from oncelog.recipes.janitor import InDoubt
-    from oncelog.recipes.janitor import resolve as resolve_all
 
-    config = arguments(ProducerConfig, settings, max_block_ms=settings.timeout_ms)
     try:
         stored = database.read(each.transactional_id)
-        one = InDoubt(each.transactional_id, each.state, each.found.duration_ms or 0, each.found.partitions, stored)
-        done = resolve_all(database, [one], **config)
-    except (OncelogError, OSError) as error:
-        return f"failed: {error}"
     except database.errors as error:
         return f"failed: the database: {first_line(error)}"
-    return "committed" if done and done[0].is_committed else "aborted" if done else "failed: it is gone"
+    one = InDoubt(each.transactional_id, each.state, each.found.duration_ms or 0, each.found.partitions, stored)
+    return recovered(settings, database, one)
 
 
 def _by_spark(settings: Settings, sources: Sources, planned: list[Planned]) -> dict[str, str]:
