@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from oncelog import sync
 from oncelog.console import group_plans
+from tests.cli.why.test_why import in_one_transaction
 from tests.cli.world import Cli
 from tests.console.test_plans import client_of, post
 
@@ -149,3 +150,15 @@ def test_a_part_of_a_batch_is_counted_as_its_part(client: TestClient, night: Cli
     night("groups", "reset-offsets", "parts", "--topic", "batched", "--to-offset", 1, "-y")
     made = post(client, "plans", 200, **wanted("parts", "offset", 3, topic="batched"))
     assert made["rows"] == [["batched-0", "1", "3", "2 records never read"]]
+
+
+def test_a_position_that_a_transaction_may_still_move_is_told(client: TestClient, night: Cli) -> None:
+    """Stored is what the plan shows, until that transaction commits."""
+    night.create("unsettled")
+    night("groups", "reset-offsets", "settling", "--topic", "unsettled", "--to-latest", "-y")
+    in_one_transaction(night, "settles", "unsettled", 1, group="settling")
+    made = post(client, "plans", 200, **wanted("settling", "latest", topic="unsettled"))
+    assert "unsettled-0 is pending in an open transaction" in made["text"][1]
+    night("transactions", "force-terminate", "--transactional-id", "settles", "-y")
+    again = post(client, f"plans/{made['id']}", 409, word="settling")["plan"]
+    assert len(again["text"]) == 1

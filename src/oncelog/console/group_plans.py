@@ -18,6 +18,7 @@ from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import record_time_from_text
 from oncelog.cli.numbers import is_number
 from oncelog.cli.output import counted
+from oncelog.cli.transactions.group_scope import listed
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.record_reading import read_chunk
 from oncelog.console.planned import Plan, Wanted
@@ -59,19 +60,23 @@ async def look_at_reset(admin: Admin, settings: Settings, wanted: Wanted, ends_s
     if target == "to_offset":
         _check_range(after, value)
     bounds = await partition_bounds(admin, list(after))
+    pending = await admin.list_pending_offset_commits(wanted.group, list(after))
     budget = Budget(time.monotonic() + COUNTED_S)
     rows, seen, moved = [], [], Moved()
     for row in planned:
         at, before = TopicPartition(row["topic"], row["partition"]), row["from"]
         word = await moved.take(admin, at, before, after[at], bounds[at], budget)
         rows.append((at, "none" if before is None else before, after[at], word))
-        seen.append((at, before))
-    text = f"move {counted(len(rows), 'position')} of group {wanted.group}: {moved.text}"
+        seen.append((at, before, at in pending))
+    lines = [f"move {counted(len(rows), 'position')} of group {wanted.group}: {moved.text}"]
+    if pending:
+        text = "is pending in an open transaction: if that commits, its position replaces the one that is stored here"
+        lines.append(f"the position of {listed(pending)} {text}")
     place = ("--topic", which) if wanted.topic else ()
     way = (f"--to-{wanted.to}",) if value is True else (f"--to-{wanted.to}", value)
     command = settings.repair("groups", RESET, Name(wanted.group), *place, *way)
     kept = {at: (each["log_start"], each["high_watermark"]) for at, each in bounds.items()}
-    return Plan(wanted, tuple(seen), wanted.group, (text,), command, ends_s, COLUMNS, tuple(rows), after, kept)
+    return Plan(wanted, tuple(seen), wanted.group, tuple(lines), command, ends_s, COLUMNS, tuple(rows), after, kept)
 
 
 def _target(wanted: Wanted) -> tuple[str, Any]:
