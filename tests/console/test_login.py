@@ -83,9 +83,11 @@ def outside(guarded: TestBroker, gate: LoginGate, monkeypatch: pytest.MonkeyPatc
         yield client
 
 
-def enter(outside: TestClient, user: str, status: int = 200, **more: Any) -> TestClient:
-    """A browser of somebody's own, at the same console."""
-    own = TestClient(outside.app, base_url=ORIGIN)
+def enter(
+    outside: TestClient, user: str, status: int = 200, browser: TestClient | None = None, **more: Any
+) -> TestClient:
+    """In a browser of somebody's own, at the same console."""
+    own = browser or TestClient(outside.app, base_url=ORIGIN)
     own.portal = outside.portal
     body = json.dumps({"user": user, "password": USERS.get(user, "?"), **more})
     answer = own.post("/api/v1/login", headers=POST, content=body)
@@ -215,8 +217,10 @@ def test_sessions_streams_and_attempts_are_bounded(
     outside: TestClient, gate: LoginGate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(login, "LOGINS_MAX", 1)
-    enter(outside, "eve")
+    browser = enter(outside, "eve")
     enter(outside, "root", 429)
+    enter(outside, "root", browser=browser)
+    assert browser.get("/api/v1/hello").json()["user"] == "root"
     (own,) = gate.logins.values()
     own.console.state.gate._everybody.streams = login.STREAMS_MAX
     assert not own.console.state.gate.may_stream(own.console.state.gate._everybody)

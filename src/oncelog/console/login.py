@@ -207,6 +207,7 @@ class Door:
             log.warning("%r from %s: not let in", given.user, address)
             await asyncio.sleep(WRONG_TAKES_S)
             return _refused(401, "the brokers do not know this name with this password")
+        self._gate.end(request.cookies.get(self._gate.cookie, ""))  # one browser, one session
         self._gate.end_old()
         if len(self._gate.logins) >= LOGINS_MAX:
             return _refused(429, f"{LOGINS_MAX} sessions are open: somebody has to log out, or be idle for 30 minutes")

@@ -33,7 +33,7 @@ function Door() {
     event.preventDefault()
     const form = event.target, given = new FormData(form)
     wait(true); tell('')
-    try { await sent('login', { user: given.get('user'), password: given.get('password') }); location.reload() } catch (e) { form.reset(); wait(false); tell(e.message) }
+    try { await sent('login', { user: given.get('user'), password: given.get('password') }); location.reload() } catch (e) { form.elements.password.value = ''; wait(false); tell(e.message) }
   }
   return html`<main><h1>Log in</h1><p class="mute">As who you are at the brokers: every page shows what you may see there.</p>
     <form class="tools" aria-label="Log in" onSubmit=${submit}><label>name <input name="user" autocomplete="username" required /></label> <label>password <input name="password" type="password" autocomplete="current-password" required /></label> <button type="submit" disabled=${isAsking}>log in</button></form>
