@@ -59,6 +59,9 @@ def marker_stuck(world: World) -> Iterator[None]:
     with world.paused():
         world.command(*command, status=1)
         yield
+    ends = time.monotonic() + SESSION_MS / 1000
+    while world.mend is not None and world.json("transactions", "describe", STUCK_ID)[0]["state"] != "CompleteAbort":
+        assert time.monotonic() < ends, "its leader is back, and the marker does not arrive"
 
 
 @contextlib.contextmanager

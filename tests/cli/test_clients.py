@@ -94,3 +94,17 @@ def test_no_time_at_all_is_refused_by_the_options_name(option: str) -> None:
     result = oncelog("topics", "list", option, "0s")
     assert result.exit_code == 2
     assert f"Invalid value for '{option}': must be more than 0" in result.stderr
+
+
+@pytest.mark.parametrize("propagates", [True, False])
+def test_two_that_connect_at_a_time_leave_the_log_as_it_was(propagates: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second to come was the last to go: what a client said after that was heard by nobody."""
+    logger = logging.getLogger("oncelog.client")
+    monkeypatch.setattr(logger, "propagate", propagates)
+    first, second = clients._kept(), clients._kept()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert logger.propagate is False
+    second.__exit__(None, None, None)
+    assert logger.propagate is propagates

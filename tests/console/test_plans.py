@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import warnings
@@ -17,49 +18,19 @@ with warnings.catch_warnings():  # it would rather have a client that nothing el
     from starlette.testclient import TestClient
 
 from oncelog.cli.command import Settings
-from oncelog.console.plans import PLANS_MAX, VALID_S, Plan, Plans, Wanted
 from oncelog.console.routes import application
 from oncelog.console.security import Gate
-from oncelog.errors import InvalidArgument
 from tests.cli.world import Cli
 
 POST = {"x-oncelog-console": "1", "content-type": "application/json"}
 ORIGIN = "http://testserver"
 
 
-def plan(now_s: float = 0) -> Plan:
-    return Plan(Wanted("force-terminate", "pay"), (1, 2), "pay", ("abort",), "oncelog ...", now_s + VALID_S)
-
-
-def test_a_plan_is_taken_once_by_its_word_and_in_time() -> None:
-    now_s = 0.0
-    plans, mine = Plans(clock=lambda: now_s), plan()
-    plans.keep(mine)
-    with pytest.raises(InvalidArgument, match="not confirmed"):
-        plans.take(mine.plan_id, "yes")
-    assert plans.take(mine.plan_id, "pay") is mine
-    with pytest.raises(InvalidArgument, match="over"):
-        plans.take(mine.plan_id, "pay")
-    late = plan()
-    plans.keep(late)
-    now_s = VALID_S
-    with pytest.raises(InvalidArgument, match="over"):
-        plans.take(late.plan_id, "pay")
-
-
-def test_plans_are_bounded() -> None:
-    plans = Plans(clock=lambda: 0.0)
-    made = [plan() for _ in range(PLANS_MAX + 1)]
-    for each in made:
-        plans.keep(each)
-    with pytest.raises(InvalidArgument):
-        plans.take(made[0].plan_id, "pay")
-    assert plans.take(made[-1].plan_id, "pay") is made[-1]
-
-
-def client_of(night: Cli, *, allow_writes: bool) -> TestClient:
+def client_of(night: Cli, *, allow_writes: bool, database_url: str | None = None) -> TestClient:
     settings, gate = Settings(bootstrap_servers=night.bootstrap_servers), Gate(frozenset({"testserver"}), is_open=True)
-    return TestClient(application(settings, gate, allow_writes=allow_writes), base_url=ORIGIN)
+    return TestClient(
+        application(settings, gate, allow_writes=allow_writes, database_url=database_url), base_url=ORIGIN
+    )
 
 
 @pytest.fixture(scope="module")
@@ -172,41 +143,61 @@ def test_a_hanging_one_is_aborted_and_an_owned_one_is_not(client: TestClient, ni
     night("transactions", "force-terminate", "--transactional-id", "owned", "--yes")
 
 
-def test_a_groups_positions_are_moved_as_they_were_shown(client: TestClient, night: Cli) -> None:
-    night.create("moved", 2)
-    night("produce", "moved", "-p", 0, stdin="a\nb\nc\n")
-    reset = ("groups", "reset-offsets", "movers", "--topic", "moved")
-    night(*reset, "--to-latest", "-y")
-    wanted = {"action": "reset-offsets", "group": "movers", "topic": "moved", "to": "earliest"}
-    made = post(client, "plans", 200, **wanted)
-    assert made["text"] == [
-        "move 2 positions of group movers: it reads again what it has read",
-        *("moved-0: from 3 to 0", "moved-1: from 0 to 0"),
-    ]
-    assert made["command"].endswith("groups reset-offsets movers --topic moved --to-earliest")
-    night(*reset, "--to-offset", 1, "-y")
-    again = post(client, f"plans/{made['id']}", 409, word="movers")["plan"]
-    assert again["text"][1] == "moved-0: from 1 to 0", (
-        "somebody moved it meanwhile: nothing was done, and this is how it is"
-    )
-    post(client, f"plans/{again['id']}", 200, word="movers")
-    assert [row["position"] for row in night.json("groups", "describe", "movers")] == [0, 0]
-    latest = post(client, "plans", 200, **{**wanted, "to": "latest"})
-    night("produce", "moved", "-p", 0, stdin="d\n")
-    post(client, f"plans/{latest['id']}", 200, word="movers")
-    assert night.json("groups", "describe", "movers")[0]["position"] == 3, "as it was shown"
-
-
-@pytest.mark.parametrize("more", [{"to": "nowhere"}, {}, {"to": "earliest", "group": ""}])
-def test_a_reset_that_makes_no_sense_is_refused(client: TestClient, more: dict[str, Any]) -> None:
-    assert (
-        "say which group"
-        in post(client, "plans", 400, **{"action": "reset-offsets", "group": "movers", **more})["message"]
-    )
-
-
 @pytest.mark.parametrize(
     "body", [{}, {"action": "drop"}, {"action": "abort"}, {"action": "abort", "more": 1}, {"action": 5}]
 )
 def test_plans_that_make_no_sense_are_refused(client: TestClient, body: dict[str, Any]) -> None:
     post(client, "plans", 400, **body)
+
+
+@contextlib.contextmanager
+def by_proxy(night: Cli, operators: frozenset[str] | None = frozenset({"ann"})) -> Iterator[TestClient]:
+    proxies = frozenset({"10.0.0.5"})
+    gate = Gate(frozenset({"testserver"}), user_header="x-user", trusted_proxies=proxies, operators=operators)
+    made = application(Settings(bootstrap_servers=night.bootstrap_servers), gate, allow_writes=True)
+    with TestClient(made, base_url=ORIGIN, client=("10.0.0.5", 40_000)) as client:
+        yield client
+
+
+def posted(client: TestClient, user: str, path: str, status: int, **body: Any) -> Any:
+    answer = client.post(f"/api/v1/{path}", headers={**POST, "x-user": user}, content=json.dumps(body))
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def told(client: TestClient, user: str) -> tuple[bool, bool, str]:
+    """Whether it may write, whether its page is read-only, and who it is."""
+    headers = {"x-user": user}
+    hello = client.get("/api/v1/hello", headers=headers).json()
+    return client.get("/api/v1/plans", headers=headers).json()["may_write"], hello["is_read_only"], hello["user"]
+
+
+def test_a_viewer_looks_and_an_operator_acts(night: Cli, caplog: pytest.LogCaptureFixture) -> None:
+    night.create("roles")
+    night.leave_open("roles", "of-roles")
+    wanted = {"action": "force-terminate", "transactional_id": "of-roles"}
+    with by_proxy(night) as client:
+        assert (told(client, "ann"), told(client, "bob")) == ((True, False, "ann"), (False, True, "bob"))
+        message = "'bob' is a viewer here: copy the command, or ask an operator"
+        assert posted(client, "bob", "plans", 403, **wanted) == {"error": "refused", "message": message}
+        made = posted(client, "ann", "plans", 200, **wanted)
+        assert posted(client, "bob", f"plans/{made['id']}", 403, word="of-roles")["message"] == message
+        assert night.json("transactions", "describe", "of-roles")["state"] == "Ongoing"
+        stranger = TestClient(client.app, base_url=ORIGIN, client=("127.0.0.1", 40_000))
+        refused = posted(stranger, "ann", f"plans/{made['id']}", 403, word="of-roles")
+        assert refused["message"] == "come by the proxy that says who you are"
+        both = [("x-user", "ann"), ("x-user", "bob"), *POST.items()]
+        assert client.post(f"/api/v1/plans/{made['id']}", headers=both, content="{}").status_code == 403
+        with caplog.at_level(logging.WARNING, "oncelog.console"):
+            posted(client, "ann", f"plans/{made['id']}", 200, word="of-roles")
+    assert "'ann' from 10.0.0.5: done: " in caplog.text
+    assert night.json("transactions", "describe", "of-roles")["state"] == "Empty"
+
+
+def test_without_roles_whoever_comes_by_the_proxy_may_act(night: Cli) -> None:
+    with by_proxy(night, operators=None) as client:
+        assert told(client, "bob") == (True, False, "bob")
+        assert (
+            "no open transaction"
+            in posted(client, "bob", "plans", 502, action="force-terminate", transactional_id="order-api")["message"]
+        )

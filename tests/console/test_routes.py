@@ -76,6 +76,16 @@ def test_pages_hold_no_data_and_forbid_what_they_do_not_need(client: TestClient)
     assert stranger.get("/api/v1/hello", headers={"host": "evil.example"}).status_code == 421
 
 
+@pytest.mark.parametrize(("proto", "is_secure"), [("https", True), ("https, http", True), ("http", False), ("", False)])
+def test_a_cookie_is_for_https_where_a_proxy_speaks_it(proto: str, is_secure: bool) -> None:
+    gate = Gate(None)
+    stranger = TestClient(application(Settings(bootstrap_servers="127.0.0.1:1"), gate), base_url=ORIGIN)
+    headers = {**POST, "x-forwarded-proto": proto}
+    body = json.dumps({"token": gate.new_link_token()})
+    cookie = stranger.post("/api/v1/session", headers=headers, content=body).headers["set-cookie"]
+    assert ("secure" in cookie.lower()) is is_secure
+
+
 def test_posts_are_bounded(client: TestClient) -> None:
     assert client.post("/api/v1/session", headers=POST, content="x" * 5000).status_code == 413
     assert client.post("/api/v1/session", headers=POST, content="no json").status_code == 400

@@ -96,6 +96,50 @@ def test_only_a_trusted_proxy_says_who_it_is() -> None:
     assert gate.session_of({}, gate.user_of(Headers({"x-forwarded-user": "ann"}))) is not None
 
 
+def headers_of(*names: str) -> Headers:
+    raw = [(b"host", b"127.0.0.1:8180"), *((b"x-forwarded-user", each.encode()) for each in names)]
+    return Headers(raw=raw)
+
+
+@pytest.mark.parametrize(
+    ("client", "names", "says"),
+    [
+        ("10.0.0.5", ("ann",), None),
+        ("::ffff:10.0.0.5", ("ann",), None),  # IPv4 on a socket of IPv6
+        ("2001:db8:0:0::1", ("ann",), None),
+        ("10.0.0.6", ("ann",), "come by the proxy"),
+        ("::ffff:10.0.0.6", ("ann",), "come by the proxy"),
+        ("127.0.0.1", ("ann",), "come by the proxy"),
+        (None, ("ann",), "come by the proxy"),
+        ("10.0.0.5", (), "come by the proxy"),
+        ("10.0.0.5", ("",), "come by the proxy"),
+        ("10.0.0.5", ("ann", "bob"), "x-forwarded-user 2 times: it has to replace what a client sends"),
+    ],
+)
+def test_who_says_who_it_is(client: str | None, names: tuple[str, ...], says: str | None) -> None:
+    """A proxy that adds its header to that of the client would let the client say it."""
+    gate = Gate(HOSTS, user_header="x-forwarded-user", trusted_proxies=frozenset({"10.0.0.5", "2001:db8::1"}))
+    found = gate.refusal("GET", headers_of(*names), client, "/api/v1/hello")
+    assert (found is None) if says is None else (found is not None and found[0] == 403 and says in found[1])
+
+
+def test_who_is_an_operator() -> None:
+    named = frozenset({"ann", "J\u00f6rg", "CORP\\xf6"})
+    gate = Gate(HOSTS, user_header="x-forwarded-user", trusted_proxies=frozenset({"10.0.0.5"}), operators=named)
+    allowed = ("ann", "J\u00f6rg", "CORP\\xf6")
+    assert [gate.may_act(headers_of(each)) for each in allowed] == [True] * 3
+    assert gate.user_of(headers_of("J\u00f6rg")) == "J\u00f6rg"
+    others = ("bob", "Ann", "ann, bob", "ann ", "", "J\u00f6rg\u0308")
+    assert [gate.may_act(headers_of(each)) for each in others] == [False] * 6
+    latin = Headers(raw=[(b"x-forwarded-user", b"CORP\xf6")])
+    assert (gate.user_of(latin), gate.may_act(latin)) == (r"CORP\xf6", False), "shown alike, and another"
+    assert not gate.may_act(Headers({"x-other-user": "ann"}))
+    assert Gate(HOSTS).may_act(Headers({})), "without roles whoever may look may act"
+    undecodable = frozenset({"\udcf6"})  # as the command line gives a byte that is no UTF-8
+    gate = Gate(HOSTS, user_header="x-forwarded-user", operators=undecodable)
+    assert gate.may_act(Headers(raw=[(b"x-forwarded-user", b"\xf6")]))
+
+
 def test_known_hosts() -> None:
     assert hosts_of("10.1.2.3", 80) == {"10.1.2.3:80"}
     assert "kafka.example" in hosts_of("10.1.2.3", 80, ("Kafka.example",))

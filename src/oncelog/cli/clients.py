@@ -120,6 +120,7 @@ class _Kept(logging.Handler):
     """What a client logs while it cannot connect: the error tells it, in the one line that there is."""
 
     error: KafkaError | None = None
+    propagated = True
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the last reason; say what is something else."""
@@ -132,11 +133,15 @@ class _Kept(logging.Handler):
 
 @contextmanager
 def _kept() -> Iterator[_Kept]:
+    """Several may be there at a time (the console connects while it does something): the last one leaves the log as it was."""
     logger, handler = logging.getLogger("oncelog.client"), _Kept(logging.WARNING)
-    propagates, logger.propagate = logger.propagate, False
+    others = [each for each in logger.handlers if isinstance(each, _Kept)]
+    handler.propagated = others[0].propagated if others else logger.propagate
+    logger.propagate = False
     logger.addHandler(handler)
     try:
         yield handler
     finally:
         logger.removeHandler(handler)
-        logger.propagate = propagates
+        if not any(isinstance(each, _Kept) for each in logger.handlers):
+            logger.propagate = handler.propagated

@@ -39,7 +39,7 @@ class Settings:
 
     bootstrap_servers: str | None = None
     command_config: str | None = None
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict, repr=False)  # passwords may be among them
     output: str = "table"
     no_header: bool = False
     watch: bool = False

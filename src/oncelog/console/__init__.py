@@ -6,6 +6,7 @@
 |---|---|
 | `routes.py` | addresses and answers; the life of the application |
 | `security.py` | who may ask: hosts, origins, the one-time link, sessions, limits |
+| `login.py` | a console for each person, with their own name and password at the brokers |
 | `watch.py` | the one reader that all pages share: lanes, open transactions, positions of groups |
 | `judging.py` | what was seen becomes facts; core/diagnosis judges, cli/why has the words: the same as `oncelog why` |
 | `group_judging.py` `group_pages.py` | the same of groups; their page |
@@ -15,6 +16,8 @@
 | `history.py` | the life of a transactional id; what Spark queries decided |
 | `cluster_pages.py` `more.py` | topics, configurations, access rules, quotas, brokers; which page is at which address |
 | `plans.py` | what may be done where writing is allowed, and only after a second look |
+| `planned.py` | what a plan is, and keeping it |
+| `group_plans.py` `resolve_plans.py` | plans that move a group's positions; that end what is in doubt as its database says |
 | `static/` | the page: ES modules as written, no build step; `vendor/manifest.json` says what is others' |
 
 Speaks to brokers through client/ only; changes nothing but by a plan. Needs the extra `oncelog[console]`.

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from oncelog.cli.command import Settings
+from oncelog.cli.command import Name, Settings
 from oncelog.cli.commands.groups import rows_of_scope
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.output import Failed
@@ -51,7 +51,8 @@ async def groups(request: Request) -> dict[str, Any]:
     found = []
     for name in (each for each in names if each in scopes or each in gone):
         rows, notes = ([], [gone[name]]) if name in gone else rows_of_scope(settings, scopes[name], bounds)
-        found.append(_row(shown[name], rows, notes, why_not.get(name, [])))
+        reset = settings.repair("groups", "reset-offsets", Name(name), "--to-earliest", "--dry-run")
+        found.append(_row(shown[name], rows, notes, why_not.get(name, [])) | {"reset": reset})
     return {
         "groups": found,
         "count": len(listed),

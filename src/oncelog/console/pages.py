@@ -22,6 +22,7 @@ from oncelog.client.admin.owners import described_if_known
 from oncelog.console.answers import exact
 from oncelog.console.judging import Judge, Judgement
 from oncelog.console.long_look import Kept, LongLook, Progress
+from oncelog.console.resolve_plans import resolve_command
 from oncelog.console.watch import KEPT_S, MANY, Watch
 from oncelog.core.ages import age_text
 from oncelog.core.diagnosis.causes import FREE, UNKNOWN
@@ -198,7 +199,7 @@ async def in_doubt(request: Request) -> dict[str, Any]:
         try:
             async with asyncio.timeout(DATABASE_TIMEOUT_S):
                 found, _ = await asyncio.to_thread(look_for_doubt, settings, url, 0, False)
-            decided = in_doubt_rows(found, [])
+            decided = in_doubt_rows(found, {})
         except TimeoutError:
             fault = {"error": "TimeoutError", "message": f"the database has not answered in {DATABASE_TIMEOUT_S:g} s"}
         except (KafkaError, OncelogError, OSError) as error:  # what is in doubt is shown all the same
@@ -209,6 +210,7 @@ async def in_doubt(request: Request) -> dict[str, Any]:
         "database_error": fault,
         "has_database": url is not None,
         "command": settings.repair("transactions", "in-doubt", "--database", "URL"),
+        "resolve": resolve_command(settings),
         **{key: opened[key] for key in ("not_read", "age_ms", "now_ms")},
     }
 

@@ -9,108 +9,48 @@ coordinator owns is never aborted on one partition: there is no force here. Each
 from __future__ import annotations
 
 import logging
-import secrets
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from oncelog.cli.command import Name, Settings
-from oncelog.cli.commands.groups import planned_reset
+from oncelog.cli.command import Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import duration_text
-from oncelog.cli.output import Failed, counted, printable
+from oncelog.cli.output import Failed, counted
 from oncelog.cli.transactions.repair import end_as_decided, is_owned, is_prepared
 from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.client.admin.admin import Admin
+from oncelog.console.group_plans import RESET, look_at_reset
 from oncelog.console.pages import admin_of
+from oncelog.console.planned import VALID_S, Cells, Plan, Wanted, shown_table
+from oncelog.console.resolve_plans import BECAME, DONE, RESOLVE, look_at_doubt, resolve
 from oncelog.console.security import BODY_BYTES_MAX
 from oncelog.errors import InvalidArgument, OncelogError, TransactionalIdNotFound, UnknownTopicOrPartition
 from oncelog.types import PreparedTxnState, TopicPartition
 
 log = logging.getLogger("oncelog.console")
 
-VALID_S = 60.0
-PLANS_MAX = 100
-FORCE_TERMINATE, COMPLETE, ABORT, RESET = "force-terminate", "complete", "abort", "reset-offsets"
-TARGETS = {"earliest": "to_earliest", "latest": "to_latest"}
-LINES_MAX = 20
+FORCE_TERMINATE, COMPLETE, ABORT = "force-terminate", "complete", "abort"
+ACTIONS = (FORCE_TERMINATE, COMPLETE, ABORT, RESET, RESOLVE)
 OUTCOMES = ("commit", "abort")
+# It is over, what it was about is gone, or an offset is out of range now.
+GONE = (Failed, UnknownTopicOrPartition, TransactionalIdNotFound, InvalidArgument)
 
 
-class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An action and what it is about; which fields are needed depends on it."""
-
-    action: str
-    transactional_id: str = ""
-    state: str = ""
-    outcome: str = ""
-    topic: str = ""
-    partition: int = -1
-    producer_id: int = -1
-    group: str = ""
-    to: str = ""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """`seen`: what must still be so when it is done; `word`: what has to be typed."""
-
-    wanted: Wanted
-    seen: tuple[Any, ...]
-    word: str
-    text: tuple[str, ...]
-    command: str
-    ends_s: float
-    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
-    plan_id: str = field(default_factory=lambda: secrets.token_urlsafe(18))
-
-    def answer(self) -> dict[str, Any]:
-        """As JSON."""
-        shown = {"id": self.plan_id, "action": self.wanted.action, "outcome": self.wanted.outcome, "word": self.word}
-        return {**shown, "text": list(self.text), "command": self.command, "valid_s": VALID_S}
-
-
-@dataclass
-class Plans:
-    """The plans that somebody looks at. A plan is done once, or never."""
-
-    clock: Callable[[], float] = time.monotonic
-    _kept: dict[str, Plan] = field(default_factory=dict)
-
-    def keep(self, plan: Plan) -> None:
-        """Valid from now on; the oldest goes where there are too many."""
-        now_s = self.clock()
-        self._kept = {key: each for key, each in self._kept.items() if each.ends_s > now_s}
-        while len(self._kept) >= PLANS_MAX:
-            del self._kept[next(iter(self._kept))]
-        self._kept[plan.plan_id] = plan
-
-    def take(self, plan_id: str, word: str) -> Plan:
-        """The plan, if its word was typed; it can be taken once. Raises InvalidArgument."""
-        plan = self._kept.get(plan_id)
-        if plan is None or plan.ends_s <= self.clock():
-            raise InvalidArgument("this plan is over: look again")
-        if word not in (plan.word, printable(plan.word)):  # a browser's field takes no newline
-            raise InvalidArgument("not confirmed, nothing was changed: type the name that the plan says")
-        del self._kept[plan_id]
-        return plan
-
-
-async def look(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float) -> Plan:
+async def look(
+    admin: Admin, settings: Settings, wanted: Wanted, ends_s: float, database_url: str | None = None
+) -> Plan:
     """What it would do, as things are now. Raises Failed where it must not be done, KafkaError, InvalidArgument."""
     if wanted.action == ABORT:
         return await _abort(admin, settings, wanted, ends_s)
     if wanted.action == RESET:
-        return await _reset(admin, settings, wanted, ends_s)
+        return await look_at_reset(admin, settings, wanted, ends_s)
+    if wanted.action == RESOLVE:
+        return await look_at_doubt(settings, database_url, wanted, ends_s)
     if wanted.action not in (FORCE_TERMINATE, COMPLETE) or not wanted.transactional_id:
-        raise InvalidArgument(
-            f"an action is one of {FORCE_TERMINATE}, {COMPLETE}, {ABORT}, {RESET}, with what it is about"
-        )
+        raise InvalidArgument(f"an action is one of {', '.join(ACTIONS)}, with what it is about")
     name = wanted.transactional_id
     found = (await admin.describe_transactions([name]))[name]
     state = f"{found.producer_id}:{found.producer_epoch}"
@@ -167,25 +107,6 @@ async def _abort(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float
     return Plan(wanted, seen, str(at), text, settings.repair("transactions", ABORT, *place), ends_s)
 
 
-async def _reset(admin: Admin, settings: Settings, wanted: Wanted, ends_s: float) -> Plan:
-    """What is shown is what is stored: with `latest` the end as it is now. Stale where a position has moved since."""
-    if not wanted.group or wanted.to not in TARGETS:
-        raise InvalidArgument(f"say which group, and to where: to {' or '.join(TARGETS)}")
-    topics = (wanted.topic,) if wanted.topic else ()
-    rows, after = await planned_reset(admin, wanted.group, topics, TARGETS[wanted.to], True)
-    seen = tuple((row["topic"], row["partition"], row["from"]) for row in rows)
-    lines = [
-        f"{row['topic']}-{row['partition']}: from {'nowhere' if row['from'] is None else row['from']} to {row['to']}"
-        for row in rows
-    ]
-    more = [f"and {len(lines) - LINES_MAX} more"] if len(lines) > LINES_MAX else []
-    effect = "reads again what it has read" if wanted.to == "earliest" else "never reads what is between"
-    text = (f"move {counted(len(rows), 'position')} of group {wanted.group}: it {effect}", *lines[:LINES_MAX], *more)
-    which = ("--topic", wanted.topic) if wanted.topic else ()
-    command = settings.repair("groups", RESET, Name(wanted.group), *which, f"--to-{wanted.to}")
-    return Plan(wanted, seen, wanted.group, text, command, ends_s, after)
-
-
 async def _do(admin: Admin, settings: Settings, plan: Plan) -> None:
     wanted = plan.wanted
     if wanted.action == ABORT:
@@ -207,13 +128,27 @@ async def plans(request: Request) -> Response | dict[str, Any]:
     """GET: whether it acts. POST: a plan."""
     state = request.app.state
     if request.method != "POST":
-        return {"may_write": state.plans is not None}
+        return {"may_write": may_write(request)}
     if state.plans is None:
         return _read_only()
     wanted = await body_of(request, Wanted)
-    plan = await look(await admin_of(request), state.settings, wanted, state.plans.clock() + VALID_S)
+    plan = await look(
+        await admin_of(request), state.settings, wanted, state.plans.clock() + VALID_S, state.database_url
+    )
     state.plans.keep(plan)
     return plan.answer()
+
+
+def may_write(request: Request) -> bool:
+    """Whether this console acts, for whoever asks."""
+    state = request.app.state
+    return state.plans is not None and bool(state.gate.may_act(request.headers))
+
+
+def _who(request: Request) -> str:
+    """For the log: who, and from where."""
+    user = request.app.state.gate.user_of(request.headers)
+    return f"{'a session' if user is None else repr(user)} from {request.client.host if request.client else '?'}"
 
 
 async def act(request: Request) -> Response | dict[str, Any]:
@@ -224,30 +159,40 @@ async def act(request: Request) -> Response | dict[str, Any]:
     typed = await body_of(request, dict[str, str])
     plan: Plan = state.plans.take(request.path_params["plan_id"], typed.get("word", ""))
     admin = await admin_of(request)
-    who = state.gate.user_of(request.headers) or f"a session of {request.client.host if request.client else '?'}"
+    who = _who(request)
     now, why = None, "This is what it would do now"
     try:
-        now = await look(admin, state.settings, plan.wanted, state.plans.clock() + VALID_S)
-    except (
-        Failed,
-        UnknownTopicOrPartition,
-        TransactionalIdNotFound,
-    ) as error:  # it is over, or what it was about is gone
+        now = await look(admin, state.settings, plan.wanted, state.plans.clock() + VALID_S, state.database_url)
+    except GONE as error:
         why = str(error)
-    if now is None or now.seen != plan.seen:
+    if now is None or not plan.is_still_so(now):
         if now is not None:
             state.plans.keep(now)
-        log.warning("%r wanted %r, which had changed since: nothing was done", who, plan.text[0])
+        log.warning("%s wanted %r, which had changed since: nothing was done", who, plan.text[0])
         message = f"it has changed since you looked: nothing was done. {why}"
         answer = {"error": "stale", "message": message, "plan": None if now is None else now.answer()}
         return JSONResponse(answer, 409)
     try:
+        if plan.wanted.action == RESOLVE:
+            return _resolved(who, await resolve(state.settings, state.database_url, plan, now))
         await _do(admin, state.settings, plan)
     except (OncelogError, OSError) as error:
-        log.warning("%r: %r failed: %r", who, plan.text[0], str(error))
+        log.warning("%s: %r failed: %r", who, plan.text[0], str(error))
         raise
-    log.warning("%r: done: %r", who, plan.text[0])
+    log.warning("%s: done: %r", who, plan.text[0])
     return {"done": plan.text[0]}
+
+
+def _resolved(who: str, rows: Cells) -> Response | dict[str, Any]:
+    """What became of each, with a line in the log for each."""
+    for name, state, became, why in rows:
+        log.warning("%s: resolve: transaction %s of %r: %s %r", who, state, name, became, why)
+    told = ", ".join(f"{became} {sum(each[2] == became for each in rows)}" for became in DONE)
+    left = sum(each[2] not in DONE for each in rows)
+    if not left:
+        return {"done": told, **shown_table(BECAME, rows)}
+    message = f"{told}; {counted(left, 'transaction')} not ended: each row says why"
+    return JSONResponse({"error": "partial", "message": message, **shown_table(BECAME, rows)}, 502)
 
 
 def _read_only() -> Response:

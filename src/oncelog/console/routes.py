@@ -26,6 +26,7 @@ from oncelog.console import group_pages, more, pages, plans
 from oncelog.console.answers import lanes_answer
 from oncelog.console.group_judging import GroupJudge
 from oncelog.console.long_look import BeingRead, LongLook
+from oncelog.console.planned import Plans
 from oncelog.console.record_filter import Mask
 from oncelog.console.security import BODY_BYTES_MAX, SESSION_S, Gate, Guard
 from oncelog.console.watch import View, Watch, view_of
@@ -66,28 +67,28 @@ def application(
         lifespan=lifespan,
         middleware=[Middleware(Guard, gate=gate)],
         routes=[
-            Route("/", _index),
+            Route("/", index),
             Route("/api/v1/session", _session, methods=["POST"]),
             Route("/api/v1/hello", _hello),
             Route("/api/v1/lanes", _lanes),
             Route("/api/v1/events", _events),
-            Route("/api/v1/overview", _page(pages.overview)),
-            Route("/api/v1/open", _page(pages.open_transactions)),
-            Route("/api/v1/in-doubt", _page(pages.in_doubt)),
-            Route("/api/v1/groups", _page(group_pages.groups)),
-            Route("/api/v1/why", _page(group_pages.why)),
-            Route("/api/v1/plans", _page(plans.plans), methods=["GET", "POST"]),
-            Route("/api/v1/plans/{plan_id}", _page(plans.act), methods=["POST"]),
-            *[Route(f"/api/v1/{name}", _page(body)) for name, body in more.PAGES.items()],
+            Route("/api/v1/overview", page(pages.overview)),
+            Route("/api/v1/open", page(pages.open_transactions)),
+            Route("/api/v1/in-doubt", page(pages.in_doubt)),
+            Route("/api/v1/groups", page(group_pages.groups)),
+            Route("/api/v1/why", page(group_pages.why)),
+            Route("/api/v1/plans", page(plans.plans), methods=["GET", "POST"]),
+            Route("/api/v1/plans/{plan_id}", page(plans.act), methods=["POST"]),
+            *[Route(f"/api/v1/{name}", page(body)) for name, body in more.PAGES.items()],
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
     )
     made.state.settings, made.state.gate, made.state.watch = settings, gate, shared
-    made.state.database_url = database_url
+    made.state.database_url, made.state.end_streams = database_url, shared.stop
     made.state.everything = LongLook(shared.tasks, "every partition", "partitions")
     made.state.group_judge = GroupJudge(settings)
     made.state.mask = mask or Mask()
-    made.state.plans = plans.Plans() if allow_writes else None
+    made.state.plans = Plans() if allow_writes else None
     return made
 
 
@@ -101,7 +102,8 @@ class Packed(Response):
         return msgspec.json.encode(content)
 
 
-async def _index(_: Request) -> Response:
+async def index(_: Request) -> Response:
+    """The page itself: it holds no data."""
     return FileResponse(STATIC / "index.html")
 
 
@@ -122,12 +124,18 @@ async def _session(request: Request) -> Response:
         message = "this link was used before: `oncelog console` has printed the next one"
         return JSONResponse({"error": "refused", "message": message}, 401)
     answer = JSONResponse({"ok": True})
-    is_secure = request.url.scheme == "https"
+    keep_session(request, answer, gate, secret)
+    return answer
+
+
+def keep_session(request: Request, answer: Response, gate: Gate, secret: str) -> None:
+    """As a cookie that no script reads and no other site's page sends."""
+    # A proxy in front speaks HTTPS; who lies about that gets a cookie that is of no use.
+    is_secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto", "").partition(",")[0].strip())
     path = f"{request.scope.get('root_path', '')}/"
     answer.set_cookie(
         gate.cookie, secret, max_age=int(SESSION_S), path=path, secure=is_secure, httponly=True, samesite="strict"
     )
-    return answer
 
 
 async def _hello(request: Request) -> Response:
@@ -139,7 +147,9 @@ async def _hello(request: Request) -> Response:
             "cluster": watch.cluster_id,
             "brokers": state.settings.client_config()["bootstrap.servers"],
             "has_database": state.database_url is not None,
-            "is_read_only": state.plans is None,
+            "is_read_only": not plans.may_write(request),
+            "user": state.gate.user_of(request.headers),
+            "has_login": state.gate.name is not None,
         }
     )
 
@@ -245,7 +255,7 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-def _page(body: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
+def page(body: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
     """A page's answer; an error is the same object as on the command line."""
 
     async def answered(request: Request) -> Response:

@@ -26,7 +26,7 @@ STREAMS_MAX = 64
 BODY_BYTES_MAX = 4096
 HEADER = "x-oncelog-console"
 COOKIE = "oncelog_console"
-PUBLIC = ("/api/v1/session",)
+PUBLIC = ("/api/v1/session", "/api/v1/login")
 HEADERS = {
     "content-security-policy": (
         "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'; "
@@ -52,16 +52,20 @@ class Session:
 class Gate:
     """Decides who may ask. `hosts`: known values of Host, in lower case; None where the application around it knows.
 
-    `user_header`: the proxies in `trusted_proxies` say there who the user is, and nobody else may come.
+    `user_header`: the proxies in `trusted_proxies` say there who the user is, and nobody else may come. `operators`: who of these
+    may act, everybody else may look; None: whoever may look may act, where the console acts at all. `name`: who all here are.
     """
 
     hosts: frozenset[str] | None
     is_open: bool = False
     user_header: str | None = None
     trusted_proxies: frozenset[str] = frozenset()
+    operators: frozenset[str] | None = None
     on_link_used: Callable[[], None] | None = None
     clock: Callable[[], float] = time.monotonic
     cookie: str = COOKIE
+    name: str | None = None
+    streams_max: int = STREAMS_MAX
     _tokens: set[str] = field(default_factory=set)
     _sessions: dict[str, Session] = field(default_factory=dict)
     _everybody: Session = field(default_factory=lambda: Session(float("inf")))
@@ -94,12 +98,22 @@ class Gate:
         found = self._sessions.get(cookies.get(self.cookie, ""))
         return found if found is not None and found.ends_s > self.clock() else None
 
+    @property
+    def way_in(self) -> tuple[str, str]:
+        """What is said to whom nobody knows: a kind of error, and the way out."""
+        return "refused", "open the link that `oncelog console` printed; each opens one browser"
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody who needs no session of their own has a stream open."""
+        return self._everybody.streams > 0
+
     def may_stream(self, session: Session) -> bool:
         """Whether one more stream may begin."""
         if session is self._everybody:
-            return session.streams < STREAMS_MAX
+            return session.streams < self.streams_max
         running = sum(each.streams for each in self._sessions.values())
-        return session.streams < STREAMS_PER_SESSION_MAX and running < STREAMS_MAX
+        return session.streams < STREAMS_PER_SESSION_MAX and running < self.streams_max
 
     def refusal(self, method: str, headers: Headers, client: str | None, path: str) -> tuple[int, str] | None:
         """Why a request may not pass, before anybody asks who it is from; None where it may."""
@@ -118,13 +132,30 @@ class Gate:
             return 405, "the console only reads"
         if method == "POST" and (HEADER not in headers or headers.get("content-type") != "application/json"):
             return 415, f"a POST needs JSON and the header {HEADER}"
-        if self.user_header is not None and (client not in self.trusted_proxies or not headers.get(self.user_header)):
+        return None if self.user_header is None else self._stranger(self.user_header, headers, client)
+
+    def _stranger(self, name: str, headers: Headers, client: str | None) -> tuple[int, str] | None:
+        given = headers.getlist(name)
+        is_trusted = client is not None and _address(client) in map(_address, self.trusted_proxies)
+        if not is_trusted or not any(given):
             return 403, "come by the proxy that says who you are"
+        if len(given) > 1:  # one of them may be the client's own
+            return 403, f"the proxy sent {name} {len(given)} times: it has to replace what a client sends"
         return None
 
     def user_of(self, headers: Headers) -> str | None:
-        """Who the trusted proxy says that it is; ask `refusal` first."""
-        return None if self.user_header is None else headers.get(self.user_header)
+        """Who the trusted proxy says that it is, or who logged in; ask `refusal` first."""
+        if self.name is not None:
+            return self.name
+        name = None if self.user_header is None else headers.get(self.user_header)
+        return None if name is None else name.encode("latin-1").decode("utf-8", "backslashreplace")
+
+    def may_act(self, headers: Headers) -> bool:
+        """Whether it is an operator; ask `refusal` first. Names are compared as bytes: none is like another."""
+        if self.operators is None:
+            return True
+        name = "" if self.user_header is None else headers.get(self.user_header, "")
+        return name.encode("latin-1") in {each.encode("utf-8", "surrogateescape") for each in self.operators}
 
 
 class Guard:
@@ -149,17 +180,29 @@ class Guard:
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 
-        refused = self._gate.refusal(scope["method"], headers, client, path)
+        kind, refused = "refused", self._gate.refusal(scope["method"], headers, client, path)
         if refused is None and path.startswith("/api/") and path not in PUBLIC:
             session = self._gate.session_of(cookie_parser(headers.get("cookie", "")), self._gate.user_of(headers))
             scope["console_session"] = session
             if session is None:
-                refused = 401, "open the link that `oncelog console` printed; each opens one browser"
+                kind, text = self._gate.way_in
+                refused = 401, text
+            elif scope["method"] == "POST" and not self._gate.may_act(headers):
+                refused = 403, f"{self._gate.user_of(headers)!r} is a viewer here: copy the command, or ask an operator"
         if refused is not None:
             status, text = refused
-            await JSONResponse({"error": "refused", "message": text}, status)(scope, receive, guarded)
+            await JSONResponse({"error": kind, "message": text}, status)(scope, receive, guarded)
             return
         await self._app(scope, receive, guarded)
+
+
+def _address(text: str) -> str:
+    """An address as it is compared: in its short form, and IPv4 as such where it came by a socket of IPv6."""
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return text
+    return str(getattr(found, "ipv4_mapped", None) or found)
 
 
 def is_loopback(host: str) -> bool:

@@ -111,11 +111,17 @@ def test_positions_of_a_deleted_topic_have_no_lag(cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("--to-earliest", "--to-latest"), ("--to-time", "someday"), ("--topic", "groups:x", "--to-latest")],
+    [
+        (),
+        ("--to-earliest", "--to-latest"),
+        ("--to-time", "someday"),
+        ("--to-time", "1969-12-31T23:59:59.999"),  # -1: that would be the end
+        ("--topic", "groups:x", "--to-latest"),
+    ],
     ids=str,
 )
 def test_wrong_usage(cli: Cli, group: str, arguments: tuple[object, ...]) -> None:
-    cli("groups", "reset-offsets", group, *arguments, status=2)
+    cli("groups", "reset-offsets", group, *arguments, "-y", status=2)
 
 
 def test_a_shift_needs_a_position(cli: Cli, group: str) -> None:

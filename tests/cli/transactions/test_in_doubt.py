@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import sqlite3
+from typing import Any
 
 import pytest
 from evidence.world.committed import committed_values
 
 from oncelog import sync
 from oncelog.recipes import SqliteDatabase
+from oncelog.recipes.janitor import InDoubt, resolve
 from oncelog.recipes.sync import DualWriter
 from tests.cli.world import Cli
 
@@ -76,6 +78,25 @@ def test_it_shows_what_the_database_says_and_resolves(cli: Cli, in_doubt: str) -
     assert {row["verdict"] for row in left} == {"not-here"}
     cli("transactions", "force-terminate", "--transactional-id", "doubt-elsewhere", "--even-if-prepared", "-y")
     assert committed_values(cli.bootstrap_servers, "doubt")[-1] == b"doubt-decided"
+
+
+def test_one_that_fails_keeps_no_other_from_being_resolved(
+    cli: Cli, in_doubt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first error ended the command: what had been resolved before was not told, what came after not tried."""
+    command = ("transactions", "in-doubt", "--database", in_doubt, "--resolve", "-y")
+
+    def half(database: Any, found: list[InDoubt], **config: Any) -> Any:
+        if found[0].transactional_id == "doubt-decided":
+            raise sqlite3.OperationalError("disk I/O error")
+        return resolve(database, found, **config)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("oncelog.recipes.janitor.resolve", half)
+        rows = {row["transactional_id"]: row["result"] for row in cli.json(*command, status=1)}
+    assert (rows["doubt-decided"], rows["doubt-undecided"]) == ("failed: the database: disk I/O error", "aborted")
+    assert {row["result"] for row in cli.json(*command) if row["verdict"] == "commit"} == {"committed"}
+    cli("transactions", "force-terminate", "--transactional-id", "doubt-elsewhere", "--even-if-prepared", "-y")
 
 
 def test_what_a_newer_instance_kept_is_shown_and_resolved_as_what_it_is(cli: Cli, in_doubt: str) -> None:

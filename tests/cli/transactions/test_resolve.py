@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import pathlib
+import sqlite3
 from typing import Any
 
 import pytest
 
+from oncelog.errors import OutcomeUnknown
+from oncelog.recipes.janitor import InDoubt, resolve
 from tests.cli.commands.test_recover import Query, decided
 from tests.cli.transactions.test_in_doubt import in_doubt
 from tests.cli.world import Cli
@@ -45,6 +48,37 @@ def test_as_the_database_says_and_the_rest_is_protected(cli: Cli, in_doubt: str)
     assert results["doubt-elsewhere"] == ("leave", "left")
     assert [state == "Ongoing" for state in states(cli, *wanted)] == [False, False, True]
     assert not {"doubt-decided", "doubt-undecided"} & by_id(cli.json(*command, "-y")).keys(), "harmless to repeat"
+    end(cli, "doubt-elsewhere")
+
+
+def test_only_one_that_is_named(cli: Cli, in_doubt: str) -> None:
+    command = (*RESOLVE, "--from", "database", "--database", in_doubt, "--transactional-id")
+    (row,) = cli.json(*command, "doubt-undecided", "-y")
+    assert (row["transactional_id"], row["result"]) == ("doubt-undecided", "aborted")
+    assert states(cli, "doubt-decided", "doubt-elsewhere") == ["Ongoing"] * 2
+    assert "'doubt-undecided' has no open transaction" in cli(*command, "doubt-undecided", "-y", status=1).stderr
+    assert by_id(cli.json(*command, "doubt-decided", "-y")) == {"doubt-decided": ("commit", "committed")}
+    end(cli, "doubt-elsewhere")
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("disk I/O error\nmore"), OutcomeUnknown("not asked")])
+def test_one_that_fails_keeps_no_other_from_being_tried(
+    cli: Cli, in_doubt: str, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The first database error ended the command: what had been ended before was not told, what came after not tried."""
+    command = (*RESOLVE, "--from", "database", "--database", in_doubt)
+
+    def half(database: Any, found: list[InDoubt], **config: Any) -> Any:
+        if found[0].transactional_id == "doubt-decided":
+            raise error
+        return resolve(database, found, **config)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("oncelog.recipes.janitor.resolve", half)
+        results = by_id(cli.json(*command, "-y", status=1))
+    failed = f"failed: {'the database: ' if isinstance(error, sqlite3.Error) else ''}{str(error).splitlines()[0]}"
+    assert (results["doubt-decided"], results["doubt-undecided"]) == (("commit", failed), ("abort", "aborted"))
+    assert by_id(cli.json(*command, "-y"))["doubt-decided"] == ("commit", "committed")
     end(cli, "doubt-elsewhere")
 
 
@@ -130,6 +164,7 @@ def test_wrong_usage(cli: Cli) -> None:
         ("--from", "database"),
         ("--from", "spark", "--database", "sqlite:///x"),
         ("--from", "x", "--query", "q"),
+        ("--from", "spark", "--transactional-id", "x"),
     ):
         cli(*RESOLVE, *wrong, status=2)
     assert "No such file" in cli(*RESOLVE, "--from", "/no/such/plan", status=1).stderr

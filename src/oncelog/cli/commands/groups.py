@@ -10,7 +10,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.commands.topics import partition_bounds
-from oncelog.cli.durations import moment_from_text
+from oncelog.cli.durations import record_time_from_text
 from oncelog.cli.outcomes import each_of
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
@@ -262,8 +262,8 @@ async def _targets(
         return {where: bounds[where]["last_stable_offset"] for where in wanted}
     if target == "to_time":
         try:
-            moment = moment_from_text(value)
-        except ValueError as error:
+            moment = record_time_from_text(value)
+        except (ValueError, OverflowError) as error:
             raise click.UsageError(f"--to-time {value}: {error}") from error
         found = await admin.list_offsets(dict.fromkeys(wanted, moment))
         ends = {where: bounds[where]["last_stable_offset"] for where in wanted}

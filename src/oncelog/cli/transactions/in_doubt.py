@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,13 +11,16 @@ import click
 from oncelog.cli.clients import arguments
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import DURATION
-from oncelog.cli.output import EXIT_FOUND, Failed, columns
+from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, columns
 from oncelog.client.config import AdminConfig, ProducerConfig
+from oncelog.errors import OncelogError
 
 if TYPE_CHECKING:
-    from oncelog.recipes.janitor import InDoubt, Resolved
+    from oncelog.recipes.database import Database
+    from oncelog.recipes.janitor import InDoubt
 
 DATABASE_HINT = "is it up, does it let this user in, and has it a table kafka_transaction_state?"
+RESULTS = {True: "committed", False: "aborted"}
 SHOWN = ("transactional_id", "open_state", "duration_ms", "stored_state", "instance_version", "verdict", "result")
 
 
@@ -44,23 +48,25 @@ async def in_doubt(
     settings = ctx.ensure_object(Settings)
     if metrics and resolves:
         raise click.UsageError("--metrics only looks: leave --resolve away")
-    found, resolved = await asyncio.to_thread(look_for_doubt, settings, url, older_than_ms, resolves)
+    found, results = await asyncio.to_thread(look_for_doubt, settings, url, older_than_ms, resolves)
     if metrics:
         from oncelog.recipes.janitor import metrics_text
 
         click.echo(metrics_text(found), nl=False)
     else:
-        _show(settings, found, resolved)
+        _show(settings, found, results)
+    if any(each not in RESULTS.values() for each in results.values()):
+        ctx.exit(EXIT_FAILURE)
     if found and exit_code:
         ctx.exit(EXIT_FOUND)
 
 
 def look_for_doubt(
     settings: Settings, url: str, older_than_ms: int, resolves: bool
-) -> tuple[list[InDoubt], list[Resolved]]:
-    """Find, ask, resolve: blocking, as databases are."""
+) -> tuple[list[InDoubt], dict[str, str]]:
+    """Find, ask, resolve: blocking, as databases are. With what was found: what became of each that was to be resolved."""
     try:
-        from oncelog.recipes.janitor import find_in_doubt, resolve
+        from oncelog.recipes.janitor import Verdict, find_in_doubt
         from oncelog.recipes.missing import MissingLibrary
         from oncelog.recipes.opening import open_existing_database
     except ImportError as error:  # pragma: no cover
@@ -71,16 +77,34 @@ def look_for_doubt(
             try:
                 found = find_in_doubt(database, older_than_ms=older_than_ms, **config)
                 if not (resolves and _confirmed(settings, found)):
-                    return found, []
-                config = arguments(ProducerConfig, settings, max_block_ms=settings.timeout_ms)
-                return found, resolve(database, found, **config)
+                    return found, {}
+                wanted = [each for each in found if each.verdict is not Verdict.NOT_HERE]
+                return found, {each.transactional_id: recovered(settings, database, each) for each in wanted}
             except database.errors as error:
-                raise Failed(f"the database: {_first_line(error)}", DATABASE_HINT) from error
+                raise Failed(f"the database: {first_line(error)}", DATABASE_HINT) from error
     except MissingLibrary as error:
         raise Failed(str(error)) from error
 
 
-def _first_line(error: BaseException) -> str:
+def recovered(settings: Settings, database: Database[Any], one: InDoubt) -> str:
+    """End one by the recipe's recovery, and say what became of it: of `RESULTS`, or that it failed and of what.
+
+    Whatever it fails of: the next one can be tried, and what became of those before is told.
+    """
+    from oncelog.recipes.janitor import resolve
+
+    config = arguments(ProducerConfig, settings, max_block_ms=settings.timeout_ms)
+    try:
+        done = resolve(database, [one], **config)
+    except (OncelogError, OSError) as error:
+        return f"failed: {error}"
+    except database.errors as error:
+        return f"failed: the database: {first_line(error)}"
+    return RESULTS[done[0].is_committed] if done else "failed: it is gone"
+
+
+def first_line(error: BaseException) -> str:
+    """What a database says at length, in short."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
@@ -94,14 +118,13 @@ def _confirmed(settings: Settings, found: list[InDoubt]) -> bool:
     return settings.confirm(f"as the database says, and fencing their instances: {what}", "resolve")
 
 
-def _show(settings: Settings, found: list[InDoubt], resolved: list[Resolved]) -> None:
-    rows = in_doubt_rows(found, resolved)
+def _show(settings: Settings, found: list[InDoubt], results: Mapping[str, str]) -> None:
+    rows = in_doubt_rows(found, results)
     settings.out.rows(columns(*SHOWN, wide=["partitions"]), rows, empty="no transaction is in doubt")
 
 
-def in_doubt_rows(found: list[InDoubt], resolved: list[Resolved]) -> list[dict[str, Any]]:
-    """A row for each, as `-o json` prints them; `result` is null where nothing was resolved."""
-    results = {each.transactional_id: "committed" if each.is_committed else "aborted" for each in resolved}
+def in_doubt_rows(found: list[InDoubt], results: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A row for each, as `-o json` prints them; `result` is null where nothing was to be done."""
     return [
         {
             "transactional_id": each.transactional_id,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,7 @@ from oncelog import sync
 from oncelog.cli.clients import arguments, open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
-from oncelog.cli.transactions.in_doubt import DATABASE_HINT
+from oncelog.cli.transactions.in_doubt import DATABASE_HINT, first_line, recovered
 from oncelog.cli.transactions.plan import (
     ABORT,
     COMMIT,
@@ -28,9 +28,12 @@ from oncelog.cli.transactions.plan import (
     plan_of,
 )
 from oncelog.cli.transactions.repair import end_as_decided
-from oncelog.client.config import AdminConfig, ProducerConfig
+from oncelog.client.config import AdminConfig
 from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
-from oncelog.errors import KafkaError
+from oncelog.errors import KafkaError, OncelogError
+
+if TYPE_CHECKING:
+    from oncelog.recipes.database import Database
 
 SHOWN = ("transactional_id", "state", "duration_ms", "source", "decision", "result", "why")
 DATABASE, SPARK = "database", "spark"
@@ -38,12 +41,13 @@ DATABASE, SPARK = "database", "spark"
 
 @dataclass(frozen=True)
 class Sources:
-    """Who is asked: a database's URL, options of a Spark sink, plans in files."""
+    """Who is asked: a database's URL, options of a Spark sink, plans in files; `only`: about these ids, all without."""
 
-    database_url: str | None
-    spark: Any  # SinkOptions
-    query_id: str | None
-    files: tuple[str, ...]
+    database_url: str | None = None
+    spark: Any = None  # SinkOptions
+    query_id: str | None = None
+    files: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
 
 @click.command("resolve", cls=Command, changes=True)
@@ -62,6 +66,7 @@ class Sources:
 @click.option("--query", "query_id", metavar="ID", help="With --from spark: only this query.")
 @click.option("--decision-topic", metavar="TOPIC", help=f"With --from spark [default: {DECISION_TOPIC}].")
 @click.option("--decision-url", metavar="URL", help="With --from spark: the database its decisions are in.")
+@click.option("--transactional-id", "only", multiple=True, metavar="ID", help="Only this one; not with --from spark.")
 @click.pass_context
 async def resolve(
     ctx: click.Context,
@@ -71,6 +76,7 @@ async def resolve(
     query_id: str | None,
     decision_topic: str | None,
     decision_url: str | None,
+    only: tuple[str, ...],
 ) -> None:
     """End what is in doubt as it was decided: one plan, one confirmation.
 
@@ -86,10 +92,14 @@ async def resolve(
         raise click.UsageError("--from database and --database URL go together")
     if SPARK not in names and any((query_id, decision_topic, decision_url)):
         raise click.UsageError("--query, --decision-topic and --decision-url need --from spark")
+    if SPARK in names and only:
+        raise click.UsageError(
+            "--transactional-id and --from spark exclude each other: its recovery ends whole batches"
+        )
     spark = _spark_options(settings, prefix, decision_topic, decision_url) if SPARK in names else None
     files = tuple(dict.fromkeys(name for name in names if name not in (DATABASE, SPARK)))
-    sources = Sources(url, spark, query_id, files)
-    plan, hidden = await asyncio.to_thread(_planned, settings, sources)
+    sources = Sources(url, spark, query_id, files, only)
+    plan, hidden = await asyncio.to_thread(planned_from, settings, sources)
     wanted = plan.decided()
     counts = [f"{verb} {sum(each.decision == verb for each in wanted)}" for verb in (COMMIT, ABORT)]
     left = counted(len(plan.rows) - len(wanted), "transaction")
@@ -97,7 +107,7 @@ async def resolve(
     what = f"{', '.join(counts)}, leave {left} as it is"
     results: dict[str, str] = {}
     if wanted and settings.confirm(what, "resolve", more=lines):
-        results = await _carried_out(settings, sources, plan)
+        results = await carried_out(settings, sources, plan)
     _show(settings, plan, results)
     for why in hidden:
         settings.out.note(f"error: there may be more that is in doubt: {why}")
@@ -114,10 +124,16 @@ def _spark_options(settings: Settings, prefix: str, decision_topic: str | None, 
     return sink_options({f"kafka.{key}": str(value) for key, value in settings.client_config().items()} | given)
 
 
-def _planned(settings: Settings, sources: Sources) -> tuple[Plan, list[str]]:
-    """Ask everybody: blocking, as databases are. With the plan: why it may not have everything."""
+def planned_from(settings: Settings, sources: Sources) -> tuple[Plan, list[str]]:
+    """Ask everybody: blocking, as databases are. With the plan: why it may not have everything.
+
+    Raises Failed where one that was named has no open transaction.
+    """
     with sync.Admin(**arguments(AdminConfig, settings)) as admin:
         opened, hidden = open_transactions(admin), admin.why_owners_may_be_hidden()
+    if over := [each for each in sources.only if each not in opened]:
+        raise Failed(f"{over[0]!r} has no open transaction", "`oncelog transactions list` shows the known ids")
+    opened = {name: each for name, each in opened.items() if not sources.only or name in sources.only}
     opinions = [opinions_of_file(path, opened) for path in sources.files]
     if sources.database_url is not None:
         with _database(sources.database_url) as database:
@@ -139,13 +155,12 @@ def _database(url: str) -> Iterator[Any]:
             try:
                 yield database
             except database.errors as error:
-                line = (str(error).splitlines() or [type(error).__name__])[0]
-                raise Failed(f"the database: {line}", DATABASE_HINT) from error
+                raise Failed(f"the database: {first_line(error)}", DATABASE_HINT) from error
     except MissingLibrary as error:
         raise Failed(str(error)) from error
 
 
-async def _carried_out(settings: Settings, sources: Sources, plan: Plan) -> dict[str, str]:
+async def carried_out(settings: Settings, sources: Sources, plan: Plan) -> dict[str, str]:
     """What became of each. One that fails keeps no other from being tried."""
     results: dict[str, str] = {}
     for path in sources.files:
@@ -173,24 +188,25 @@ def _result(each: Planned) -> str:
 
 def _by_database(settings: Settings, url: str, planned: list[Planned]) -> dict[str, str]:
     """By the recipe's recovery, which raises the version, and reads once more what the database says."""
-    from oncelog.recipes.janitor import InDoubt
-    from oncelog.recipes.janitor import resolve as resolve_all
-
-    results = {}
-    with _database(url) as database:
-        for each in planned:
-            found = each.found
-            stored = database.read(each.transactional_id)
-            one = InDoubt(each.transactional_id, each.state, found.duration_ms or 0, found.partitions, stored)
-            config = arguments(ProducerConfig, settings, max_block_ms=settings.timeout_ms)
-            try:
-                done = resolve_all(database, [one], **config)
-            except KafkaError as error:
-                results[each.transactional_id] = f"failed: {error}"
-                continue
-            became = "committed" if done and done[0].is_committed else "aborted" if done else "failed: it is gone"
-            results[each.transactional_id] = became
+    results: dict[str, str] = {}
+    try:
+        with _database(url) as database:
+            for each in planned:
+                results[each.transactional_id] = _recovered(settings, database, each)
+    except (OncelogError, OSError) as error:  # it is gone since the plan was made
+        results = {each.transactional_id: f"failed: {error}" for each in planned} | results
     return results
+
+
+def _recovered(settings: Settings, database: Database[Any], each: Planned) -> str:
+    from oncelog.recipes.janitor import InDoubt
+
+    try:
+        stored = database.read(each.transactional_id)
+    except database.errors as error:
+        return f"failed: the database: {first_line(error)}"
+    one = InDoubt(each.transactional_id, each.state, each.found.duration_ms or 0, each.found.partitions, stored)
+    return recovered(settings, database, one)
 
 
 def _by_spark(settings: Settings, sources: Sources, planned: list[Planned]) -> dict[str, str]:

@@ -21,6 +21,25 @@ async function enter() {
   return ask('hello')
 }
 
+async function sent(path, body) {
+  const response = await fetch(`api/v1/${path}`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-oncelog-console': '1' }, body: JSON.stringify(body) })
+  if (!response.ok) throw new Error((await response.json()).message)
+}
+
+/** With `--login`: a name and a password that the brokers know. */
+function Door() {
+  const [told, tell] = useState(''), [isAsking, wait] = useState(false)
+  const submit = async event => {
+    event.preventDefault()
+    const form = event.target, given = new FormData(form)
+    wait(true); tell('')
+    try { await sent('login', { user: given.get('user'), password: given.get('password') }); location.reload() } catch (e) { form.elements.password.value = ''; wait(false); tell(e.message) }
+  }
+  return html`<main><h1>Log in</h1><p class="mute">As who you are at the brokers: every page shows what you may see there.</p>
+    <form class="tools" aria-label="Log in" onSubmit=${submit}><label>name <input name="user" autocomplete="username" required /></label> <label>password <input name="password" type="password" autocomplete="current-password" required /></label> <button type="submit" disabled=${isAsking}>log in</button></form>
+    <p role="alert" class=${told ? 'note bad' : ''}>${told}</p></main>`
+}
+
 function Page({ hello }) {
   const [at, set] = useState(route())
   useEffect(() => { const turn = () => set(route()); addEventListener('hashchange', turn); return () => removeEventListener('hashchange', turn) }, [])
@@ -28,7 +47,7 @@ function Page({ hello }) {
   useEffect(() => { document.title = `${title}: oncelog console` }, [title])
   return html`<header><b>oncelog</b>
     <nav aria-label="Pages">${PAGES.map(([each, text]) => html`<a href=${`#/${each}`} aria-current=${each === name ? 'page' : undefined}>${text}</a>`)}</nav>
-    <span class="mute right">${hello.brokers}${hello.cluster ? `, cluster ${hello.cluster}` : ''}; ${hello.is_read_only ? 'read-only' : 'may end transactions'}</span></header>
+    <span class="mute right">${hello.brokers}${hello.cluster ? `, cluster ${hello.cluster}` : ''}; ${hello.user ? `${hello.user}: ` : ''}${hello.is_read_only ? 'read-only' : 'may end transactions'} ${hello.has_login && html`<button type="button" onClick=${() => sent('logout', {}).finally(() => location.reload())}>log out</button>`}</span></header>
     <main><${Shown} query=${at.query} key=${name} /></main>`
 }
 
@@ -36,5 +55,5 @@ const root = document.getElementById('root')
 try {
   render(html`<${Page} hello=${await enter()} />`, root)
 } catch (error) {
-  render(html`<main><h1>Who are you?</h1><p class="note bad" role="alert">${error.message}</p></main>`, root)
+  render(error.error === 'LoginNeeded' ? html`<${Door} />` : html`<main><h1>Who are you?</h1><p class="note bad" role="alert">${error.message}</p></main>`, root)
 }

@@ -43,15 +43,17 @@ const Age = ({ row }) => {
 }
 
 export function InDoubt() {
-  const { data, error } = useData('in-doubt', 5)
+  const { data, error } = useData('in-doubt', 5), isDecided = row => ['commit', 'abort'].includes(said(data, row)), isAny = data?.rows.some(isDecided)
   return html`<h1 role="status">${data ? `${data.rows.length} in doubt` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Missing} error=${data?.database_error} /><${Since} data=${data} />
     <p class="mute">A prepared transaction (two-phase commit) waits for whoever decides outside of Kafka. It has no timeout: nobody ends it by waiting.</p>
     ${data && html`<${Table} name="Prepared transactions" empty="nothing is in doubt" rows=${data.rows} columns=${[
       ['transactional id', r => html`<b>${named(r.transactional_id)}</b>`, 'id'], ['prepared state', r => `${r.producer_id}:${r.producer_epoch}`], ['age', r => age(r.age_ms), 'number'],
       ['open on', r => r.open_on.join(', ')], ['holds back', r => r.blocked === null ? 'not known' : r.blocked || 'nothing', 'number'],
       ['database says', r => said(data, r)],
-      ['what to type', r => html`<span class="mute">${r.advice}</span>${r.repair && html`<${Command} text=${r.repair} />`}`],
+      ['what to type', r => html`<span class="mute">${r.advice}</span>${r.repair && html`<${Command} text=${r.repair} />`}${isDecided(r) && html`<${Act} key=${`${r.producer_id}:${r.producer_epoch}`} row=${r} wanted=${[['resolve this one', { action: 'resolve', transactional_id: r.transactional_id }]]} />`}`],
     ]} />
+    ${isAny && html`<p>To end all that the database has decided, as it says:</p><${Command} text=${data.resolve} />`}
+    ${data.has_database && html`<${Act} row=${{}} wanted=${isAny ? [['resolve all', { action: 'resolve' }]] : []} />`}
     ${!data.has_database && html`<p>Which way it goes is known by its database only. Ask its owner, or start the console with <code>--database URL</code>, or:</p><${Command} text=${data.command} />`}`}`
 }
 
@@ -66,10 +68,10 @@ const MEMBERS = new Set(['Stable', 'PreparingRebalance', 'CompletingRebalance', 
 const inAddress = name => `group=${encodeURIComponent(name)}`
 
 /** Why a group stands still: what `oncelog why GROUP` says, its transactions too. */
-const Why = ({ name }) => {
+const Why = ({ name, shown }) => {
   const { data, error } = useData(`why?${inAddress(name)}`, 10)
   return html`<${Missing} rows=${data?.not_read} error=${error} /><h3 role="status">${data ? data.causes.length ? 'Why it stands still' : 'Nothing holds it back' : error ? 'Not known' : 'looking …'}</h3>
-    ${data?.notes.map(note => html`<p class="note">${note}</p>`)}${data?.causes.length > 0 && html`<${Cards} causes=${data.causes} />`}`
+    ${data?.notes.filter(note => !shown?.includes(note)).map(note => html`<p class="note">${note}</p>`)}${data?.causes.length > 0 && html`<${Cards} causes=${data.causes} />`}`
 }
 
 export function Groups({ query }) {
