@@ -35,6 +35,8 @@ class Cli:
     """`oncelog -b BROKER ...`."""
 
     bootstrap_servers: str
+    keeps: bool = True
+    """Whether prepared transactions are kept for who comes after: in no release of Apache Kafka."""
 
     def __call__(self, *arguments: object, stdin: str | bytes | None = None, status: int = 0) -> Result:
         result = oncelog("-b", self.bootstrap_servers, *arguments, stdin=stdin)
@@ -57,13 +59,11 @@ class Cli:
         two_phase: bool = False,
         count: int = 3,
         timeout_ms: int | None = None,
-        keeps: bool = True,
     ) -> str:
-        """Records in a transaction that nobody ends; its state as `complete` takes it. Apache Kafka 4.3 has two-phase
-        transactions, but none is kept for who comes after: ask there without `keeps`."""
+        """Records in a transaction that nobody ends; its state as `complete` takes it."""
         more: dict[str, Any] = {} if timeout_ms is None else {"transaction_timeout_ms": timeout_ms}
         if two_phase:
-            more |= {"transaction_two_phase_commit_enable": True, "keep_prepared_txn": keeps}
+            more |= {"transaction_two_phase_commit_enable": True, "keep_prepared_txn": self.keeps}
         return asyncio.run(self._leave_open(topic, transactional_id, two_phase, count, more))
 
     async def _leave_open(

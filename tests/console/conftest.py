@@ -45,14 +45,14 @@ def night() -> Iterator[Cli]:
     with contextlib.ExitStack() as ends:
         if is_cluster:
             cluster = ends.enter_context(KafkaCluster(config | {"unstable.api.versions.enable": "true"}))
-            cli = Cli(cluster.bootstrap)
+            cli = Cli(cluster.bootstrap, keeps=False)
         else:
             cli = Cli(ends.enter_context(TestBroker(config)).bootstrap_servers)
         for topic in ("orders", "payments", "audit"):
             cli.create(topic)
         asyncio.run(_ended(cli.bootstrap_servers))
         cli.leave_open("orders", "<img src=x onerror=alert(1)>", timeout_ms=NIGHT_MS)
-        cli.leave_open("payments", "ledger-7", two_phase=True, keeps=not is_cluster)
+        cli.leave_open("payments", "ledger-7", two_phase=True)
         cli.leave_hanging("audit", "gone-etl")
         yield cli
 

@@ -27,7 +27,7 @@ try {
   for (const each of PAGES) {
     await page.goto(`${link.split('#')[0]}#/${each}`)
     await page.reload()
-    await page.waitForFunction(() => document.querySelector('h1')?.textContent && document.querySelector('h1').textContent !== 'looking …', { timeout: 30000 })
+    await page.waitForFunction(() => document.querySelector('h1')?.textContent && !['looking …', 'ledger-7'].includes(document.querySelector('h1').textContent), { timeout: 30000 })
     titles[each] = await page.$eval('h1', found => found.textContent)
   }
   console.log(JSON.stringify({ url, detail, kinds, names, images, titles, errors }))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 AXE = os.environ.get("ONCELOG_AXE", "")
+AGAINST = os.environ.get("ONCELOG_BROWSER_AGAINST", "")
 SCREENSHOTS = os.environ.get("ONCELOG_SCREENSHOTS", "")
 pytestmark = [
     pytest.mark.browser,
@@ -107,6 +108,9 @@ def doubtful(night: Cli, file: pathlib.Path) -> None:
             writing.commit()
 
 
+@pytest.mark.skipif(
+    AGAINST == "cluster", reason="Apache Kafka keeps no prepared transaction for who comes after: KIP-939"
+)
 def test_what_is_in_doubt_is_ended_as_the_database_says(browser: Browser, night: Cli, tmp_path: pathlib.Path) -> None:
     from playwright.sync_api import expect
 
