@@ -154,6 +154,13 @@ class Command(click.Command):
         self.own_option_count = len(self.params)
         self.params += global_options()
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; half a surrogate pair in a file's name is a usage error, too."""
+        try:
+            return super().parse_args(ctx, args)
+        except UnicodeEncodeError as error:
+            raise click.UsageError(f"{error.object!r} can be no file's name", ctx) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the body; an async one in a loop of its own, again and again with --watch."""
         settings = ctx.ensure_object(Settings)
