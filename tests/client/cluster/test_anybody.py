@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from evidence.world.client import run
 
-from oncelog import Admin
+from oncelog import Admin, Producer
 from oncelog.client.cluster import anybody
 from oncelog.client.cluster.anybody import SILENCE_MS, SILENT_FOR_MS, Anybody
 from oncelog.errors import IllegalState, Network
@@ -155,3 +155,32 @@ def test_a_cluster_is_reached_past_a_server_that_never_answers(
         silent.bind(("127.0.0.1", 0))
         silent.listen()  # connections come, and nobody takes them
         asyncio.run(work(f"127.0.0.1:{silent.getsockname()[1]}"))
+
+
+def test_whoever_must_be_asked_alone_is_one_who_has_answered(
+    oncelog_broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A producer asked a server that stands still who its coordinator is, or for a producer id: for ten seconds, often again.
+    So did what changes something, which only one broker may be asked."""
+    monkeypatch.setattr(anybody, "SILENCE_MS", 20)
+
+    async def work(servers: str) -> None:
+        for _ in range(6):  # whom to ask is drawn
+            options: dict[str, Any] = {"bootstrap_servers": servers}
+            async with asyncio.timeout(5), Producer(**options, transactional_id="past-the-silent") as producer:
+                async with producer.transaction():
+                    await producer.send("past-the-silent", b"x")
+            async with asyncio.timeout(5), Producer(**options) as producer:
+                await producer.send("past-the-silent", b"x")
+            async with asyncio.timeout(5), Admin(**options) as admin:
+                assert (await admin.describe_features()).finalized
+            async with asyncio.timeout(5), Admin(**options) as admin:
+                nodes = admin._cluster.view.nodes.values()
+                assert {admin._cluster.any_node() for _ in range(20)} <= set(nodes), "no bootstrap server beside them"
+
+    with socket.socket() as one, socket.socket() as other:
+        for silent in (one, other):
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+        names = [f"127.0.0.1:{silent.getsockname()[1]}" for silent in (one, other)]
+        asyncio.run(work(",".join([*names, oncelog_broker.bootstrap_servers])))

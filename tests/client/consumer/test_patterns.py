@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from evidence.world.client import BOOTSTRAP, run
+from evidence.world.client import BOOTSTRAP, CUT, NO_ANSWER, run
 
 from oncelog import Consumer, TopicPartition
 from oncelog.errors import ErrorCode
@@ -257,5 +257,59 @@ def test_metadata_that_fails_for_a_while_gives_nothing_back():
             await polled(c, 3)
             assert c.assignment() == {TopicPartition("t", 0), TopicPartition("t", 1)}
             assert "revoked" not in [name for name, _ in listener.heard]
+
+    run(work)
+
+
+HOW = [(None, "a1", None), (None, None, "a.*"), ("range", None, "a.*"), ("cooperative-sticky", None, "a.*")]
+
+
+@pytest.mark.parametrize(("strategy", "topic", "pattern"), HOW)
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_poll_ends_in_time_where_no_broker_can_say_which_topics_there_are(strategy, topic, pattern, is_refused):
+    """A broker that restarts or stands still just when topics are asked for was raised by poll, or waited for beyond its end."""
+
+    async def work(loop):
+        broker = ManyTopics()
+        broker.write("a1", b"late")
+        async with consumer(broker, strategy, default_api_timeout_ms=30_000) as c:
+            c.subscribe([topic] if topic else (), pattern=pattern)
+            asked = len(broker.requests(ApiKey.METADATA))
+            broker.script(ApiKey.METADATA, *[CUT if is_refused else NO_ANSWER] * 2)
+            if is_refused:
+                broker.pipes[-1].close()
+                broker.is_reachable = False
+            for _ in range(3):
+                began = loop.time()
+                assert await c.poll(timeout_ms=500) == []
+                assert loop.time() - began == pytest.approx(0.5, abs=0.01)
+            broker.is_reachable = True
+            assert await polled(c, 100) == [b"late"]
+            assert len(broker.requests(ApiKey.METADATA)) - asked < 10, "nobody asks without a pause"
+
+    run(work)
+
+
+def test_topics_are_listed_again_where_a_broker_is_away_for_a_moment():
+    async def work():
+        broker = ManyTopics()
+        async with consumer(broker, None) as c:
+            broker.script(ApiKey.METADATA, CUT)
+            assert await c.topics() == {"a1", "b1"}
+
+    run(work)
+
+
+def test_a_subscription_that_changes_while_topics_are_asked_for_is_heard_of():
+    async def work():
+        broker = ManyTopics()
+        broker.write("b1", b"other")
+        async with consumer(broker, None) as c:
+            broker.script(ApiKey.METADATA, NO_ANSWER)
+            c.subscribe(pattern="a.*")
+            assert await c.poll(timeout_ms=100) == []
+            c.subscribe(["b1"])
+            assert await polled(c, 100) == [b"other"]
+            assert topics_of(c) == {"b1"}
 
     run(work)

@@ -11,7 +11,6 @@ from typing import Any, Self, TypeVar, Unpack
 
 from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
-from oncelog.client.cluster.connection import BrokerVersions
 from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import AdminConfig, snake_case
 from oncelog.client.option_types import AdminOptions
@@ -94,12 +93,7 @@ class AdminSession(HasInstanceId):
 
     async def describe_features(self) -> Features:
         """Finalized and supported feature levels, asked for anew."""
-
-        async def attempt(_: Deadline) -> BrokerVersions:
-            connection = await self._cluster.connection(self._cluster.any_node())
-            return await connection.refresh_versions(self._config.request_timeout_ms)
-
-        versions = await self._cluster.retry("describe features", attempt)
+        versions = await self._cluster.retry("describe features", lambda _: self._cluster.features_of_anybody())
         return Features(dict(versions.finalized_features), dict(versions.supported_features), versions.features_epoch)
 
     # -- asking

@@ -38,6 +38,10 @@ class Anybody:
         """Whether it has not answered lately, so that others are asked first."""
         return self._silent_until.get((node.host, node.port), 0.0) > asyncio.get_running_loop().time()
 
+    def was_silent(self, node: Node) -> None:
+        """Others are asked first for a while."""
+        self._silent_until[node.host, node.port] = asyncio.get_running_loop().time() + SILENT_FOR_MS / 1000
+
     async def ask(self, question: Callable[[Node], Coroutine[Any, Any, T]]) -> T:
         """The first answer. Raises the first error once nobody is left who might still answer, IllegalState where the client is
         closed."""
@@ -71,10 +75,8 @@ class Anybody:
                 task.cancel()
 
     def _note(self, running: dict[asyncio.Task[T], Node], ended: list[asyncio.Task[T]]) -> None:
-        until = asyncio.get_running_loop().time() + SILENT_FOR_MS / 1000
         for task, node in running.items():
-            address = (node.host, node.port)
             if task in ended:
-                self._silent_until.pop(address, None)
+                self._silent_until.pop((node.host, node.port), None)
             elif not ended:
-                self._silent_until[address] = until
+                self.was_silent(node)

@@ -294,7 +294,9 @@ class Cluster:
                 self._log_in if self._security.sasl is not None else None,
                 self._tls,
             )
-        except KafkaError:
+        except KafkaError as error:
+            if isinstance(error, RequestTimedOut):
+                self._anybody.was_silent(node)
             if backoff is None:
                 first_ms, max_ms = self.config.reconnect_backoff_ms, self.config.reconnect_backoff_max_ms
                 backoff = Backoff(first_ms, max_ms, self.host.random)
@@ -327,9 +329,13 @@ class Cluster:
                 [n for n in nodes if (n.host, n.port) not in addresses] for nodes in (known, everywhere)
             )
         now = asyncio.get_running_loop().time()
+        fit = [n for n in everywhere if self._refused.get(n, (0.0,))[0] <= now and not self._anybody.is_silent(n)]
+        answered = {(n.host, n.port) for n in fit if self._is_connected(n)}  # perhaps as a bootstrap server only
         choices = (
             [n for n in known if self._is_connected(n) and not self._anybody.is_silent(n)],
-            [n for n in everywhere if self._refused.get(n, (0.0,))[0] <= now and not self._anybody.is_silent(n)],
+            [n for n in fit if n in known and (n.host, n.port) in answered],
+            [n for n in fit if n in known],  # before bootstrap servers that may be no part of the cluster
+            fit,
             everywhere,
         )
         nodes = next((each for each in choices if each), [])
@@ -338,6 +344,14 @@ class Cluster:
     async def ask_anybody(self, message: Struct, *, version_min: int = 0) -> Any:
         """One question that every broker can answer, and that may be asked twice: of who answers first (anybody.py)."""
         return await self._anybody.ask(lambda node: self.request(node, message, version_min=version_min))
+
+    async def features_of_anybody(self) -> BrokerVersions:
+        """Feature levels and versions, asked for anew: of who answers first."""
+
+        async def question(node: Node) -> BrokerVersions:
+            return await (await self.connection(node)).refresh_versions(self.config.request_timeout_ms)
+
+        return await self._anybody.ask(question)
 
     def _is_connected(self, node: Node, lane: str = "") -> bool:
         task = self._connections.get((node, lane))

@@ -79,6 +79,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         self._missing: set[str] = set()  # topics that were told not to exist
         self._is_started = self._is_stopped = self._is_in_listener = False
         self._must_list_topics = False
+        self._question: tuple[tuple[str, ...] | None, asyncio.Task[None]] | None = None
         self._looks: dict[asyncio.Task[None], Look] = {}
         self._next_auto_commit_ms = self._next_look_ms = self._next_look_around_ms = self._next_lookup_ms = 0.0
         self._failure: KafkaError | None = None
@@ -319,7 +320,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         """When a waiting poll has something to do besides waiting: topics to look for, offsets to commit, to say that the
         application is there."""
         now_ms, chores_ms = self._cluster.now_ms(), [float(self._config.metadata_max_age_ms)]
-        if any(self._count_of(name) is None for name in self._topics):
+        if self._must_list_topics or any(self._count_of(name) is None for name in self._topics):
             chores_ms.append(self._next_look_ms - now_ms)
         if self._positions.without_offset():
             chores_ms.append(self._next_lookup_ms - now_ms)
@@ -350,9 +351,14 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
 
     async def _assign_all(self) -> None:
         """Without a group: every partition of every topic, also those that are added later."""
-        topics = await self._subscribed_topics()
-        if self._may_look_for(topics):
-            await self._partition_counts(topics)
+        topics = self._subscribed_topics()
+        if topics is None:
+            await asyncio.sleep(0)  # an application that polls without waiting lets the question go on its way
+            return
+        if self._question is not None or self._may_look_for(topics):
+            self._track_wanted(topics)
+            self._hear_of(tuple(topics))
+            await asyncio.sleep(0)
         counts = {name: count for name in topics if (count := self._count_of(name)) is not None}
         known = self._known_counts  # a right that was taken away may come back: the places stay
         counts |= {name: known[name] for name in topics if name in known and self._refused.is_refused(name)}
@@ -362,13 +368,36 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
             self._positions.assign(TopicPartition(t, p) for t, count in counts.items() for p in range(count))
             self._fetcher.wake()
 
-    async def _subscribed_topics(self) -> list[str]:
+    def _subscribed_topics(self) -> list[str] | None:
+        """None: brokers have not said yet which topics there are for the pattern."""
         if self._pattern is None:
             return list(self._topics)
         if self._must_list_topics:
-            await self._cluster.refresh(None)
+            is_due = self._question is not None or self._cluster.now_ms() >= self._next_look_ms
+            if not is_due or not self._hear_of(None):
+                return None
             self._must_list_topics = False
         return self._matching_topics()
+
+    def _hear_of(self, topics: tuple[str, ...] | None) -> bool:
+        """Ask what brokers know of these topics (None: of all); whether they have said it. The question outlives its poll, which
+        ends in time where brokers stand still; where they cannot answer now they are asked again after a while."""
+        if self._question is None or self._question[0] != topics:
+            task = self._cluster.tasks.start(self._cluster.refresh(topics), name="oncelog-topics")
+            task.add_done_callback(lambda _: self._fetcher.arrived.set())
+            self._question = topics, task
+        task = self._question[1]
+        if not task.done():
+            return False
+        self._question = None
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return not task.cancelled()
+        if not (isinstance(error, KafkaError) and error.retriable):
+            raise error
+        log.debug("topics cannot be asked for now: %s", error)
+        self._next_look_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms
+        return False
 
     def _matching_topics(self) -> list[str]:
         """Topics that the pattern matches now; metadata of all topics is asked for every metadata_max_age_ms."""
@@ -381,10 +410,13 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
 
     async def _partition_counts(self, topics: Sequence[str]) -> Mapping[str, int]:
         """Partitions of the topics that exist."""
-        self._cluster.track(topics, may_create=self._config.allow_auto_create_topics and self._pattern is None)
+        self._track_wanted(topics)
         if any(self._count_of(name) is None for name in topics):
             await self._cluster.refresh(topics)
         return {name: count for name in topics if (count := self._count_of(name)) is not None}
+
+    def _track_wanted(self, topics: Sequence[str]) -> None:
+        self._cluster.track(topics, may_create=self._config.allow_auto_create_topics and self._pattern is None)
 
     def _count_of(self, topic: str) -> int | None:
         view = self._cluster.view.topics.get(topic)
@@ -448,7 +480,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
 
     async def topics(self) -> set[str]:
         """All topics of the cluster that are not internal."""
-        await self._cluster.refresh(None)
+        await self._cluster.retry("list topics", lambda _: self._cluster.refresh(None))
         return {topic.name for topic in self._cluster.view.topics.values() if not topic.is_internal}
 
 

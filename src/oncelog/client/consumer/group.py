@@ -92,7 +92,7 @@ class GroupPart:
     _interceptors: tuple[ConsumerInterceptor, ...]
     _rebalance_count: int
     _next_auto_commit_ms: float
-    _subscribed_topics: Callable[[], Coroutine[Any, Any, list[str]]]
+    _subscribed_topics: Callable[[], list[str] | None]
     _matching_topics: Callable[[], list[str]]
     _partition_counts: Callable[[Sequence[str]], Coroutine[Any, Any, Mapping[str, int]]]
     _may_look_for: Callable[[Sequence[str]], bool]
@@ -190,9 +190,8 @@ class GroupPart:
                     return
             else:
                 self._look_for_changes(membership)
-                if not membership.needs_join:
+                if not membership.needs_join or not await self._give_back(membership):
                     return
-                await self._give_back(membership)
 
     def _look_for_changes(self, membership: GroupMembership) -> None:
         """A member whose pattern matches other topics says so; the leader assigns anew when a topic came, went or grew."""
@@ -210,17 +209,21 @@ class GroupPart:
                 membership.assigned_counts = None
                 membership.needs_join = True
 
-    async def _give_back(self, membership: GroupMembership) -> None:
-        """Before joining: the eager protocol gives everything back; the cooperative one keeps it (KIP-429)."""
+    async def _give_back(self, membership: GroupMembership) -> bool:
+        """Before joining: the eager protocol gives everything back; the cooperative one keeps it (KIP-429). False: it cannot go
+        on before brokers have said which topics there are."""
         revoked = set(self._positions.by_partition)
         if revoked and not membership.is_cooperative:
             await self._revoke(revoked, membership, lambda _: None)
-            return  # and look again: the listener took its time
+            return True  # and look again: the listener took its time
+        if self._subscribed_topics() is None:
+            return False
         if self._config.enable_auto_commit and membership.adopted is not None:
             await self._commit_quietly()
-        topics = await self._subscribed_topics()
-        if not membership.lost and not self._has_left:
+        topics = self._subscribed_topics()  # the application may have changed its mind meanwhile
+        if topics is not None and not membership.lost and not self._has_left:
             membership.start_join(topics, sorted(self._positions.by_partition))
+        return topics is not None
 
     async def _adopt(self, membership: GroupMembership, partitions: Sequence[TopicPartition]) -> None:
         owned = set(self._positions.by_partition)

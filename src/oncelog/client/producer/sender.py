@@ -442,12 +442,12 @@ class Sender:
     async def _send_txn_request(self, request: TxnRequest) -> None:
         manager = self._manager
         try:
-            response, _ = await self._cluster.request_with_version(
-                request.node,
-                request.message,
-                version_min=request.version_min,
-                version_max=request.version_max,
-            )
+            if request.node is None:  # what any broker can answer: who the coordinator is, a producer id
+                response = await self._cluster.ask_anybody(request.message, version_min=request.version_min)
+            else:
+                response = await self._cluster.request(
+                    request.node, request.message, version_min=request.version_min, version_max=request.version_max
+                )
         except UnsupportedVersion as error:
             on_unsupported_version(manager, request, error)
         except AuthenticationFailed as error:
