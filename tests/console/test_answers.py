@@ -106,3 +106,12 @@ def test_a_view_is_bounded_and_says_what_it_leaves_out() -> None:
     assert watch.partitions_of(View(("orders",), (3,))) == [TopicPartition("orders", 3)]
     assert watch.partitions_of(View(("no-such-topic",))) == []
     assert view_of("a,b", "1,2", "30000") == View(("a", "b"), (1, 2), 30_000)
+
+
+def test_what_is_left_out_is_of_the_page_that_asks() -> None:
+    """One number was shared: a page said that partitions are not shown that another browser's page leaves out."""
+    watch = watching(Lane(AT, 0, 0), partitions=PARTITIONS_PER_VIEW + 3)
+    mine, others = View(("orders",), (0,)), View()
+    with watch.watched(mine), watch.watched(others):
+        assert lanes_answer(watch, mine)["left_out"] == 0
+        assert lanes_answer(watch, others)["left_out"] == 3
