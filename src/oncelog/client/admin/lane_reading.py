@@ -7,10 +7,11 @@ read all the same. Budget: `bytes_max` for opening a window; where that is not e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from oncelog.client.admin.hanging import AdminHanging
+from oncelog.client.admin.transaction_listing import ProducerDescription
 from oncelog.client.cluster.each_leader import ask_leaders
 from oncelog.client.cluster.view import TopicView
 from oncelog.core.lanes.lane import Lane
@@ -88,8 +89,9 @@ class LaneReading:
     async def look_for_earlier(self, partitions: Iterable[TopicPartition]) -> None:
         """Transactions that were open before their lane began: leaders know where they start, their first batch says when."""
         wanted = [at for at in partitions if at in self._windows]
-        unreadable: dict[TopicPartition, KafkaError] = {}
-        producers = await self._admin.describe_producers(wanted, unreadable=unreadable)
+        await self._take_earlier(await self._admin.describe_producers(wanted, unreadable={}))
+
+    async def _take_earlier(self, producers: Mapping[TopicPartition, Sequence[ProducerDescription]]) -> None:
         for at, found in producers.items():
             lane = self.lanes[at]
             for each in found:
@@ -193,22 +195,27 @@ class LaneReading:
 
     async def _time_at(self, at: TopicPartition, offset: int) -> int | None:
         """When the batch at an offset begins; None where it cannot be read."""
+        answer = await self._fetch_one(at, offset, READ_UNCOMMITTED)
+        try:
+            records = b"" if answer is None else bytes(answer.records or b"")
+            return next((batch.base_timestamp for batch in batches(records)), None)
+        except CorruptBatch:
+            return None
+
+    async def _fetch_one(self, at: TopicPartition, offset: int, isolation_level: int) -> Any:
+        """A Fetch of one batch: its partition's answer; None where it cannot be had."""
 
         async def ask(
             node: Node, _: list[TopicPartition]
-        ) -> tuple[dict[TopicPartition, int | None], dict[TopicPartition, KafkaError]]:
+        ) -> tuple[dict[TopicPartition, Any], dict[TopicPartition, KafkaError]]:
             view = self._admin._cluster.view.topics.get(at.topic)
             part = FetchPartition(partition=at.partition, fetch_offset=offset, partition_max_bytes=1)
             message = FetchRequest(
                 topics=[FetchTopic(topic=at.topic, topic_id=_id_of(view), partitions=[part])],
-                isolation_level=READ_UNCOMMITTED,
+                isolation_level=isolation_level,
             )
             response = await self._admin._cluster.request(node, message, timeout_ms=self._timeout_ms)
-            records = b"".join(bytes(each.records or b"") for topic in response.responses for each in topic.partitions)
-            try:
-                return {at: next((batch.base_timestamp for batch in batches(records)), None)}, {}
-            except CorruptBatch:
-                return {at: None}, {}
+            return {at: next((each for topic in response.responses for each in topic.partitions), None)}, {}
 
         cluster = self._admin._cluster
         found = await ask_leaders(cluster, "read a batch", [at], ask, unreadable={}, timeout_ms=self._timeout_ms)

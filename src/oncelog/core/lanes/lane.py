@@ -28,8 +28,9 @@ class Span:
     """A transaction on one partition. Offsets are inclusive; times in ms since 1970.
 
     `first_offset`, `begin_ms`: None where it began before the reading. `record_count` counts what was read, all of it only if
-    `is_whole`. `ticks` are the times of its last batches. `marker_*` and `end_ms` are None while it is open. `version` is that of
-    the reading that changed it last; `count` is more than 1 where several were drawn as one.
+    `is_whole`; `is_begin_known`: nothing of it lies before the first batch that was read. `ticks` are the times of its last
+    batches. `marker_*` and `end_ms` are None while it is open. `version` is that of the reading that changed it last; `count` is
+    more than 1 where several were drawn as one.
     """
 
     producer_id: int
@@ -41,6 +42,7 @@ class Span:
     record_count: int = 0
     size_bytes: int = 0
     is_whole: bool = True
+    is_begin_known: bool = True
     outcome: str = OPEN
     marker_offset: int | None = None
     marker_epoch: int | None = None
