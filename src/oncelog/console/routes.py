@@ -22,7 +22,7 @@ from oncelog import __version__
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Settings, hint_for
 from oncelog.cli.output import error_row
-from oncelog.console import group_pages, more, pages, plans
+from oncelog.console import group_pages, more, pages, past, plans
 from oncelog.console.answers import lanes_answer
 from oncelog.console.group_judging import GroupJudge
 from oncelog.console.long_look import BeingRead, LongLook
@@ -85,6 +85,7 @@ def application(
     made.state.settings, made.state.gate, made.state.watch = settings, gate, shared
     made.state.database_url = database_url
     made.state.everything = LongLook(shared.tasks, "every partition", "partitions")
+    made.state.past = past.PastLooks()
     made.state.group_judge = GroupJudge(settings)
     made.state.mask = mask or Mask()
     made.state.plans = plans.Plans() if allow_writes else None
@@ -151,6 +152,8 @@ def _view(request: Request) -> View:
 
 async def _lanes(request: Request) -> Response:
     """One whole answer: what `oncelog transactions lanes` shows, for the page's view."""
+    if past.is_past(request.query_params):
+        return await _page(past.lanes)(request)
     try:
         view = _view(request)
     except ValueError as error:

@@ -43,7 +43,7 @@ def test_who_held_readers_back_then_and_what_became_of_it() -> None:
     (found,) = view(lane, 30).open()
     assert (found.producer_id, found.holds, found.begin_ms) == (7, (lane,), 10 * S)
     assert view(lane, 30).word(lane) == STOPPED
-    assert view(lane, 30).became(found) == "aborted 00:01:00, 30s later"
+    assert view(lane, 30).became(found) == "aborted at 00:01:00, 30s later"
     assert view(lane, 30).verdict() == (
         "1970-01-01 00:00:30 UTC: stopped: 1 of 1 partition, oldest by producer 7 for 20s"
     )

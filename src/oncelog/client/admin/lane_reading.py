@@ -24,6 +24,7 @@ FETCH_BYTES = 1 << 20
 OPEN_BYTES_MAX = 64 << 20
 ROUNDS_MAX = 400
 LOOK_TIMEOUT_MS = 5_000
+LIVE_MS = 3_000  # who was at the end so short a time ago sees new records when they come
 READ_UNCOMMITTED = 0
 
 
@@ -37,6 +38,7 @@ class LaneReading:
         self._bytes_max = bytes_max
         self._timeout_ms = timeout_ms
         self._windows: dict[TopicPartition, int] = {}
+        self._caught_up_ms: dict[TopicPartition, int] = {}
         self.lanes: dict[TopicPartition, Lane] = {}
         self.version = 0
 
@@ -68,6 +70,7 @@ class LaneReading:
         for at in partitions:
             self.lanes.pop(at, None)
             self._windows.pop(at, None)
+            self._caught_up_ms.pop(at, None)
 
     async def read(self, partitions: Iterable[TopicPartition] | None = None) -> bool:
         """One Fetch to each leader: whether anything was new. What cannot be read gets its `error`."""
@@ -78,9 +81,10 @@ class LaneReading:
         answers = await ask_leaders(
             self._admin._cluster, "read lanes", wanted, self._ask, unreadable=unreadable, timeout_ms=self._timeout_ms
         )
+        now_ms = self._admin._host.clock.now_ms()
         for at, answer in answers.items():
             if not answer.error_code:
-                self._take(self.lanes[at], answer)
+                self._take(self.lanes[at], answer, now_ms)
         await self._begin_again([at for at, answer in answers.items() if answer.error_code], unreadable)
         for at, error in unreadable.items():
             self._set_error(self.lanes[at], error)
@@ -176,7 +180,9 @@ class LaneReading:
             for at, start in starts.items():
                 self.lanes[at].skip_to(start.offset, self._admin._host.clock.now_ms())
 
-    def _take(self, lane: Lane, answer: Any) -> None:
+    def _take(self, lane: Lane, answer: Any, now_ms: int) -> None:
+        # Only of what comes while one looks it is known when it came.
+        is_live = now_ms - self._caught_up_ms.get(lane.where, 0) < LIVE_MS
         lane.log_start_offset, lane.high_watermark = answer.log_start_offset, answer.high_watermark
         lane.last_stable_offset = answer.last_stable_offset
         lane.error, lane.error_text = None, ""
@@ -185,8 +191,12 @@ class LaneReading:
                 batch.check_crc()
                 if batch.base_offset < answer.high_watermark:
                     lane.take(batch, self.version)
+                    if is_live:
+                        lane.compare_clocks(batch, now_ms)
         except CorruptBatch as error:
             lane.error, lane.error_text = "CORRUPT_MESSAGE", f"damaged at offset {lane.next_offset}: {error}"
+        if lane.next_offset >= answer.high_watermark:
+            self._caught_up_ms[lane.where] = now_ms
 
     @staticmethod
     def _set_error(lane: Lane, error: KafkaError) -> None:

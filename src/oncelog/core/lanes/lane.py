@@ -19,6 +19,7 @@ from oncelog.wire.record_batch import RecordBatch
 SPANS_MAX = 5_000  # for each lane; the oldest go first
 TICKS_MAX = 40  # batches of an open transaction that are told one by one
 MARKS_MAX = 20_000
+CLOCK_MS = 5_000  # times that differ more from their arrival are told
 
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
 
@@ -71,6 +72,8 @@ class Lane:
         self.open: dict[int, Span] = {}
         self.done: deque[Span] = deque()
         self.plain: deque[tuple[int, int, int, int]] = deque(maxlen=SPANS_MAX)  # version, offset, ms, records
+        self.clock_off: tuple[int, int, int] | None = None
+        """The last batch whose times were far from its arrival: when it came, its producer id, its time minus that."""
         self.first_read_offset = next_offset
         self._marks: deque[tuple[int, int]] = deque(maxlen=MARKS_MAX)  # (offset, ms): where a position is in time
 
@@ -160,6 +163,17 @@ class Lane:
             return None
         index = bisect.bisect_left(self._marks, (offset, 0))
         return self._marks[min(index, len(self._marks) - 1)][1]
+
+    def offset_at(self, at_ms: int) -> int | None:
+        """The first offset of a batch that is not older; None where all are, or nothing was read."""
+        index = bisect.bisect_left(self._marks, at_ms, key=lambda mark: mark[1])
+        return self._marks[index][0] if index < len(self._marks) else None
+
+    def compare_clocks(self, batch: RecordBatch, arrived_ms: int) -> None:
+        """Of a batch that has just come: whether its times are those of its arrival."""
+        off_ms = batch.max_timestamp - arrived_ms
+        if not batch.is_control and batch.max_timestamp >= 0 and abs(off_ms) > CLOCK_MS:
+            self.clock_off = arrived_ms, batch.producer_id, off_ms
 
     @property
     def blocked(self) -> int:

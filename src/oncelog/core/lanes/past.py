@@ -150,7 +150,7 @@ class PastLane(Lane):
         """What became of what was open."""
         if span.outcome != OPEN:
             what = "committed" if span.outcome == COMMITTED else "aborted"
-            return what if span.end_ms is None else f"{what} {clock_text(span.end_ms)}"
+            return what if span.end_ms is None else f"{what} at {clock_text(span.end_ms)}"
         if self.open_now.get(span.producer_id) == span.first_offset:
             return "open to this day"
         return "open as far as was read"
