@@ -93,13 +93,26 @@ def test_somebody_looks_at_when_readers_froze(page: Page, frozen_s: int) -> None
     before = spans(page)["slow-load"]["x"]
     page.keyboard.press("l")
     expect(page.locator("#verdict")).to_contain_text("for 1m08s")
-    page.wait_for_function(f"window.__lanes.find(each => each.name === 'slow-load').x < {before}")  # gone to the left
+    page.wait_for_timeout(500)
+    assert spans(page)["slow-load"]["x"] < before, "it has gone to the left"
     for _ in range(3):
         page.keyboard.press("e")
     expect(page.locator("#verdict")).to_contain_text("nobody is stopped")
     page.keyboard.press("0")
     expect(page.locator("#verdict")).to_have_text("Nobody is stopped: 1 partition looked at", timeout=15_000)
     assert "time=" not in page.url
+    page.goto(f"{page.url.split('#')[0]}#/lanes?topic={TOPIC}&time=-59m")
+    expect(page.locator("#verdict")).to_contain_text("UTC: stopped", timeout=15_000)
+    assert "time=-59m" not in page.url, "whoever is sent the address sees the same time"
+
+
+def test_what_is_being_typed_stays_when_new_data_comes(page: Page) -> None:
+    """Each second's answer took it away."""
+    page.get_by_label("topics").type("ord")
+    page.get_by_label("time", exact=True).type("03:")
+    page.wait_for_timeout(2500)
+    assert page.get_by_label("topics").input_value() == "ord"
+    assert page.get_by_label("time", exact=True).input_value() == "03:"
 
 
 def test_places_are_those_of_offsets_where_times_are_not_true(page: Page, frozen_s: int, night: Cli) -> None:

@@ -112,7 +112,7 @@ export class Drawing {
   }
 
   axis(h) {
-    if (this.view.isByOffset) return this.text('offsets, of each partition its own', this.gutter + 8, 13, 'mute')
+    if (this.view.isByOffset) return this.text(['offsets, of each partition its own', 'offsets'].find(each => this.width(each) < this.now - this.gutter - 30) ?? '', this.gutter + 8, 13, 'mute')
     const step = STEPS.find(ms => ms * this.scale > 78) ?? STEPS.at(-1)
     this.g.strokeStyle = this.c.line
     for (let ms = Math.ceil(this.since / step) * step; ms < this.view.nowMs; ms += step) {

@@ -95,6 +95,9 @@ export function Lanes({ query }) {
     frame.current = requestAnimationFrame(next)
     return () => cancelAnimationFrame(frame.current)
   }, [version, selected, windowMs, parameters, isByOffset])
+  useEffect(() => { // whoever is sent the address sees the same time
+    if (isPast && !Number.isNaN(moment) && time !== addressOf(moment)) { known.current.time = addressOf(moment); go('lanes', query, { time: addressOf(moment) }) }
+  }, [time])
   useEffect(() => { addEventListener('resize', paint); return () => removeEventListener('resize', paint) })
 
   const pick = hit => go('lanes', query, { at: hit ? keyOf(hit.lane, hit.span) : '' })
@@ -137,9 +140,9 @@ export function Lanes({ query }) {
     ${answer?.notes?.map(note => html`<p class="note">${note}</p>`)}
     ${off.length > 0 && !isByOffset && html`<p class="note" id="clocks">${off[0].at}: records of ${off[0].clock_off.who} say a time ${apart(off[0].clock_off.off_ms)} they came${off.length > 1 ? `, and so on ${off.length - 1} more partition${off.length > 2 ? 's' : ''}` : ''}: by time they are not where they belong. <button type="button" onClick=${turn}>show by offset</button></p>`}
     <div class="tools">
-      <label>topics <input name="topic" placeholder="all" value=${query.get('topic') ?? ''} onChange=${e => go('lanes', query, { topic: e.target.value.trim(), at: '' })} /></label>
+      <label>topics <input name="topic" placeholder="all" key=${`t${query.get('topic')}`} defaultValue=${query.get('topic') ?? ''} onChange=${e => go('lanes', query, { topic: e.target.value.trim(), at: '' })} /></label>
       <label>window <select onChange=${e => go('lanes', query, { window: e.target.value })}>${WINDOWS.map(s => html`<option value=${s} selected=${s * 1000 === windowMs}>${age(s * 1000)}</option>`)}</select></label>
-      <label>time <input name="time" size="19" placeholder="now; or 03:12" value=${bad.text || (isPast && !Number.isNaN(moment) ? readable(moment) : time)} onChange=${type} /></label>
+      <label>time <input name="time" size="19" placeholder="now; or 03:12" key=${`m${time}`} defaultValue=${isPast && !Number.isNaN(moment) ? readable(moment) : time} onChange=${type} /></label>
       <span class="group"><button type="button" id="earlier" onClick=${() => move(-1)}>◀ earlier</button><button type="button" id="later" disabled=${!isPast} onClick=${() => move(1)}>later ▶</button><button type="button" id="now" aria-pressed=${!isPast} onClick=${() => go('lanes', query, { time: '' })}>now</button></span>
       <button type="button" id="by-offset" aria-pressed=${isByOffset} onClick=${turn}>by offset</button>
       <button type="button" id="as-table" aria-pressed=${isTable} onClick=${() => setTable(!isTable)}>as a table</button>
@@ -162,7 +165,7 @@ export function Lanes({ query }) {
 /** The cards: rows of `oncelog why`, with the picture's letter. */
 export const Cards = ({ causes, lanes, isPast }) => html`<ul class="cards">
   ${causes.map(each => html`<li class=${`card ${CAUSE[each.kind] ?? 'trouble'}`} key=${each.what}>
-    ${each.letter && html`<span class="badge">${each.letter}</span>`}<b>${each.transactional_id === null ? each.producer_id === null ? each.kind : `producer ${each.producer_id}` : named(each.transactional_id)}</b>
+    ${each.letter && html`<span class="badge">${each.letter}</span>`}<b>${each.transactional_id === null ? each.producer_id === null ? each.group ? named(each.group) : each.kind : `producer ${each.producer_id}` : named(each.transactional_id)}</b>
     <p>${each.what}</p>
     ${each.age_ms !== null && html`<p class="mute">${each.kind} for ${age(each.age_ms)}${each.producer_id === null ? '' : `; producer ${each.producer_id}:${each.producer_epoch}${each.open_on?.length ? ', from ' : ''}${(each.open_on ?? []).slice(0, 4).map(p => `${p.topic}-${p.partition} ${p.start_offset ?? ''}`).join(', ')}`}</p>`}
     ${each.groups?.length > 0 && html`<p><b>waiting</b> ${each.groups.join(', ')}</p>`}
