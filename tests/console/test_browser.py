@@ -63,6 +63,21 @@ def test_no_violations_of_wcag_2_aa(inside: BrowserContext, console: Console, sc
         assert wide <= 0, f"{name} scrolls sideways by {wide} px at {width}"
 
 
+def test_a_group_that_stands_still_is_on_the_overview(inside: BrowserContext, console: Console, night: Cli) -> None:
+    from playwright.sync_api import expect
+
+    with ThreadPoolExecutor() as elsewhere:
+        place = ("--topic", "orders:0", "--to-offset", 1)
+        elsewhere.submit(night, "groups", "reset-offsets", "sleeper", *place, "-y").result()
+    page = inside.new_page()
+    page.goto(f"{console.link.split('#')[0]}#/overview")
+    card = page.locator(".card").filter(has_text="sleeper")
+    expect(card).to_contain_text("no members", timeout=15_000)
+    expect(card.locator("code")).to_contain_text("sleeper")
+    expect(page.locator("#verdict")).to_contain_text("stand")
+    expect(page.locator(".tile.care").filter(has_text="groups stand still")).to_be_visible()
+
+
 def test_six_tabs_and_all_of_them_live(inside: BrowserContext, console: Console) -> None:
     url = f"{console.link.split('#')[0]}#/lanes"
     pages = [inside.new_page() for _ in range(TABS)]

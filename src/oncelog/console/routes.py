@@ -25,6 +25,7 @@ from oncelog.cli.output import error_row
 from oncelog.console import group_pages, more, pages, past, plans
 from oncelog.console.answers import lanes_answer
 from oncelog.console.group_judging import GroupJudge
+from oncelog.console.group_rounds import GroupRounds
 from oncelog.console.long_look import BeingRead, LongLook
 from oncelog.console.record_filter import Mask
 from oncelog.console.security import BODY_BYTES_MAX, SESSION_S, Gate, Guard
@@ -87,6 +88,8 @@ def application(
     made.state.everything = LongLook(shared.tasks, "every partition", "partitions")
     made.state.past = past.PastLooks()
     made.state.group_judge = GroupJudge(settings)
+    made.state.group_rounds = GroupRounds(made.state.group_judge)
+    made.state.groups = LongLook(shared.tasks, "every group")
     made.state.mask = mask or Mask()
     made.state.plans = plans.Plans() if allow_writes else None
     return made

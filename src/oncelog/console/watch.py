@@ -28,7 +28,7 @@ from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.lane_reading import LaneReading
 from oncelog.client.admin.lanes import WINDOW_MS
 from oncelog.client.cluster.view import TopicView
-from oncelog.console.group_judging import GroupJudge, described, positions_of
+from oncelog.console.group_judging import GROUP_KINDS, GroupJudge, described, positions_of
 from oncelog.console.judging import Judge, Judgement, as_read_by, facts_of_lane
 from oncelog.console.long_look import BeingRead, LongLook
 from oncelog.core.diagnosis import causes as kinds
@@ -63,8 +63,6 @@ GROUPS_MAX = 40
 ROUNDS_MAX = 8
 MANY = 2_000  # partitions: a look at so many is shared by all pages for a while
 KEPT_S = 30.0
-# What a group stands still for, seen from the lanes that it reads. That nobody reads holds nobody back: its page says so.
-GROUP_KINDS = (kinds.OUT_OF_RANGE, kinds.REBALANCING, kinds.NO_PARTITIONS, kinds.QUOTA)
 
 Connect = Callable[[], AbstractAsyncContextManager[Admin]]
 
