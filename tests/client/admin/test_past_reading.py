@@ -8,9 +8,9 @@ import pytest
 
 from oncelog import Admin, Producer
 from oncelog.client.admin import lane_reading
-from oncelog.client.admin.past_reading import PastReading, Window
+from oncelog.client.admin.past_reading import PastReading
 from oncelog.core.lanes.lane import ABORTED, COMMITTED, OPEN
-from oncelog.core.lanes.past import PastLane
+from oncelog.core.lanes.past import PastLane, Window
 from oncelog.testing import TestBroker
 from oncelog.types import TopicPartition
 from tests.client.admin.test_lane_reading import readable_up_to, with_admin

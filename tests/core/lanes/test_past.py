@@ -6,18 +6,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.core.lanes.lane import ABORTED, COMMITTED, OPEN
-from oncelog.core.lanes.past import FOREVER, PastLane, PastView
+from oncelog.core.lanes.past import FOREVER, PastLane, PastView, Window
 from oncelog.core.lanes.view import ACTIVE, STOPPED, WAITING
 from oncelog.wire.record_batch import RecordBatch
 from tests.core.lanes.test_lane import AT, data, marker
 
 S = 1000
+LATE = 1 << 40
 
 
-def past(*batches: RecordBatch, moment: int, end: int, begin: int = 0, from_ms: int = 0) -> PastLane:
-    lane = PastLane(AT, begin, from_ms, moment, end)
+def past(
+    *batches: RecordBatch, moment: int, end: int, begin: int = 0, from_ms: int = 0, at_ms: int | None = None
+) -> PastLane:
+    """Its times are those of the markers behind its offsets, unless said otherwise."""
+
+    def time_of(offset: int) -> int:
+        return min(
+            (each.max_timestamp for each in batches if each.is_control and each.base_offset >= offset), default=LATE
+        )
+
+    at_ms = time_of(moment) if at_ms is None else at_ms
+    lane = PastLane(AT, begin, Window(from_ms, at_ms, max(at_ms, time_of(end))), moment, end)
     for each in batches:
         lane.take(each)
+    lane.is_read_to_end = True
     return lane
 
 
@@ -95,7 +107,7 @@ def test_a_marker_without_data_claims_nothing() -> None:
 
 
 def test_what_was_aborted_began_where_the_leader_says() -> None:
-    lane = past(moment=12, end=20, begin=10, from_ms=5 * S)
+    lane = past(moment=12, end=20, begin=10, from_ms=5 * S, at_ms=30 * S)
     lane.began_before(7, -1, 4, None, 0)
     lane.take(marker(15, 7, 50 * S, commit=False, producer_epoch=3))
     lane.finish()
@@ -142,6 +154,48 @@ def test_what_was_deleted_is_told() -> None:
     assert (part.error, part.complete_from_ms) == (None, 40 * S)
 
 
+def ahead(*more: RecordBatch, at_ms: int = 30 * S) -> PastLane:
+    """9's clock is an hour ahead: by the records' times every moment of that hour lies at offset 1."""
+    late = 3_600 * S
+    log = (data(0, 7, 10 * S), data(1, 9, late), marker(2, 9, 11 * S), data(3, 8, 20 * S), marker(4, 8, 21 * S), *more)
+    return past(*log, moment=1, end=1, at_ms=at_ms)
+
+
+def test_a_clock_that_is_ahead_does_not_move_the_moment() -> None:
+    """What came before it would have been said not to be there yet, or to be open."""
+    lane = ahead(data(5, 8, 31 * S), marker(6, 8, 32 * S), marker(7, 7, 60 * S))
+    assert lane.clock_off == (11 * S, 9, 3_589 * S)
+    lane.finish()
+    assert (lane.at_offset, lane.last_stable_offset, lane.blocked) == (5, 0, 5)
+    assert [(each.producer_id, each.marker_offset) for each in lane.open_then] == [(7, 7)]
+    assert [each.producer_id for each in lane.done] == [9, 8, 8]
+    assert lane.unsure_then == []
+
+
+def test_a_moment_that_was_not_found_is_not_told() -> None:
+    lane = ahead(marker(5, 5, 22 * S))
+    lane.is_read_to_end = False
+    lane.finish()
+    assert (lane.error, lane.high_watermark) == ("REQUEST_TIMED_OUT", None)
+    assert "times that are not those they came at" in lane.error_text
+    whole = ahead(marker(5, 5, 22 * S))
+    whole.finish()
+    assert (whole.error, whole.at_offset, list(whole.open)) == (None, 6, [7]), "it is behind everything"
+    slow = past(data(0, 7, 1), moment=9, end=9)
+    slow.is_read_to_end = False
+    slow.finish()
+    assert slow.error_text == "reading up to that moment took too long: ask again"
+
+
+def test_a_clock_that_is_behind_does_not_move_the_moment() -> None:
+    """By the records' times it lies at offset 4; a marker before that was written after it."""
+    log = (data(0, 7, 5 * S), marker(1, 6, 9 * S), data(2, 8, 2 * S), marker(3, 7, 40 * S), data(4, 8, 31 * S))
+    lane = past(*log, moment=4, end=9, at_ms=30 * S)
+    lane.finish()
+    assert (lane.at_offset, [each.producer_id for each in lane.open_then]) == (3, [7, 8])
+    assert lane.clock_off == (40 * S, 8, -9 * S)
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["data", "commit", "abort", "plain"])), max_size=40),
     st.integers(0, 40),
@@ -149,7 +203,8 @@ def test_what_was_deleted_is_told() -> None:
 )
 def test_what_is_said_of_a_moment_is_what_was_true_then(steps: list[tuple[int, str]], moment: int, behind: int) -> None:
     """Against a reader that saw the log when it ended there: the same transactions are open, at the same first offsets."""
-    lane = PastLane(AT, 0, 0, moment, moment + behind)
+    lane = PastLane(AT, 0, Window(0, moment, moment + behind), moment, moment + behind)
+    lane.is_read_to_end = True
     begun: dict[int, int] = {}
     then: dict[int, int] = {}
     for offset, (producer_id, kind) in enumerate(steps):
@@ -165,7 +220,7 @@ def test_what_is_said_of_a_moment_is_what_was_true_then(steps: list[tuple[int, s
     lane.finish()
     expected = then if moment < len(steps) else begun
     assert {each.producer_id: each.first_offset for each in lane.open.values()} == expected
-    assert lane.last_stable_offset == min([moment, *expected.values()])
+    assert lane.last_stable_offset == min([moment, len(steps), *expected.values()])
     for span in lane.open.values():
         assert (span.outcome == OPEN) is (begun.get(span.producer_id) == span.first_offset)
         assert (span.marker_offset or FOREVER) >= moment

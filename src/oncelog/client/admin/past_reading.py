@@ -7,28 +7,19 @@ by reading on. Budgets: `bytes_max` and `OPEN_TIMEOUT_MS` in all; a lane whose w
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from oncelog.client.admin import lane_reading
 from oncelog.client.admin.hanging import AdminHanging
 from oncelog.client.admin.lane_reading import LOOK_TIMEOUT_MS, OPEN_BYTES_MAX, LaneReading
-from oncelog.core.lanes.past import PastLane
+from oncelog.core.lanes.past import PastLane, Window
 from oncelog.errors import KafkaError
 from oncelog.types import TopicPartition
 
 OPEN_TIMEOUT_MS = 30_000
 BEHIND_BYTES_MAX = 16 << 20  # read behind the window, for what ended there
 READ_COMMITTED = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A window of the past, and the moment in it that is asked about."""
-
-    from_ms: int
-    at_ms: int
-    to_ms: int
 
 
 class PastReading(LaneReading):
@@ -54,9 +45,9 @@ class PastReading(LaneReading):
         for at in wanted:
             if at in found:
                 _, _, begin, moment, end = found[at]
-                lanes[at] = PastLane(at, begin, window.from_ms, max(begin, moment), max(begin, moment, end))
+                lanes[at] = PastLane(at, begin, window, max(begin, moment), max(begin, moment, end))
             else:
-                lanes[at] = PastLane(at, 0, window.at_ms, 0, 0)
+                lanes[at] = PastLane(at, 0, window, 0, 0)
                 self._set_error(lanes[at], unreadable[at])
         self._take_over(lanes)
         await self._look_before([at for at in wanted if at in found])
@@ -120,14 +111,14 @@ class PastReading(LaneReading):
             if not over or self._now_ms() >= self._deadline_ms:
                 return
             from_ms = window.at_ms - ((window.at_ms - window.from_ms) // share if share else 0)
-            await self._begin_nearer(over, from_ms)
+            await self._begin_nearer(over, dataclasses.replace(window, from_ms=from_ms))
 
-    async def _begin_nearer(self, partitions: list[TopicPartition], from_ms: int) -> None:
-        found = await self._offsets(partitions, ("earliest", "latest", from_ms), {})
+    async def _begin_nearer(self, partitions: list[TopicPartition], window: Window) -> None:
+        found = await self._offsets(partitions, ("earliest", "latest", window.from_ms), {})
         lanes = {}
         for at, (_, _, begin) in found.items():
             old = self._past(at)
-            lanes[at] = PastLane(at, min(begin, old.at_offset), from_ms, old.at_offset, old.end_offset)
+            lanes[at] = PastLane(at, min(begin, old.guess), window, old.guess, old.end_offset)
         self._take_over(lanes)
         await self._look_before(list(lanes))
 
@@ -135,7 +126,9 @@ class PastReading(LaneReading):
         """To the window's end, and on for what ended behind it."""
         count = max(1, len(partitions))
         budget = max(lane_reading.FETCH_BYTES, self._bytes_max // 2 // count)
-        await self._read_to({at: (self._past(at).end_offset, budget) for at in partitions})
+        await self._read_to(
+            {at: (max(self._past(at).end_offset, self._past(at).at_offset), budget) for at in partitions}
+        )
         more = max(lane_reading.FETCH_BYTES, min(BEHIND_BYTES_MAX, self._bytes_max // 4) // count)
         await self._read_to({at: (self._ends[at], self.lanes[at].bytes_read + more) for at in partitions})
 
@@ -154,12 +147,9 @@ class PastReading(LaneReading):
         return self.lanes[at].next_offset < target
 
     def _finish(self, lane: PastLane, log_start: int, window: Window) -> None:
-        is_short = lane.next_offset < lane.at_offset
         lane.is_read_to_end = lane.error is None and not self._left(lane.where, self._ends[lane.where])
         lane.log_start_offset = log_start
         lane.finish()
-        if lane.error is None and is_short:
-            lane.error, lane.error_text = "REQUEST_TIMED_OUT", f"not read within {OPEN_TIMEOUT_MS // 1000} s: ask again"
         is_cut = log_start > 0 and lane.first_read_offset <= log_start
         if lane.error is None and is_cut:
             lane.was_deleted(window.at_ms)

@@ -2,6 +2,8 @@
 
 The log is read from before the moment to behind it, so what became of a transaction is known, too. What was open at the moment:
 its data lies before it, its marker behind it, or there is none yet. The last stable offset then was the first offset of those.
+Where the moment lies in the log is a guess by the records' times, which are their producers'. Markers have the time of the leader
+that wrote them: one that is older than the moment lies before it, one that is not lies behind it, and so the guess is mended.
 What the log cannot tell is not claimed: a marker without data before it ended what began before the reading, or what wrote
 nothing here (`unsure_then`); a first batch that does not begin its producer's sequence may not be the first (`is_begin_known`).
 """
@@ -12,7 +14,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from oncelog.core.ages import age_text, clock_text, moment_text
-from oncelog.core.lanes.lane import COMMITTED, OPEN, Lane, Span
+from oncelog.core.lanes.lane import CLOCK_MS, COMMITTED, OPEN, Lane, Span
 from oncelog.core.lanes.view import CALM_MS, STOPPED, WAITING, LanesView, OpenSpan
 from oncelog.types import TopicPartition
 from oncelog.wire.record_batch import RecordBatch
@@ -22,15 +24,28 @@ ENDED_MAX = 50_000  # producer ids of which a marker was read: of any more it is
 FOREVER = 1 << 63
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window of the past, and the moment in it that is asked about."""
+
+    from_ms: int
+    at_ms: int
+    to_ms: int
+
+
 class PastLane(Lane):
-    """A lane around a moment. `at_offset`: the log's end at the moment; `end_offset`: where the window ends in the log. What lies
-    behind that is read for what it ends only."""
+    """A lane from `next_offset` around a moment. What lies behind its window is read for what it ends only.
+
+    `at_offset` is the log's end at the moment, FOREVER while that is not found; `end_offset` is where the window ends.
+    """
 
     def __init__(
-        self, where: TopicPartition, next_offset: int, complete_from_ms: int, at_offset: int, end_offset: int
+        self, where: TopicPartition, next_offset: int, window: Window, at_offset: int, end_offset: int
     ) -> None:
-        super().__init__(where, next_offset, complete_from_ms)
-        self.at_offset, self.end_offset = at_offset, end_offset
+        super().__init__(where, next_offset, window.from_ms)
+        self.window = window
+        self.guess = self.at_offset = at_offset
+        self.end_offset = end_offset
         self.first_ms: int | None = None  # of the first batch that was read, and of the last
         self.last_ms: int | None = None
         self.open_now: dict[int, int] = {}
@@ -46,21 +61,44 @@ class PastLane(Lane):
         self._long: deque[Span] = deque(maxlen=HELD_MAX)
         self._ended: set[int] = set()
         self._begun_later: set[int] = set()
+        self._is_behind = False
+        self._marker_ms: int | None = None
+        self._newest: tuple[int, int] | None = None  # time and producer id of the newest data
 
     def take(self, batch: RecordBatch, version: int = 0) -> None:
         """The next batch, in log order."""
         if batch.last_offset < self.next_offset:
             return
-        if batch.base_offset >= self.at_offset:
-            self._reach_moment()
+        self._find_moment(batch)
         if self.first_ms is None:
             self.first_ms = batch.base_timestamp
         self.last_ms = batch.max_timestamp
-        if batch.base_offset < self.end_offset or self._is_of_the_window(batch):
+        if self._is_of_the_window(batch):
             super().take(batch, version)
         else:
             self.next_offset = batch.end_offset
             self.bytes_read += batch.size_bytes
+
+    def _find_moment(self, batch: RecordBatch) -> None:
+        at_ms, time_ms = self.window.at_ms, batch.max_timestamp
+        if not batch.is_control:
+            if self._marker_ms is not None and 0 <= time_ms < self._marker_ms - CLOCK_MS:
+                self.clock_off = self._marker_ms, batch.producer_id, time_ms - self._marker_ms
+            self._newest = max(self._newest or (time_ms, batch.producer_id), (time_ms, batch.producer_id))
+            if batch.base_offset >= self.at_offset or (self.at_offset == FOREVER and time_ms >= at_ms):
+                self._reach_moment(batch.base_offset)
+            return
+        if batch.end_txn_marker() is None:
+            return
+        self._marker_ms = time_ms
+        if self._newest is not None and self._newest[0] > time_ms + CLOCK_MS:
+            self.clock_off = time_ms, self._newest[1], self._newest[0] - time_ms
+        self._newest = None
+        if time_ms >= at_ms:
+            self._reach_moment(batch.base_offset)
+        elif batch.base_offset >= self.at_offset:  # the guess was too early
+            self.at_offset, self._is_then = FOREVER, False
+            self.open_then, self.unsure_then = [], []
 
     def skip_to(self, offset: int, now_ms: int) -> None:
         """Records were deleted while they were read."""
@@ -68,8 +106,12 @@ class PastLane(Lane):
         self.error, self.error_text = "OFFSET_OUT_OF_RANGE", f"deleted up to {offset} while it was read: ask again"
 
     def _is_of_the_window(self, batch: RecordBatch) -> bool:
-        """Whether a batch behind the window belongs to a transaction that began in it, or before."""
+        """Whether a batch lies in it, or belongs to a transaction that began in it, or before."""
         producer_id = batch.producer_id
+        if not self._is_behind:  # until a marker says so: the end is a guess, too
+            is_past_end = batch.base_offset >= self.end_offset
+            self._is_behind = is_past_end and batch.is_control and batch.max_timestamp >= self.window.to_ms
+            return batch.is_transactional or not is_past_end
         if batch.is_control:
             if producer_id in self._begun_later:
                 self._begun_later.discard(producer_id)
@@ -107,17 +149,29 @@ class PastLane(Lane):
     def _lasted_ms(self, span: Span, end_ms: int) -> int:
         return end_ms - (self.complete_from_ms if span.begin_ms is None else span.begin_ms)
 
-    def _reach_moment(self) -> None:
+    def _reach_moment(self, offset: int) -> None:
         if not self._is_then:
             self._is_then, self.open_then = True, list(self.open.values())
+            self.at_offset = min(self.at_offset, offset)
 
     def finish(self) -> None:
-        """Everything was read: from now on `open`, `last_stable_offset` and `high_watermark` are those of the moment."""
-        self._reach_moment()
+        """Nothing more is read: from now on `open`, `last_stable_offset` and `high_watermark` are those of the moment."""
+        if self.is_read_to_end or self.next_offset >= self.at_offset:
+            self._reach_moment(self.next_offset)
+        elif self.error is None:
+            why = "what was read of it, and its records say times that are not those they came at"
+            late = self.clock_off is not None or self.at_offset == FOREVER
+            self.error = "REQUEST_TIMED_OUT"
+            self.error_text = (
+                f"that moment lies behind {why}" if late else "reading up to that moment took too long: ask again"
+            )
         then = {id(each) for each in self.open_then}
         self.later = [each for each in self.open.values() if id(each) not in then]
         self.done = deque(each for each in self.done if id(each) not in then)
         self.open = {each.producer_id: each for each in self.open_then}
+        if self.error is not None:
+            self.high_watermark = self.last_stable_offset = None
+            return
         self.high_watermark = self.at_offset
         known = [each.first_offset for each in self.open_then if each.first_offset is not None]
         self.last_stable_offset = min([self.at_offset, *known])
