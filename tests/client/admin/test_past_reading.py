@@ -29,6 +29,27 @@ async def written(producer: Producer, at: TopicPartition, ms: int) -> None:
     await producer.flush()
 
 
+def test_what_was_aborted_is_known_before_its_marker_is_read(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane_reading, "FETCH_BYTES", 200)
+
+    async def body(admin: Admin, producer: Producer, at: TopicPartition) -> None:
+        now_ms = admin._host.clock.now_ms()
+        async with Producer(bootstrap_servers=broker.bootstrap_servers) as plain:
+            producer.begin_transaction()
+            await written(producer, at, now_ms - 40 * MINUTE)
+            for number in range(20):
+                await written(plain, at, now_ms - (20 - number) * MINUTE)
+            await producer.abort_transaction()
+        await readable_up_to(admin, at, 22)
+        lane = await look(admin, at, now_ms - 18 * MINUTE, bytes_max=400)
+        assert [lane.became(each) for each in lane.open_then] == ["aborted later than was read"]
+        assert (lane.last_stable_offset, lane.is_read_to_end) == (0, False)
+
+    with_admin(broker, "aborted-later", body)
+
+
 async def look(
     admin: Admin, at: TopicPartition, at_ms: int, width_ms: int = 4 * MINUTE, bytes_max: int = 64 << 20
 ) -> PastLane:
@@ -85,6 +106,7 @@ def test_the_way_to_the_moment_is_too_much(broker: TestBroker, monkeypatch: pyte
         assert now_ms - 40 * MINUTE < lane.complete_from_ms < now_ms - 14 * MINUTE
         assert (lane.error, lane.at_offset, lane.is_read_to_end) == (None, 21, False)
         assert [each.first_offset for each in lane.open_then] == [20]
+        assert lane.became(lane.open_then[0]) == "open as far as was read"
         whole = await look(admin, at, now_ms - 14 * MINUTE, 52 * MINUTE)
         assert (whole.complete_from_ms, whole.is_read_to_end) == (now_ms - 40 * MINUTE, True)
         assert [each.outcome for each in whole.open_then] == [COMMITTED]

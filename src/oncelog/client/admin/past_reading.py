@@ -100,6 +100,7 @@ class PastReading(LaneReading):
             answer = await self._fetch_one(at, lane.next_offset, READ_COMMITTED)
             for each in () if answer is None else answer.aborted_transactions or ():
                 if each.first_offset < lane.first_read_offset:
+                    lane.aborted.add((each.producer_id, each.first_offset))
                     begin_ms = await self._time_at(at, each.first_offset)
                     lane.began_before(each.producer_id, -1, each.first_offset, begin_ms, begin_ms or 0)
 

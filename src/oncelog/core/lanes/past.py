@@ -50,6 +50,8 @@ class PastLane(Lane):
         self.last_ms: int | None = None
         self.open_now: dict[int, int] = {}
         """Of producers that have a transaction open today: where it starts."""
+        self.aborted: set[tuple[int, int]] = set()
+        """Of what began before the reading and was aborted, its marker read or not: producer ids and first offsets."""
         self.is_read_to_end = False
         """Whether everything was read up to where the log ends today: then nobody is missing."""
         self.deleted_text = ""
@@ -207,6 +209,8 @@ class PastLane(Lane):
             return what if span.end_ms is None else f"{what} at {clock_text(span.end_ms)}"
         if self.open_now.get(span.producer_id) == span.first_offset:
             return "open to this day"
+        if (span.producer_id, span.first_offset) in self.aborted:
+            return "aborted later than was read"
         return "open as far as was read"
 
 
