@@ -209,7 +209,7 @@ export class Drawing {
 
   ended(lane, span, ends) {
     const g = this.g, p = this.place(lane, span)
-    if (p.x + p.w < this.gutter || p.x + p.w < ends[p.row] + 1) return
+    if (p.x + p.w < this.gutter || p.x > this.now || p.x + p.w < ends[p.row] + 1) return
     ends[p.row] = p.x + p.w
     this.hits.push({ ...p, lane, span })
     const isHidden = this.model.hiddenBy(lane, span), kind = span.outcome === ABORTED ? 'aborted' : 'committed'
@@ -231,6 +231,7 @@ export class Drawing {
 
   opened(lane, span) {
     const g = this.g, p = this.place(lane, span), kind = this.model.kind(span), colour = this.c[kind]
+    if (p.x > this.now) return
     this.hits.push({ ...p, lane, span })
     // On paper, not on the band: blue through yellow is the green of what was committed.
     if (kind === 'progress') { g.fillStyle = this.c.paper; g.fillRect(p.x, p.y, p.w, p.h); g.fillStyle = colour; g.globalAlpha = 0.25; g.fillRect(p.x, p.y, p.w, p.h); g.globalAlpha = 1 }

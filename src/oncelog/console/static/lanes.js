@@ -158,7 +158,7 @@ export function Lanes({ query }) {
         ${isTable && html`<${AsTable} model=${model.current} now=${now} />`}
       </div>
       <aside aria-label="Who holds readers back"><h2>${isPast ? 'Who held readers back' : 'Who holds readers back'}</h2>${answer && html`<${Cards} causes=${answer.causes} lanes=${model.current.lanes} isPast=${isPast} />`}
-        ${isPast && html`<p class="mute">Where groups stood then is written nowhere.</p>`}</aside>
+        ${isPast && html`<p class="mute">Where groups stood then is not known.</p>`}</aside>
     </div>`
 }
 
