@@ -106,6 +106,17 @@ def test_what_began_before_the_window_is_found_beside_it(client: TestClient, now
     assert "slow-load" in found["verdict"]
 
 
+def test_what_could_not_be_asked_is_said(client: TestClient, now_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: Any) -> None:
+        return None
+
+    monkeypatch.setattr(PastReading, "_fetch_one", nothing)
+    found = look(client, "froze", now_ms - 25 * MINUTE)
+    assert any("could not be asked: somebody may have held readers back" in each for each in found["notes"])
+    assert any("a later marker of " in each and "slow-load" in each for each in found["notes"])
+    assert found["partitions"][0]["word"] == "active"
+
+
 def test_now_is_a_moment_like_any_other(client: TestClient, night: Cli) -> None:
     found = look(client, "orders", int(time.time() * 1000), 3_600_000)
     (lane,) = found["partitions"]

@@ -231,6 +231,9 @@ def _notes(past: PastView) -> list[str]:
     found = []
     for lane in past.lanes:
         assert isinstance(lane, PastLane)
+        if not lane.is_before_known and not lane.error:
+            text = f"who had begun before {clock_text(lane.complete_from_ms)} could not be asked"
+            found.append(f"{lane.where}: {text}: somebody may have held readers back who is not shown.")
         if lane.deleted_text and not lane.error:
             found.append(f"{lane.where}: {lane.deleted_text}.")
         if not lane.is_read_to_end and not lane.error and lane.last_ms is not None:

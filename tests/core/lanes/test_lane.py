@@ -114,6 +114,18 @@ def test_a_time_has_the_offset_of_what_was_written_then() -> None:
     assert Lane(AT, 0, 0).offset_at(0) is None
 
 
+def test_a_transaction_did_not_begin_before_the_marker_that_lies_before_it() -> None:
+    """Records with the time of an event of last year: each transaction had lasted a year, and a real stop was as usual."""
+    late = 1_000_000
+    lane = read(data(0, 8, late), marker(1, 8, late), data(2, 7, 5), marker(3, 7, late + 40), data(4, 7, 6))
+    assert [(each.begin_ms, each.end_ms) for each in lane.done] == [(late, late), (late, late + 40)]
+    assert lane.open[7].begin_ms == late + 40
+    assert usual_ms([lane], 7) == 40
+    ahead = read(data(0, 7, 2 * late), marker(1, 7, late), data(2, 8, late - 4_000))
+    assert [(each.begin_ms, each.end_ms) for each in ahead.done] == [(late, late)]
+    assert ahead.open[8].begin_ms == late - 4_000, "a little is left as it is told"
+
+
 def test_times_far_from_their_arrival_are_noticed() -> None:
     lane, arrived_ms = read(), 1_000_000
     for batch in (data(0, 7, arrived_ms - 4_000), marker(1, 7, 5), data(2, -1, -1)):

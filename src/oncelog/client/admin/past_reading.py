@@ -90,7 +90,8 @@ class PastReading(LaneReading):
         """What was open before the lanes begin, as far as anybody knows."""
         if not partitions:
             return
-        producers = await self._admin.describe_producers(partitions, unreadable={})
+        unreadable: dict[TopicPartition, KafkaError] = {}
+        producers = await self._admin.describe_producers(partitions, unreadable=unreadable)
         for at, described in producers.items():
             starts = {each.producer_id: each.transaction_start_offset for each in described}
             self._past(at).open_now = {each: start for each, start in starts.items() if start is not None}
@@ -98,6 +99,7 @@ class PastReading(LaneReading):
         for at in partitions:
             lane = self._past(at)
             answer = await self._fetch_one(at, lane.next_offset, READ_COMMITTED)
+            lane.is_before_known = at not in unreadable and answer is not None and not answer.error_code
             for each in () if answer is None else answer.aborted_transactions or ():
                 if each.first_offset < lane.first_read_offset:
                     lane.aborted.add((each.producer_id, each.first_offset))

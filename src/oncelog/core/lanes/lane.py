@@ -2,7 +2,8 @@
 
 A transaction is paired with its marker by producer id in log order, not by producer epoch: since KIP-890 the marker carries the
 transaction's producer epoch + 1. A marker without data before it ended a transaction that began before the reading: its span
-has no beginning. Times are those of the batches: the producers', unless the topic says LogAppendTime.
+has no beginning. Times are those of the batches: the producers', unless the topic says LogAppendTime. Markers have the time of
+the leader: what lies behind one was not written seconds before it, and what lies before one not after it.
 Rule: memory is bounded, and what was let go is told (`complete_from_ms`).
 """
 
@@ -75,6 +76,7 @@ class Lane:
         self.clock_off: tuple[int, int, int] | None = None
         """The last batch whose times were far from its arrival: when it came, its producer id, its time minus that."""
         self.first_read_offset = next_offset
+        self._marker_ms: int | None = None
         self._marks: deque[tuple[int, int]] = deque(maxlen=MARKS_MAX)  # (offset, ms): where a position is in time
 
     def take(self, batch: RecordBatch, version: int = 0) -> None:
@@ -94,13 +96,11 @@ class Lane:
     def _take_data(self, batch: RecordBatch, version: int) -> None:
         span = self.open.get(batch.producer_id)
         if span is None:
+            begin_ms = batch.base_timestamp
+            if self._marker_ms is not None and begin_ms < self._marker_ms - CLOCK_MS:
+                begin_ms = self._marker_ms
             span = self.open[batch.producer_id] = Span(
-                batch.producer_id,
-                batch.producer_epoch,
-                batch.base_offset,
-                None,
-                batch.base_timestamp,
-                batch.base_timestamp,
+                batch.producer_id, batch.producer_epoch, batch.base_offset, None, begin_ms, batch.base_timestamp
             )
         span.producer_epoch = batch.producer_epoch
         span.last_offset, span.last_ms = batch.last_offset, batch.max_timestamp
@@ -113,10 +113,12 @@ class Lane:
         marker = batch.end_txn_marker()
         if marker is None:  # a control record of another kind ends nothing
             return
-        at = batch.max_timestamp
+        at = self._marker_ms = batch.max_timestamp
         span = self.open.pop(batch.producer_id, None)
         if span is None:
             span = Span(batch.producer_id, batch.producer_epoch, None, None, None, at, is_whole=False)
+        if span.begin_ms is not None and span.begin_ms > at + CLOCK_MS:
+            span.begin_ms = at
         span.outcome = COMMITTED if marker.commit else ABORTED
         span.marker_offset, span.marker_epoch, span.end_ms = batch.base_offset, batch.producer_epoch, at
         span.version, span.ticks = version, []

@@ -56,6 +56,8 @@ class PastLane(Lane):
         """Whether everything was read up to where the log ends today: then nobody is missing."""
         self.deleted_text = ""
         """What retention or an administrator has taken of the window."""
+        self.is_before_known = True
+        """Whether it could be asked what was open before the reading began."""
         self.open_then: list[Span] = []
         self.unsure_then: list[Span] = []
         self.later: list[Span] = []  # began behind the moment, and no marker was read
@@ -64,7 +66,6 @@ class PastLane(Lane):
         self._ended: set[int] = set()
         self._begun_later: set[int] = set()
         self._is_behind = False
-        self._marker_ms: int | None = None
         self._newest: tuple[int, int] | None = None  # time and producer id of the newest data
 
     def take(self, batch: RecordBatch, version: int = 0) -> None:
