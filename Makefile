@@ -84,7 +84,7 @@ PUPPETEER := build/puppeteer/node_modules/puppeteer-core/lib/esm/puppeteer/puppe
 $(PUPPETEER):
 	@mkdir -p build/puppeteer && cd build/puppeteer && npm install --silent --no-audit --no-fund --prefix . puppeteer-core@24.43.1 >/dev/null
 browser: $(STAMP) $(AXE) $(PUPPETEER)
-	@ONCELOG_BROWSER=all ONCELOG_BROWSER_AGAINST=$(AGAINST) ONCELOG_AXE=$(AXE) ONCELOG_PUPPETEER=$(PUPPETEER) $(BIN)/python -m pytest -q -s -n 0 -p no:randomly tests/console/test_journey.py tests/console/test_browser.py tests/console/test_more_browser.py tests/console/test_plans_browser.py tests/console/test_firefox.py
+	@ONCELOG_BROWSER=all ONCELOG_BROWSER_AGAINST=$(AGAINST) ONCELOG_AXE=$(AXE) ONCELOG_PUPPETEER=$(PUPPETEER) $(BIN)/python -m pytest -q -s -n 0 -p no:randomly tests/console/test_journey.py tests/console/test_browser.py tests/console/test_more_browser.py tests/console/test_past_browser.py tests/console/test_plans_browser.py tests/console/test_firefox.py
 
 lock:
 	uv pip compile -q --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --python-version 3.11 -o requirements/dev.txt requirements/dev.in

@@ -106,3 +106,29 @@ def test_a_view_is_bounded_and_says_what_it_leaves_out() -> None:
     assert watch.partitions_of(View(("orders",), (3,))) == [TopicPartition("orders", 3)]
     assert watch.partitions_of(View(("no-such-topic",))) == []
     assert view_of("a,b", "1,2", "30000") == View(("a", "b"), (1, 2), 30_000)
+
+
+def test_what_is_left_out_is_of_the_page_that_asks() -> None:
+    """One number was shared: a page said that partitions are not shown that another browser's page leaves out."""
+    watch = watching(Lane(AT, 0, 0), partitions=PARTITIONS_PER_VIEW + 3)
+    mine, others = View(("orders",), (0,)), View()
+    with watch.watched(mine), watch.watched(others):
+        assert lanes_answer(watch, mine)["left_out"] == 0
+        assert lanes_answer(watch, others)["left_out"] == 3
+
+
+def test_places_by_offset_and_whose_times_are_wrong() -> None:
+    now_ms = RealClock().now_ms()
+    lane = Lane(AT, 0, 0)
+    for each in (data(0, -1, now_ms - 200_000), data(1, 7, now_ms - 50_000), data(2, -1, now_ms - 40_000)):
+        lane.take(each, 1)
+    lane.log_start_offset, lane.last_stable_offset, lane.high_watermark = 0, 1, 3
+    watch, view = watching(lane), view_of("", "", "90000")
+    (row,) = lanes_answer(watch, view)["partitions"]
+    assert (row["from_offset"], row["end_offset"], row["plain"]["offset"]) == (1, 3, [0, 2])
+    assert (row["clock_off"], row["spans"]["begin_known"]) == (None, [True])
+    lane.clock_off = (now_ms, 7, -50_000)
+    (row,) = lanes_answer(watch, view)["partitions"]
+    assert row["clock_off"] == {"who": "producer 7", "off_ms": -50_000}
+    lane.clock_off = (now_ms - 100_000, 7, -50_000)
+    assert lanes_answer(watch, view)["partitions"][0]["clock_off"] is None, "it was before the window"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 AXE = os.environ.get("ONCELOG_AXE", "")
-PAGES = ("overview", "lanes", "open", "in-doubt", "groups")
+PAGES = ("overview", "lanes", "lanes?time=-1m&axis=offset", "open", "in-doubt", "groups")
 TABS = 6
 FRAME_MS_MAX = 100  # the goal is 16; a machine that does much else must not decide a test
 FIRST_PAINT_MS_MAX = 5_000
@@ -63,6 +63,21 @@ def test_no_violations_of_wcag_2_aa(inside: BrowserContext, console: Console, sc
         assert wide <= 0, f"{name} scrolls sideways by {wide} px at {width}"
 
 
+def test_a_group_that_stands_still_is_on_the_overview(inside: BrowserContext, console: Console, night: Cli) -> None:
+    from playwright.sync_api import expect
+
+    with ThreadPoolExecutor() as elsewhere:
+        place = ("--topic", "orders:0", "--to-offset", 1)
+        elsewhere.submit(night, "groups", "reset-offsets", "sleeper", *place, "-y").result()
+    page = inside.new_page()
+    page.goto(f"{console.link.split('#')[0]}#/overview")
+    card = page.locator(".card").filter(has_text="sleeper")
+    expect(card).to_contain_text("no members", timeout=15_000)
+    expect(card.locator("code")).to_contain_text("sleeper")
+    expect(page.locator("#verdict")).to_contain_text("stand")
+    expect(page.locator(".tile.care").filter(has_text="groups stand still")).to_be_visible()
+
+
 def test_six_tabs_and_all_of_them_live(inside: BrowserContext, console: Console) -> None:
     url = f"{console.link.split('#')[0]}#/lanes"
     pages = [inside.new_page() for _ in range(TABS)]
@@ -86,11 +101,13 @@ def test_a_frame_of_ten_thousand_spans(inside: BrowserContext, console: Console)
         const column = make => Array.from({ length: count }, (_, i) => make(i))
         const partitions = Array.from({ length: 8 }, (_, n) => ({
           topic: 'topic', partition: n, lso: 1e6, high_watermark: 1e6, blocked: 0, word: 'active', groups: [], error: null,
-          read_from_ms: 0, holder: null, lso_ms: null, plain: { at_ms: [], records: [] },
+          read_from_ms: 0, holder: null, lso_ms: null, plain: { at_ms: [], offset: [], records: [] },
+          from_offset: 0, end_offset: 4000, clock_off: null,
           spans: { producer: column(i => i % 40), epoch: column(() => 0), first: column(i => 3 * i), last: column(i => 3 * i + 1),
             records: column(() => 2), bytes: column(() => 200), begin: column(i => i * windowMs / count),
             end: column(i => (i + 3) * windowMs / count), marker: column(i => 3 * i + 2), marker_epoch: column(() => 1),
-            outcome: column(i => i % 9 ? 1 : 2), merged: column(() => 1), ticks: column(() => null) } }))
+            outcome: column(i => i % 9 ? 1 : 2), merged: column(() => 1), begin_known: column(() => true),
+            ticks: column(() => null) } }))
         const model = new Model()
         const answer = { version: 1, now_ms: now, since_ms: now - windowMs, is_whole: true, producers: [], open: [], partitions }
         model.take(answer, now)

@@ -20,7 +20,8 @@ with warnings.catch_warnings():  # it would rather have a client that nothing el
 
 from oncelog import Admin, sync
 from oncelog.cli.command import Settings
-from oncelog.console import group_judging, watch
+from oncelog.console import group_judging, pages, watch
+from oncelog.console.group_rounds import KINDS
 from oncelog.console.routes import application
 from oncelog.console.security import Gate
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
@@ -36,6 +37,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_judging, "CALM_MS", 100)
     monkeypatch.setattr(watch, "GROUPS_EVERY_MS", 50)
     monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(pages, "EVERY_S", 0.0)
 
 
 @contextlib.contextmanager
@@ -90,6 +92,10 @@ def test_a_rebalance_that_does_not_end_is_on_both_pages(client: TestClient, nigh
             (card,) = [each for each in lanes["causes"] if each["kind"] == "rebalancing"]
             assert card["what"].startswith("rebalancing: storm has not come to rest for ")
             assert "rebalancing" not in {each["kind"] for each in elsewhere["causes"]}, "no lane of it is a reader's"
+            overview = until(client, "overview", lambda answer: "rebalancing" in causes_of("storm")(answer))
+            assert causes_of("storm")(overview) == causes_of("storm")(found)
+            assert overview["verdict"].endswith("still")
+            assert overview["rounds"]["standing"] >= 1
         finally:
             ended.set()
             thread.join()
@@ -102,11 +108,35 @@ def test_a_quota_is_on_both_pages(client: TestClient, night: Cli) -> None:
         night("quotas", "set", "--client-id", "throttled-reader", "consumer_byte_rate=1", "-y")
         try:
             (same,) = night.json("why", "throttled", *NOW)["causes"]
-            for path in ("groups", "lanes?topic=slow"):
+            for path in ("groups", "lanes?topic=slow", "overview"):
                 found = until(client, path, lambda answer: "quota" in causes_of("throttled")(answer))
                 assert causes_of("throttled")(found) == {"quota": same["command"]}
         finally:  # the broker is everybody's
             night("quotas", "delete", "--client-id", "throttled-reader", "consumer_byte_rate", "-y")
+
+
+def test_positions_out_of_range_and_nobody_who_reads_are_on_the_overview(client: TestClient, night: Cli) -> None:
+    """It told of partitions and transactions only: nothing of a group that could never read on."""
+    night("produce", night.create("left"), stdin="a\nb\n")
+    position(night, "beyond", TopicPartition("left", 0), 99)
+    position(night, "asleep", TopicPartition("left", 0), 1)
+    position(night, "done", TopicPartition("left", 0), 2)
+    position(night, "of-no-topic", TopicPartition(night.create("dropped"), 0), 0)
+    night("topics", "delete", "dropped", "-y")
+    found = until(client, "overview", lambda answer: causes_of("asleep")(answer))
+    same = {name: night.json("why", name, "--as", "group")["causes"] for name in ("beyond", "asleep")}
+    for name, (cause,) in same.items():
+        assert causes_of(name)(found) == {cause["kind"]: cause["command"]}
+    assert causes_of("beyond")(found).keys() == {"position out of range"}
+    assert causes_of("asleep")(found).keys() == {"no members"}
+    assert (causes_of("done")(found), causes_of("of-no-topic")(found)) == ({}, {})
+    kinds = [each["kind"] for each in found["causes"] if each.get("group")]
+    assert kinds == sorted(kinds, key=KINDS.index), "the most pressing first"
+    rounds = found["rounds"]
+    assert (rounds["looked_at"], rounds["standing"]) == (
+        rounds["count"],
+        len({each["group"] for each in found["causes"] if each.get("group")}),
+    )
 
 
 def test_a_pending_position_is_said_of_its_partition(client: TestClient, night: Cli) -> None:
@@ -157,6 +187,9 @@ def test_missing_rights_are_a_cause_with_the_rules_to_look_at(guarded: TestBroke
         (cause,) = groups["causes"]
         assert (cause["kind"], cause["what"]) == ("rights", "rights: you may not look at group billing")
         assert cause["command"].endswith("acls list --group billing --matching")
+        overview = get(client, "overview")
+        assert [each["command"] for each in overview["causes"] if "billing" in each["what"]] == [cause["command"]]
+        assert "group billing" in {each["what"] for each in overview["not_read"]}
         (cause,) = get(client, "why?group=billing")["causes"]
         assert cause["kind"] == "rights"
         for topic in ("secret", "listed"):

@@ -9,7 +9,8 @@
 | `login.py` | a console for each person, with their own name and password at the brokers |
 | `watch.py` | the one reader that all pages share: lanes, open transactions, positions of groups |
 | `judging.py` | what was seen becomes facts; core/diagnosis judges, cli/why has the words: the same as `oncelog why` |
-| `group_judging.py` `group_pages.py` | the same of groups; their page |
+| `group_judging.py` `group_pages.py` `group_rounds.py` | the same of groups; their page; all of them, some at a time |
+| `past.py` | lanes of a time that is over |
 | `answers.py` | what was seen as JSON: columns, times as differences |
 | `pages.py` | the other pages: made by the functions of the commands that show the same |
 | `records.py` `record_filter.py` | records of a partition, search, what is masked |

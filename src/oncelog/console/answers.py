@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from oncelog.console.group_judging import rights_rows
-from oncelog.console.watch import View, Watch
+from oncelog.console.watch import View, Watch, partitions_shown
 from oncelog.core.lanes.lane import OPEN, Lane, Span, merged
 from oncelog.core.lanes.view import LanesView, OpenSpan
 
@@ -22,7 +22,7 @@ def lanes_answer(watch: Watch, view: View, since_version: int = 0) -> dict[str, 
     opened = lanes.open()
     count = sum(len(lane.done) for lane in lanes.lanes)
     where, not_there = {str(each.where) for each in lanes.lanes}, watch.not_there(view)
-    gap_ms = 0.0 if count <= SPANS_MAX or since_version else view.window_ms / 600
+    gap_ms = 0.0 if since_version else gap_of(count, view.window_ms)
     return {
         "version": watch.version,
         "now_ms": lanes.now_ms,
@@ -32,13 +32,18 @@ def lanes_answer(watch: Watch, view: View, since_version: int = 0) -> dict[str, 
         "cluster": watch.cluster_id,
         "error": None if watch.error is None else {"error": watch.error[0], "message": watch.error[1]},
         "verdict": NOTHING if not_there and not lanes.lanes else lanes.verdict(),
-        "left_out": watch.left_out,
+        "left_out": partitions_shown(watch.topics, view)[1],
         "producers": [[exact(each), name] for each, name in sorted(lanes.names.items())],
         "partitions": [_partition(lanes, lane, since_version, gap_ms) for lane in lanes.lanes],
-        "open": [_open(lanes, each) for each in opened],
+        "open": [open_row(lanes, each) for each in opened],
         "causes": _causes(watch, view, opened, where),
         "not_read": [*not_there, *_not_read(watch, where)],
     }
+
+
+def gap_of(span_count: int, window_ms: int) -> float:
+    """Spans that are closer than this are joined; 0: they are few enough to be drawn one by one."""
+    return 0.0 if span_count <= SPANS_MAX else window_ms / 600
 
 
 def exact(number: int | None) -> int | str | None:
@@ -49,8 +54,14 @@ def exact(number: int | None) -> int | str | None:
 def _partition(lanes: LanesView, lane: Lane, since_version: int, gap_ms: float) -> dict[str, Any]:
     done: Iterable[Span] = (each for each in lane.done if each.version > since_version or not since_version)
     spans = merged(done, gap_ms) if gap_ms else list(done)
+    return partition_row(lanes, lane, [*spans, *lane.open.values()], since_version)
+
+
+def partition_row(lanes: LanesView, lane: Lane, spans: list[Span], since_version: int = 0) -> dict[str, Any]:
+    """A lane with these spans, and with what was written beside transactions since a version."""
     plain = [each for each in lane.plain if each[0] > since_version or not since_version]
     holder = lane.holder
+    first_offset = lane.offset_at(lanes.since_ms)
     return {
         "topic": lane.where.topic,
         "partition": lane.where.partition,
@@ -59,14 +70,21 @@ def _partition(lanes: LanesView, lane: Lane, since_version: int, gap_ms: float) 
         "lso_ms": None if holder is None else holder.begin_ms,
         "holder": None if holder is None else exact(holder.producer_id),
         "high_watermark": exact(lane.high_watermark),
+        "from_offset": exact(lane.high_watermark if first_offset is None else first_offset),
+        "end_offset": exact(lane.high_watermark),
         "blocked": lane.blocked,
         "word": lanes.word(lane),
         "error": lane.error,
         "error_text": lane.error_text,
         "read_from_ms": lane.complete_from_ms,
         "bytes_read": lane.bytes_read,
-        "spans": columns([*spans, *lane.open.values()], lanes.since_ms),
-        "plain": {"at_ms": [each[2] - lanes.since_ms for each in plain], "records": [each[3] for each in plain]},
+        "spans": columns(spans, lanes.since_ms),
+        "plain": {
+            "at_ms": [each[2] - lanes.since_ms for each in plain],
+            "offset": [exact(each[1]) for each in plain],
+            "records": [each[3] for each in plain],
+        },
+        "clock_off": _clock_off(lanes, lane),
         "groups": [
             [
                 *(each.group, exact(each.offset), lane.time_of(each.offset)),
@@ -76,6 +94,15 @@ def _partition(lanes: LanesView, lane: Lane, since_version: int, gap_ms: float) 
             if each.where == lane.where
         ],
     }
+
+
+def _clock_off(lanes: LanesView, lane: Lane) -> dict[str, Any] | None:
+    """Whose times in the window were far from their arrival, and how far."""
+    if lane.clock_off is None or lane.clock_off[0] < lanes.since_ms:
+        return None
+    _, producer_id, off_ms = lane.clock_off
+    name = "a producer without transactions" if producer_id < 0 else lanes.name_of(producer_id)
+    return {"who": name, "off_ms": exact(off_ms)}
 
 
 def columns(spans: list[Span], since_ms: int) -> dict[str, list[Any]]:
@@ -93,11 +120,13 @@ def columns(spans: list[Span], since_ms: int) -> dict[str, list[Any]]:
         "marker_epoch": [each.marker_epoch for each in spans],
         "outcome": [OUTCOMES.index(each.outcome) for each in spans],
         "merged": [each.count for each in spans],
+        "begin_known": [each.is_begin_known for each in spans],
         "ticks": [[at - since_ms for at in each.ticks] if each.outcome == OPEN else None for each in spans],
     }
 
 
-def _open(lanes: LanesView, found: OpenSpan) -> dict[str, Any]:
+def open_row(lanes: LanesView, found: OpenSpan) -> dict[str, Any]:
+    """An open transaction, on all its lanes."""
     return {
         "letter": found.letter,
         "producer_id": exact(found.producer_id),

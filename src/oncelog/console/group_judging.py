@@ -14,6 +14,7 @@ from oncelog.cli.why.quotas import QuotaReading
 from oncelog.cli.why.words import row, told
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import GroupDescription
+from oncelog.core.diagnosis import causes as kinds
 from oncelog.core.diagnosis.causes import causes
 from oncelog.core.diagnosis.facts import GROUP, Facts, NotRead, PartitionFacts
 from oncelog.core.diagnosis.group_memory import GroupMemory, lasting_causes
@@ -21,6 +22,8 @@ from oncelog.core.lanes.view import CALM_MS
 from oncelog.errors import GroupAuthorization, GroupIdNotFound
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
+# What a group stands still for, seen from the lanes that it reads. That nobody reads holds nobody back: other pages say so.
+GROUP_KINDS = (kinds.OUT_OF_RANGE, kinds.REBALANCING, kinds.NO_PARTITIONS, kinds.QUOTA)
 Positions = Mapping[TopicPartition, OffsetAndMetadata]
 
 
@@ -56,6 +59,10 @@ class GroupJudge:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._memory = GroupMemory()
+
+    def is_watching(self, name: str) -> bool:
+        """Whether something was seen of it at the last look that is a moment's, or a cause when it lasts."""
+        return self._memory.is_watching(name)
 
     async def look(
         self,

@@ -17,11 +17,14 @@ from oncelog.cli.transactions.in_doubt import in_doubt_rows, look_for_doubt
 from oncelog.cli.transactions.show import transaction_row
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import offline_partitions, unread_row
+from oncelog.cli.why.looking import Looking, not_read
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.owners import described_if_known
 from oncelog.console.answers import exact
+from oncelog.console.group_judging import rights_rows
+from oncelog.console.group_rounds import EVERY_S, GroupsFound
 from oncelog.console.judging import Judge, Judgement
-from oncelog.console.long_look import Kept, LongLook, Progress
+from oncelog.console.long_look import BeingRead, Kept, LongLook, Progress
 from oncelog.console.resolve_plans import resolve_command
 from oncelog.console.watch import KEPT_S, MANY, Watch
 from oncelog.core.ages import age_text
@@ -35,6 +38,7 @@ from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
 ROWS_MAX = 500
+GROUP_ROWS_MAX = 40
 CONNECTING_S = 5.0
 ASKED_AT_ONCE = 500  # so few that a slow broker answers in time
 DATABASE_TIMEOUT_S = 30.0
@@ -57,6 +61,7 @@ async def overview(request: Request) -> dict[str, Any]:
     """One verdict over everything: who stands still anywhere, and what to do first."""
     admin = await admin_of(request)
     kept = await _everything(request, admin)
+    groups, missing = await _groups(request, admin)
     partitions, count, found, offline = kept.value
     rows = list(found.causes)
     held = {where for row in rows if row["blocked"] for where in row["partitions"]}
@@ -64,7 +69,7 @@ async def overview(request: Request) -> dict[str, Any]:
     unread = sum(each.error is not None and not each.is_offline for each in partitions)
     kinds = {(producer_id, each.kind) for (_, producer_id), each in found.judged.items()}
     return {
-        "verdict": _headline(rows, held, count - unread, unread, offline),
+        "verdict": _headline(rows, held, count - unread, unread, offline) + _standing(groups.standing),
         "word": UNKNOWN if found.verdict == FREE and found.not_read else found.verdict,
         "partition_count": count - unread,
         "stopped": len(held),
@@ -73,11 +78,45 @@ async def overview(request: Request) -> dict[str, Any]:
         "open": len({(each.producer_id, each.producer_epoch) for each in found.open}),
         "in_doubt": sum(kind == TWO_PHASE for _, kind in kinds),
         "hanging": sum(kind == HANGING for _, kind in kinds),
-        "causes": [exact_cause(each) for each in rows[:ROWS_MAX]],
-        "not_read": list(found.not_read),
+        "causes": [
+            *(exact_cause(each) for each in rows[:ROWS_MAX]),
+            *rights_rows(request.app.state.settings, groups.not_read),
+            *(exact_cause(each) for each in groups.causes[:GROUP_ROWS_MAX]),
+        ],
+        "rounds": {
+            "standing": groups.standing,
+            "shown": min(len(groups.causes), GROUP_ROWS_MAX),
+            "causes": len(groups.causes),
+            "looked_at": groups.looked_at,
+            "count": groups.count,
+        },
+        "not_read": [*found.not_read, *missing],
         "age_ms": kept.age_ms,
         "now_ms": found.seen_ms,
     }
+
+
+async def _groups(request: Request, admin: Admin) -> tuple[GroupsFound, list[dict[str, str]]]:
+    """What groups stand still for, as of a few seconds ago at most; what was not read of them."""
+    state = request.app.state
+
+    async def read(_: Progress) -> GroupsFound:
+        looking = Looking(admin, await state.watch.known_topics(admin))
+        found: GroupsFound = await state.group_rounds.look(looking, RealClock().now_ms())
+        return found
+
+    try:
+        found = (await state.groups.get(read, lambda _: EVERY_S)).value
+    except BeingRead as error:
+        return GroupsFound(), [{"what": "every group", "error": error_name(error), "why": "asked again in a moment"}]
+    except KafkaError as error:
+        lost = not_read("the list of groups", error, "")
+        return GroupsFound(), [{"what": lost.what, "error": lost.error, "why": lost.why}]
+    return found, [{"what": each.what, "error": each.error, "why": each.why} for each in found.not_read[:ROWS_MAX]]
+
+
+def _standing(count: int) -> str:
+    return "" if not count else f"; {counted(count, 'group')} {'stands' if count == 1 else 'stand'} still"
 
 
 def _headline(rows: list[dict[str, Any]], held: set[str], count: int, unread: int, offline: int) -> str:

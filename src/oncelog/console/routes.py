@@ -22,9 +22,10 @@ from oncelog import __version__
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Settings, hint_for
 from oncelog.cli.output import error_row
-from oncelog.console import group_pages, more, pages, plans
+from oncelog.console import group_pages, more, pages, past, plans
 from oncelog.console.answers import lanes_answer
 from oncelog.console.group_judging import GroupJudge
+from oncelog.console.group_rounds import GroupRounds
 from oncelog.console.long_look import BeingRead, LongLook
 from oncelog.console.planned import Plans
 from oncelog.console.record_filter import Mask
@@ -86,7 +87,10 @@ def application(
     made.state.settings, made.state.gate, made.state.watch = settings, gate, shared
     made.state.database_url, made.state.end_streams = database_url, shared.stop
     made.state.everything = LongLook(shared.tasks, "every partition", "partitions")
+    made.state.past = past.PastLooks()
     made.state.group_judge = GroupJudge(settings)
+    made.state.group_rounds = GroupRounds(made.state.group_judge)
+    made.state.groups = LongLook(shared.tasks, "every group")
     made.state.mask = mask or Mask()
     made.state.plans = Plans() if allow_writes else None
     return made
@@ -161,6 +165,8 @@ def _view(request: Request) -> View:
 
 async def _lanes(request: Request) -> Response:
     """One whole answer: what `oncelog transactions lanes` shows, for the page's view."""
+    if past.is_past(request.query_params):
+        return await _page(past.lanes)(request)
     try:
         view = _view(request)
     except ValueError as error:

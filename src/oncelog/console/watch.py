@@ -28,7 +28,7 @@ from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.lane_reading import LaneReading
 from oncelog.client.admin.lanes import WINDOW_MS
 from oncelog.client.cluster.view import TopicView
-from oncelog.console.group_judging import GroupJudge, described, positions_of
+from oncelog.console.group_judging import GROUP_KINDS, GroupJudge, described, positions_of
 from oncelog.console.judging import Judge, Judgement, as_read_by, facts_of_lane
 from oncelog.console.long_look import BeingRead, LongLook
 from oncelog.core.diagnosis import causes as kinds
@@ -63,8 +63,6 @@ GROUPS_MAX = 40
 ROUNDS_MAX = 8
 MANY = 2_000  # partitions: a look at so many is shared by all pages for a while
 KEPT_S = 30.0
-# What a group stands still for, seen from the lanes that it reads. That nobody reads holds nobody back: its page says so.
-GROUP_KINDS = (kinds.OUT_OF_RANGE, kinds.REBALANCING, kinds.NO_PARTITIONS, kinds.QUOTA)
 
 Connect = Callable[[], AbstractAsyncContextManager[Admin]]
 
@@ -99,7 +97,6 @@ class Watch:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     nonce: str = field(default_factory=lambda: secrets.token_hex(4))
     is_stopping: bool = False
-    left_out: int = 0
     look_count: int = 0
     seen: dict[TopicPartition, int] = field(default_factory=dict)
     """The lanes that a whole look has read, with the window that was read."""
@@ -253,21 +250,7 @@ class Watch:
 
     def partitions_of(self, view: View) -> list[TopicPartition]:
         """What a view shows."""
-        names = view.topics or tuple(name for name, topic in self.topics.items() if not topic.is_internal)
-        topics = [self.topics[name] for name in names if name in self.topics]
-        found = (
-            TopicPartition(topic.name, number)
-            for topic in topics
-            for number in sorted(topic.partitions)
-            if not view.partitions or number in view.partitions
-        )
-        # Asked for several times a second, of up to ten thousand topics: counted by the topic, and made only where it is shown.
-        count = sum(
-            len(topic.partitions) if not view.partitions else sum(each in topic.partitions for each in view.partitions)
-            for topic in topics
-        )
-        self.left_out = max(0, count - PARTITIONS_PER_VIEW)
-        return list(itertools.islice(found, PARTITIONS_PER_VIEW))
+        return partitions_shown(self.topics, view)[0]
 
     def not_there(self, view: View) -> list[dict[str, str]]:
         """What a view asks for and does not get, as rows of `not_read`: what there is not, and what is one lane too many."""
@@ -376,6 +359,24 @@ class Watch:
 def are_many(topics: Mapping[str, TopicView]) -> bool:
     """Whether there are so many partitions that a look at all is shared."""
     return sum(len(each.partitions) for each in topics.values()) > MANY
+
+
+def partitions_shown(topics: Mapping[str, TopicView], view: View) -> tuple[list[TopicPartition], int]:
+    """What a view shows, and how many partitions it leaves out."""
+    names = view.topics or tuple(name for name, topic in topics.items() if not topic.is_internal)
+    chosen = [topics[name] for name in names if name in topics]
+    found = (
+        TopicPartition(topic.name, number)
+        for topic in chosen
+        for number in sorted(topic.partitions)
+        if not view.partitions or number in view.partitions
+    )
+    # Asked for several times a second, of up to ten thousand topics: counted by the topic, and made only where it is shown.
+    count = sum(
+        len(topic.partitions) if not view.partitions else sum(each in topic.partitions for each in view.partitions)
+        for topic in chosen
+    )
+    return list(itertools.islice(found, PARTITIONS_PER_VIEW)), max(0, count - PARTITIONS_PER_VIEW)
 
 
 def _positions(scope: GroupScope, lanes: Mapping[TopicPartition, Lane]) -> Iterator[Position]:

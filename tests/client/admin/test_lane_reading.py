@@ -135,3 +135,26 @@ def test_deleted_records_and_missing_partitions_are_told(broker: TestBroker) -> 
         assert lane.next_offset == lane.high_watermark
 
     with_admin(broker, "deleted", body)
+
+
+def test_times_are_compared_with_the_arrival_of_what_comes_while_one_looks(broker: TestBroker) -> None:
+    """What was there before may be of any time."""
+
+    async def body(admin: Admin, producer: Producer, at: TopicPartition) -> None:
+        now_ms = admin._host.clock.now_ms()
+        async with Producer(bootstrap_servers=broker.bootstrap_servers) as plain:
+            await plain.send(at.topic, b"x", partition=0, timestamp_ms=now_ms - 600_000)
+            await plain.flush()
+            reading = LaneReading(admin)
+            await reading.open([at], 3_600_000)
+            lane = reading.lanes[at]
+            assert (lane.next_offset, lane.clock_off) == (1, None)
+            await plain.send(at.topic, b"x", partition=0, timestamp_ms=now_ms - 120_000)
+            await plain.flush()
+            while not await reading.read():
+                pass
+        assert lane.clock_off is not None
+        arrived_ms, producer_id, off_ms = lane.clock_off
+        assert (arrived_ms + off_ms, producer_id >= 0) == (now_ms - 120_000, True)
+
+    with_admin(broker, "clocks", body)

@@ -44,6 +44,19 @@ def test_a_storm_is_seen_where_every_look_falls_between_two_rebalances() -> None
     assert found == [[], [], [], [REBALANCING]]
 
 
+def test_what_nobody_watched_is_not_known_to_have_lasted() -> None:
+    """A page that was opened again called a young rebalance one of ten minutes."""
+    memory = GroupMemory()
+    assert kinds_at(memory, 0, "PreparingRebalance", "1") == []
+    assert memory.is_watching("g")
+    assert kinds_at(memory, 600_000, "PreparingRebalance", "7") == []
+    assert kinds_at(memory, 605_000, "PreparingRebalance", "7") == []
+    assert kinds_at(memory, 610_000, "PreparingRebalance", "7") == [REBALANCING]
+    assert kinds_at(memory, 900_000, "Stable", "9") == []
+    assert not memory.is_watching("g")
+    assert not memory.is_watching("nobody")
+
+
 def test_members_without_partitions_are_a_cause_when_it_lasts_and_an_empty_group_is_none() -> None:
     memory = GroupMemory()
     for now_ms in (0, 30_000, 60_000):

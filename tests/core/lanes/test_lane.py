@@ -108,6 +108,33 @@ def test_a_position_has_the_time_of_what_lies_there() -> None:
     assert Lane(AT, 0, 0).time_of(0) is None
 
 
+def test_a_time_has_the_offset_of_what_was_written_then() -> None:
+    lane = read(data(5, 7, 100), data(6, 7, 200), data(7, -1, 300), begin=5)
+    assert [lane.offset_at(at) for at in (0, 100, 101, 300, 301)] == [5, 5, 6, 7, None]
+    assert Lane(AT, 0, 0).offset_at(0) is None
+
+
+def test_a_transaction_did_not_begin_before_the_marker_that_lies_before_it() -> None:
+    """Records with the time of an event of last year: each transaction had lasted a year, and a real stop was as usual."""
+    late = 1_000_000
+    lane = read(data(0, 8, late), marker(1, 8, late), data(2, 7, 5), marker(3, 7, late + 40), data(4, 7, 6))
+    assert [(each.begin_ms, each.end_ms) for each in lane.done] == [(late, late), (late, late + 40)]
+    assert lane.open[7].begin_ms == late + 40
+    assert usual_ms([lane], 7) == 40
+    ahead = read(data(0, 7, 2 * late), marker(1, 7, late), data(2, 8, late - 4_000))
+    assert [(each.begin_ms, each.end_ms) for each in ahead.done] == [(late, late)]
+    assert ahead.open[8].begin_ms == late - 4_000, "a little is left as it is told"
+
+
+def test_times_far_from_their_arrival_are_noticed() -> None:
+    lane, arrived_ms = read(), 1_000_000
+    for batch in (data(0, 7, arrived_ms - 4_000), marker(1, 7, 5), data(2, -1, -1)):
+        lane.compare_clocks(batch, arrived_ms)
+    assert lane.clock_off is None, "a little late; a marker has the broker's time; no time at all"
+    lane.compare_clocks(data(3, 7, arrived_ms + 90_000), arrived_ms)
+    assert lane.clock_off == (arrived_ms, 7, 90_000)
+
+
 def test_what_was_deleted_leaves_nothing_open() -> None:
     lane = read(data(0, 7, 100))
     lane.skip_to(50, 900)

@@ -7,10 +7,11 @@ read all the same. Budget: `bytes_max` for opening a window; where that is not e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from oncelog.client.admin.hanging import AdminHanging
+from oncelog.client.admin.transaction_listing import ProducerDescription
 from oncelog.client.cluster.each_leader import ask_leaders
 from oncelog.client.cluster.view import TopicView
 from oncelog.core.lanes.lane import Lane
@@ -23,6 +24,7 @@ FETCH_BYTES = 1 << 20
 OPEN_BYTES_MAX = 64 << 20
 ROUNDS_MAX = 400
 LOOK_TIMEOUT_MS = 5_000
+LIVE_MS = 3_000  # who was at the end so short a time ago sees new records when they come
 READ_UNCOMMITTED = 0
 
 
@@ -36,6 +38,7 @@ class LaneReading:
         self._bytes_max = bytes_max
         self._timeout_ms = timeout_ms
         self._windows: dict[TopicPartition, int] = {}
+        self._caught_up_ms: dict[TopicPartition, int] = {}
         self.lanes: dict[TopicPartition, Lane] = {}
         self.version = 0
 
@@ -67,6 +70,7 @@ class LaneReading:
         for at in partitions:
             self.lanes.pop(at, None)
             self._windows.pop(at, None)
+            self._caught_up_ms.pop(at, None)
 
     async def read(self, partitions: Iterable[TopicPartition] | None = None) -> bool:
         """One Fetch to each leader: whether anything was new. What cannot be read gets its `error`."""
@@ -77,9 +81,10 @@ class LaneReading:
         answers = await ask_leaders(
             self._admin._cluster, "read lanes", wanted, self._ask, unreadable=unreadable, timeout_ms=self._timeout_ms
         )
+        now_ms = self._admin._host.clock.now_ms()
         for at, answer in answers.items():
             if not answer.error_code:
-                self._take(self.lanes[at], answer)
+                self._take(self.lanes[at], answer, now_ms)
         await self._begin_again([at for at, answer in answers.items() if answer.error_code], unreadable)
         for at, error in unreadable.items():
             self._set_error(self.lanes[at], error)
@@ -88,8 +93,9 @@ class LaneReading:
     async def look_for_earlier(self, partitions: Iterable[TopicPartition]) -> None:
         """Transactions that were open before their lane began: leaders know where they start, their first batch says when."""
         wanted = [at for at in partitions if at in self._windows]
-        unreadable: dict[TopicPartition, KafkaError] = {}
-        producers = await self._admin.describe_producers(wanted, unreadable=unreadable)
+        await self._take_earlier(await self._admin.describe_producers(wanted, unreadable={}))
+
+    async def _take_earlier(self, producers: Mapping[TopicPartition, Sequence[ProducerDescription]]) -> None:
         for at, found in producers.items():
             lane = self.lanes[at]
             for each in found:
@@ -174,7 +180,9 @@ class LaneReading:
             for at, start in starts.items():
                 self.lanes[at].skip_to(start.offset, self._admin._host.clock.now_ms())
 
-    def _take(self, lane: Lane, answer: Any) -> None:
+    def _take(self, lane: Lane, answer: Any, now_ms: int) -> None:
+        # Only of what comes while one looks it is known when it came.
+        is_live = now_ms - self._caught_up_ms.get(lane.where, 0) < LIVE_MS
         lane.log_start_offset, lane.high_watermark = answer.log_start_offset, answer.high_watermark
         lane.last_stable_offset = answer.last_stable_offset
         lane.error, lane.error_text = None, ""
@@ -183,8 +191,12 @@ class LaneReading:
                 batch.check_crc()
                 if batch.base_offset < answer.high_watermark:
                     lane.take(batch, self.version)
+                    if is_live:
+                        lane.compare_clocks(batch, now_ms)
         except CorruptBatch as error:
             lane.error, lane.error_text = "CORRUPT_MESSAGE", f"damaged at offset {lane.next_offset}: {error}"
+        if lane.next_offset >= answer.high_watermark:
+            self._caught_up_ms[lane.where] = now_ms
 
     @staticmethod
     def _set_error(lane: Lane, error: KafkaError) -> None:
@@ -193,22 +205,27 @@ class LaneReading:
 
     async def _time_at(self, at: TopicPartition, offset: int) -> int | None:
         """When the batch at an offset begins; None where it cannot be read."""
+        answer = await self._fetch_one(at, offset, READ_UNCOMMITTED)
+        try:
+            records = b"" if answer is None else bytes(answer.records or b"")
+            return next((batch.base_timestamp for batch in batches(records)), None)
+        except CorruptBatch:
+            return None
+
+    async def _fetch_one(self, at: TopicPartition, offset: int, isolation_level: int) -> Any:
+        """A Fetch of one batch: its partition's answer; None where it cannot be had."""
 
         async def ask(
             node: Node, _: list[TopicPartition]
-        ) -> tuple[dict[TopicPartition, int | None], dict[TopicPartition, KafkaError]]:
+        ) -> tuple[dict[TopicPartition, Any], dict[TopicPartition, KafkaError]]:
             view = self._admin._cluster.view.topics.get(at.topic)
             part = FetchPartition(partition=at.partition, fetch_offset=offset, partition_max_bytes=1)
             message = FetchRequest(
                 topics=[FetchTopic(topic=at.topic, topic_id=_id_of(view), partitions=[part])],
-                isolation_level=READ_UNCOMMITTED,
+                isolation_level=isolation_level,
             )
             response = await self._admin._cluster.request(node, message, timeout_ms=self._timeout_ms)
-            records = b"".join(bytes(each.records or b"") for topic in response.responses for each in topic.partitions)
-            try:
-                return {at: next((batch.base_timestamp for batch in batches(records)), None)}, {}
-            except CorruptBatch:
-                return {at: None}, {}
+            return {at: next((each for topic in response.responses for each in topic.partitions), None)}, {}
 
         cluster = self._admin._cluster
         found = await ask_leaders(cluster, "read a batch", [at], ask, unreadable={}, timeout_ms=self._timeout_ms)

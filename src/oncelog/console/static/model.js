@@ -13,7 +13,7 @@ export const age = ms => {
 }
 
 /** A time of day, UTC. @param {number} ms */
-export const clock = ms => new Date(ms).toISOString().slice(11, 19)
+export const clock = ms => new Date(Math.max(-8.64e15, Math.min(8.64e15, ms))).toISOString().slice(11, 19) // whoever writes a record chooses its time
 
 /** How a verdict is drawn. */
 export const KIND = { 'in progress': 'progress', ending: 'progress', unknown: 'progress', 'two-phase': 'prepared', hanging: 'hanging' }
@@ -26,6 +26,7 @@ export class Model {
     this.open = new Map()
     this.answer = null
     this.offsetMs = 0 // this clock minus the server's
+    this.isPast = false
   }
 
   /** Take an answer of /api/v1/lanes or an event. @param {any} answer @param {number} nowMs */
@@ -34,14 +35,16 @@ export class Model {
     this.offsetMs = nowMs - answer.now_ms
     this.names = new Map(answer.producers.map(([id, name]) => [String(id), name]))
     this.open = new Map(answer.open.map(each => [String(each.producer_id), each]))
+    this.isPast = answer.to_ms !== undefined
     const since = answer.since_ms, found = new Map()
     for (const each of answer.partitions) {
       const at = `${each.topic}-${each.partition}`
       const lane = (!answer.is_whole && this.byName.get(at)) || { at, done: [], plain: [], markers: new Set(), rows: [] }
       Object.assign(lane, { ...each, spans: null, plain: lane.plain })
       this.#spans(lane, each.spans, since)
-      each.plain.at_ms.forEach((ms, i) => lane.plain.push({ ms: ms + since, records: each.plain.records[i] }))
+      each.plain.at_ms.forEach((ms, i) => lane.plain.push({ ms: ms + since, offset: Number(each.plain.offset[i]), records: each.plain.records[i] }))
       this.#forget(lane, since)
+      lane.then = this.isPast ? [...lane.done, ...lane.open].filter(span => this.open.get(span.id)?.on.some(([where, first]) => where === at && first === span.first)) : lane.open
       found.set(at, lane)
     }
     this.byName = found
@@ -54,7 +57,7 @@ export class Model {
       const outcome = columns.outcome[i]
       const span = {
         id: String(columns.producer[i]), epoch: columns.epoch[i], first: columns.first[i], last: columns.last[i],
-        records: columns.records[i], bytes: columns.bytes[i], outcome, merged: columns.merged[i],
+        records: columns.records[i], bytes: columns.bytes[i], outcome, merged: columns.merged[i], isBeginKnown: columns.begin_known[i],
         begin: columns.begin[i] === null ? null : columns.begin[i] + since,
         end: columns.end[i] === null ? null : columns.end[i] + since,
         marker: columns.marker[i], markerEpoch: columns.marker_epoch[i],
@@ -88,6 +91,12 @@ export class Model {
   /** @param {{id: string}} span */
   name(span) { return this.names.get(span.id) ?? `producer ${span.id}` }
 
+  /** Who kept a span that is decided from readers: in the past its holder as [first offset, marker, begin, end, producer]. */
+  hiddenBy(lane, span) {
+    if (this.isPast) return lane.held.find(([first, marker]) => span.marker > first && (marker === null || span.marker < marker))
+    return lane.blocked && span.marker >= lane.lso ? [lane.lso, null, null, null] : undefined
+  }
+
   /** How a span is drawn: committed, aborted, progress, prepared, hanging. @param {any} span */
   kind(span) {
     if (span.outcome !== OPEN) return span.outcome === COMMITTED ? 'committed' : 'aborted'
@@ -99,11 +108,12 @@ export class Model {
     const open = this.open.get(span.id), many = span.merged > 1 ? `${span.merged} transactions, ` : ''
     const what = span.outcome === OPEN ? (open?.verdict ?? 'open') : span.outcome === COMMITTED ? 'committed' : 'aborted'
     const count = span.records === null ? 'records from' : `${span.records} record${span.records === 1 ? '' : 's'} from`
-    const from = span.first === null ? 'began before the window' : `${count} offset ${span.first}${span.last === null ? '' : ` to ${span.last}`}`
+    const from = span.first === null ? 'began before the window' : `${count} offset ${span.first}${span.isBeginKnown ? '' : ' or before'}${span.last === null ? '' : ` to ${span.last}`}`
     const end = span.outcome === OPEN
       ? `no marker${span.begin === null ? '' : ` for ${age(nowMs - span.begin)}`}`
       : `marker at ${span.marker} (producer epoch ${span.markerEpoch})${span.begin === null ? '' : ` after ${lasting(span.end - span.begin)}`}`
-    const unread = span.outcome !== OPEN && lane.blocked && span.marker >= lane.lso ? '; behind the last stable offset: nobody can read it yet' : ''
+    const by = span.outcome === OPEN ? undefined : this.hiddenBy(lane, span)
+    const unread = !by ? '' : !this.isPast ? '; behind the last stable offset: nobody can read it yet' : `; nobody could read it ${by[3] === null ? 'yet' : `before ${clock(by[3])}`}: readers stood at ${by[0]}`
     return `${lane.at}: ${this.name(span)}, producer ${span.id}:${span.epoch}: ${many}${what}; ${from}${span.records === null ? '' : `, ${span.bytes} bytes`}; ${end}${unread}`
   }
 }

@@ -18,9 +18,12 @@ export function Overview() {
       <${Tile} count=${data?.open} text="open transactions" href="#/open" />
       <${Tile} count=${data?.in_doubt} text="prepared, in doubt" alarm=${alarm(data?.in_doubt, 'care')} href="#/in-doubt" />
       <${Tile} count=${data?.hanging} text="hanging" alarm=${alarm(data?.hanging)} />
+      <${Tile} count=${data?.rounds.standing} text="groups stand still" alarm=${alarm(data?.rounds.standing, 'care')} href="#/groups" />
       <${Tile} count=${data?.partition_count} text="partitions looked at" />
     </ul>
-    <h2>What to do first</h2>${data && html`<${Cards} causes=${data.causes} />`}`
+    ${data?.rounds.looked_at < data?.rounds.count && html`<p class="note" id="rounds">${data.rounds.looked_at} of ${data.rounds.count} groups were looked at so far: 50 at a time, every 10 s.</p>`}
+    <h2>What to do first</h2>${data && html`<${Cards} causes=${data.causes} />`}
+    ${data?.rounds.shown < data?.rounds.causes && html`<p class="mute">and ${data.rounds.causes - data.rounds.shown} more that groups stand still for: <a href="#/groups">Groups</a></p>`}`
 }
 
 export function Open() {

@@ -10,6 +10,7 @@ from oncelog.core.diagnosis.causes import NO_PARTITIONS, REBALANCING, Cause, cau
 from oncelog.core.diagnosis.facts import Facts, GroupFacts, GroupLook
 
 LOOKS_MAX = 40
+GAP_MS = 60_000  # nobody looked for so long: what is seen now may be another one's beginning
 LASTING = (REBALANCING, NO_PARTITIONS)  # healthy for a moment: any group that starts has them
 
 
@@ -22,8 +23,11 @@ class GroupMemory:
     def seen(self, group: GroupFacts) -> GroupFacts:
         """The group with the looks at it before, as if somebody had watched it all that time."""
         was, since_ms, looks = self._seen.get(group.name, ("", 0, ()))
+        now_ms = group.looks[-1].at_ms
+        if looks and now_ms - looks[-1].at_ms > GAP_MS:
+            was, looks = "", ()
         group = dataclasses.replace(group, looks=(*looks, *group.looks))
-        looks, now_ms = group.looks, group.looks[-1].at_ms
+        looks = group.looks
         kind = REBALANCING if not is_settled(looks) else NO_PARTITIONS if has_no_partitions(group) else ""
         if kind != was:
             since_ms, looks = now_ms, looks[-2:]
@@ -33,6 +37,10 @@ class GroupMemory:
             looks = looks[1:]
         self._seen[group.name] = kind, since_ms, looks
         return dataclasses.replace(group, looks=looks, watched_ms=now_ms - since_ms)
+
+    def is_watching(self, name: str) -> bool:
+        """Whether the last look saw what may be a moment's."""
+        return bool(self._seen.get(name, ("", 0, ()))[0])
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all others."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from oncelog.core.ages import clock_text
 from oncelog.core.diagnosis.transactions import ENDING, HANGING, IN_PROGRESS, TWO_PHASE
 from oncelog.core.lanes.lane import ABORTED, Lane, Span, merged
 from oncelog.core.lanes.palette import DARK, LIGHT, Palette
@@ -227,12 +228,6 @@ class _Picture:
             is_left = x + 12 + len(text) * 6.2 > NOW
             yield f'<path class="group" d="M{x} {bottom - 15}l-5 9h10z"/>'
             yield _text(x + (-10 if is_left else 10), bottom - 6, text, "small end" if is_left else "small")
-
-
-def clock_text(at_ms: int) -> str:
-    """A time of day in UTC, `13:08:40`."""
-    seconds = at_ms // 1000 % 86_400
-    return f"{seconds // 3600:02}:{seconds % 3600 // 60:02}:{seconds % 60:02}"
 
 
 def _text(x: float, y: float, text: str, style: str) -> str:

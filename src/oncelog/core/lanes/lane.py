@@ -2,7 +2,8 @@
 
 A transaction is paired with its marker by producer id in log order, not by producer epoch: since KIP-890 the marker carries the
 transaction's producer epoch + 1. A marker without data before it ended a transaction that began before the reading: its span
-has no beginning. Times are those of the batches: the producers', unless the topic says LogAppendTime.
+has no beginning. Times are those of the batches: the producers', unless the topic says LogAppendTime. Markers have the time of
+the leader: what lies behind one was not written seconds before it, and what lies before one not after it.
 Rule: memory is bounded, and what was let go is told (`complete_from_ms`).
 """
 
@@ -19,6 +20,7 @@ from oncelog.wire.record_batch import RecordBatch
 SPANS_MAX = 5_000  # for each lane; the oldest go first
 TICKS_MAX = 40  # batches of an open transaction that are told one by one
 MARKS_MAX = 20_000
+CLOCK_MS = 5_000  # times that differ more from their arrival are told
 
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
 
@@ -28,8 +30,9 @@ class Span:
     """A transaction on one partition. Offsets are inclusive; times in ms since 1970.
 
     `first_offset`, `begin_ms`: None where it began before the reading. `record_count` counts what was read, all of it only if
-    `is_whole`. `ticks` are the times of its last batches. `marker_*` and `end_ms` are None while it is open. `version` is that of
-    the reading that changed it last; `count` is more than 1 where several were drawn as one.
+    `is_whole`; `is_begin_known`: nothing of it lies before the first batch that was read. `ticks` are the times of its last
+    batches. `marker_*` and `end_ms` are None while it is open. `version` is that of the reading that changed it last; `count` is
+    more than 1 where several were drawn as one.
     """
 
     producer_id: int
@@ -41,6 +44,7 @@ class Span:
     record_count: int = 0
     size_bytes: int = 0
     is_whole: bool = True
+    is_begin_known: bool = True
     outcome: str = OPEN
     marker_offset: int | None = None
     marker_epoch: int | None = None
@@ -69,7 +73,10 @@ class Lane:
         self.open: dict[int, Span] = {}
         self.done: deque[Span] = deque()
         self.plain: deque[tuple[int, int, int, int]] = deque(maxlen=SPANS_MAX)  # version, offset, ms, records
+        self.clock_off: tuple[int, int, int] | None = None
+        """The last batch whose times were far from its arrival: when it came, its producer id, its time minus that."""
         self.first_read_offset = next_offset
+        self._marker_ms: int | None = None
         self._marks: deque[tuple[int, int]] = deque(maxlen=MARKS_MAX)  # (offset, ms): where a position is in time
 
     def take(self, batch: RecordBatch, version: int = 0) -> None:
@@ -89,13 +96,11 @@ class Lane:
     def _take_data(self, batch: RecordBatch, version: int) -> None:
         span = self.open.get(batch.producer_id)
         if span is None:
+            begin_ms = batch.base_timestamp
+            if self._marker_ms is not None and begin_ms < self._marker_ms - CLOCK_MS:
+                begin_ms = self._marker_ms
             span = self.open[batch.producer_id] = Span(
-                batch.producer_id,
-                batch.producer_epoch,
-                batch.base_offset,
-                None,
-                batch.base_timestamp,
-                batch.base_timestamp,
+                batch.producer_id, batch.producer_epoch, batch.base_offset, None, begin_ms, batch.base_timestamp
             )
         span.producer_epoch = batch.producer_epoch
         span.last_offset, span.last_ms = batch.last_offset, batch.max_timestamp
@@ -108,10 +113,12 @@ class Lane:
         marker = batch.end_txn_marker()
         if marker is None:  # a control record of another kind ends nothing
             return
-        at = batch.max_timestamp
+        at = self._marker_ms = batch.max_timestamp
         span = self.open.pop(batch.producer_id, None)
         if span is None:
             span = Span(batch.producer_id, batch.producer_epoch, None, None, None, at, is_whole=False)
+        if span.begin_ms is not None and span.begin_ms > at + CLOCK_MS:
+            span.begin_ms = at
         span.outcome = COMMITTED if marker.commit else ABORTED
         span.marker_offset, span.marker_epoch, span.end_ms = batch.base_offset, batch.producer_epoch, at
         span.version, span.ticks = version, []
@@ -158,6 +165,17 @@ class Lane:
             return None
         index = bisect.bisect_left(self._marks, (offset, 0))
         return self._marks[min(index, len(self._marks) - 1)][1]
+
+    def offset_at(self, at_ms: int) -> int | None:
+        """The first offset of a batch that is not older; None where all are, or nothing was read."""
+        index = bisect.bisect_left(self._marks, at_ms, key=lambda mark: mark[1])
+        return self._marks[index][0] if index < len(self._marks) else None
+
+    def compare_clocks(self, batch: RecordBatch, arrived_ms: int) -> None:
+        """Of a batch that has just come: whether its times are those of its arrival."""
+        off_ms = batch.max_timestamp - arrived_ms
+        if not batch.is_control and batch.max_timestamp >= 0 and abs(off_ms) > CLOCK_MS:
+            self.clock_off = arrived_ms, batch.producer_id, off_ms
 
     @property
     def blocked(self) -> int:
