@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from oncelog.cli.command import Command, Group, Name, Settings
+from oncelog.cli.main import root
 from oncelog.cli.signals import Signalled
 from oncelog.errors import ConfigurationError, ProducerFenced
 from tests.cli.world import Cli
@@ -174,3 +175,9 @@ def test_a_name_that_looks_like_an_option_is_none() -> None:
     assert Settings().repair("groups", "describe", Name("g"), "--members") == "oncelog groups describe g --members"
     assert Settings(bootstrap_servers="h:1").repair("why", Name("--yes")) == "oncelog -b h:1 why -- --yes"
     assert Settings().repair("groups", "describe", Name("-g"), "--members") == "oncelog groups describe --members -- -g"
+
+
+def test_half_a_surrogate_pair_is_no_files_name() -> None:
+    result = CliRunner().invoke(root, ["reconcile", "\ud800"], prog_name="oncelog")
+    assert (result.exit_code, type(result.exception)) == (2, SystemExit)
+    assert "can be no file's name" in result.stderr

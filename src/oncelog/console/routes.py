@@ -166,7 +166,7 @@ def _view(request: Request) -> View:
 async def _lanes(request: Request) -> Response:
     """One whole answer: what `oncelog transactions lanes` shows, for the page's view."""
     if past.is_past(request.query_params):
-        return await _page(past.lanes)(request)
+        return await page(past.lanes)(request)
     try:
         view = _view(request)
     except ValueError as error:
