@@ -54,12 +54,18 @@ NAMED: dict[str, str] = {
                 for name in ("ROWS_MAX", "LANES_MAX", "BYTES_MAX", "NAME_LENGTH_MAX")
             ),
             *(f"oncelog.core.lanes.drawing.{name}" for name in ("NARROW",)),
-            *(f"oncelog.core.lanes.lane.{name}" for name in ("SPANS_MAX", "TICKS_MAX", "MARKS_MAX")),
+            *(f"oncelog.core.lanes.lane.{name}" for name in ("SPANS_MAX", "TICKS_MAX", "MARKS_MAX", "CLOCK_MS")),
+            *(f"oncelog.core.lanes.past.{name}" for name in ("ENDED_MAX", "HELD_MAX")),
+            *(f"oncelog.client.admin.past_reading.{name}" for name in ("BEHIND_BYTES_MAX", "OPEN_TIMEOUT_MS")),
+            "oncelog.client.admin.past_reading.READ_COMMITTED",
             *(f"oncelog.core.lanes.notebook.{name}" for name in ("ROWS_MAX", "TEXT_LENGTH_MAX")),
             *(f"oncelog.core.lanes.view.{name}" for name in ("CALM_MS", "CALM_TIMES_USUAL")),
             *(f"oncelog.client.admin.lanes.{name}" for name in ("WINDOW_MS", "WINDOW_MAX_MS")),
             *(f"oncelog.client.admin.lane_reading.{name}" for name in ("FETCH_BYTES", "OPEN_BYTES_MAX", "ROUNDS_MAX")),
-            *(f"oncelog.client.admin.lane_reading.{name}" for name in ("LOOK_TIMEOUT_MS", "READ_UNCOMMITTED")),
+            *(
+                f"oncelog.client.admin.lane_reading.{name}"
+                for name in ("LOOK_TIMEOUT_MS", "READ_UNCOMMITTED", "LIVE_MS")
+            ),
             *(f"oncelog.client.admin.record_reading.{name}" for name in ("READ_COMMITTED", "READ_UNCOMMITTED")),
             *(f"oncelog.core.migration.progress.{name}" for name in ("METADATA_BYTES_MAX", "MOVED_MAX", "POINTS_MAX")),
         ),
@@ -100,6 +106,8 @@ NAMED: dict[str, str] = {
     "oncelog.host.http_endpoint.UNSENT_BYTES_MAX": ELSEWHERE,
     "oncelog.core.diagnosis.causes.REST_MS": ELSEWHERE,
     "oncelog.core.diagnosis.group_memory.LOOKS_MAX": ELSEWHERE,
+    "oncelog.core.diagnosis.group_memory.GAP_MS": ELSEWHERE,
+    "oncelog.core.ages.LAST_MS": "the last moment of the year 9999",
     "oncelog.broker.handlers.telemetry.client_instance.CLIENT_ID_LENGTH_MAX": LIMIT,
     "oncelog.core.client_metrics.subscriptions.INTERVAL_MS_DEFAULT": PROTOCOL,
     "oncelog.core.client_metrics.instances.FORGOTTEN_AFTER_MS_MIN": PROTOCOL,
