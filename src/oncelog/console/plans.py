@@ -8,6 +8,7 @@ coordinator owns is never aborted on one partition: there is no force here. Each
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -179,6 +180,9 @@ async def act(request: Request) -> Response | dict[str, Any]:
         await _do(admin, state.settings, plan)
     except (OncelogError, OSError) as error:
         log.warning("%s: %r failed: %r", who, plan.text[0], str(error))
+        raise
+    except asyncio.CancelledError:  # the console ends
+        log.warning("%s: %r was interrupted: what became of it is not known here", who, plan.text[0])
         raise
     log.warning("%s: done: %r", who, plan.text[0])
     return {"done": plan.text[0]}
