@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import contextlib
 import json
 import logging
@@ -201,3 +203,22 @@ def test_without_roles_whoever_comes_by_the_proxy_may_act(night: Cli) -> None:
             "no open transaction"
             in posted(client, "bob", "plans", 502, action="force-terminate", transactional_id="order-api")["message"]
         )
+
+
+def test_a_deed_that_ctrl_c_interrupts_has_its_line(
+    client: TestClient, night: Cli, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody could tell that the broker had been asked."""
+
+    async def interrupted(*_: Any) -> None:
+        raise asyncio.CancelledError
+
+    night.leave_open("planned", "interrupted")
+    made = post(client, "plans", 200, action="force-terminate", transactional_id="interrupted")
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "oncelog.console"):
+        patch.setattr("oncelog.console.plans._do", interrupted)
+        with pytest.raises((asyncio.CancelledError, concurrent.futures.CancelledError)):
+            client.post(f"/api/v1/plans/{made['id']}", headers=POST, content='{"word": "interrupted"}')
+    assert "of interrupted, open for" in caplog.text
+    assert "was interrupted: what became of it is not known here" in caplog.text
+    night("transactions", "force-terminate", "--transactional-id", "interrupted", "-y")

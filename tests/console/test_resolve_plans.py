@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,6 +108,25 @@ def test_only_what_is_as_it_was_shown_is_ended(client: TestClient, cli: Cli) -> 
     end(cli, "doubt-decided")
     over = post(client, f"plans/{stale['plan']['id']}", 409, word="doubt-decided")
     assert (over["plan"], "has no open transaction" in over["message"]) == (None, True)
+
+
+def test_a_database_that_cannot_be_read_any_more_is_no_change(
+    client: TestClient, cli: Cli, in_doubt: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was told as "it has changed since you looked"; the file is locked, or what is there now is no database."""
+    made = post(client, "plans", 200, action="resolve", transactional_id="doubt-decided")
+    file = pathlib.Path(in_doubt.removeprefix("sqlite:///"))
+    kept = file.read_bytes()
+    file.write_bytes(b"no database" * 1000)
+    with caplog.at_level(logging.WARNING, "oncelog.console"):
+        over = post(client, f"plans/{made['id']}", 409, word="doubt-decided")
+    assert (over["plan"], over["message"]) == (None, "nothing was done: the database: file is not a database")
+    assert "file is not a database" in caplog.text
+    assert "changed" not in caplog.text
+    assert states(cli, "doubt-decided") == ["Ongoing"]
+    file.write_bytes(kept)
+    made = post(client, "plans", 200, action="resolve", transactional_id="doubt-decided")
+    assert became(post(client, f"plans/{made['id']}", 200, word="doubt-decided")) == {"doubt-decided": "committed"}
 
 
 def test_a_decision_that_changed_is_not_carried_out(client: TestClient, cli: Cli, in_doubt: str) -> None:

@@ -8,6 +8,7 @@ coordinator owns is never aborted on one partition: there is no force here. Each
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -160,24 +161,28 @@ async def act(request: Request) -> Response | dict[str, Any]:
     plan: Plan = state.plans.take(request.path_params["plan_id"], typed.get("word", ""))
     admin = await admin_of(request)
     who = _who(request)
-    now, why = None, "This is what it would do now"
+    now, why = None, ""
     try:
         now = await look(admin, state.settings, plan.wanted, state.plans.clock() + VALID_S, state.database_url)
     except GONE as error:
         why = str(error)
     if now is None or not plan.is_still_so(now):
-        if now is not None:
-            state.plans.keep(now)
+        if now is None:  # it is over, or who knows of it does not say so now, as a database that is locked
+            log.warning("%s wanted %r: nothing was done: %r", who, plan.text[0], why)
+            return JSONResponse({"error": "stale", "message": f"nothing was done: {why}", "plan": None}, 409)
+        state.plans.keep(now)
         log.warning("%s wanted %r, which had changed since: nothing was done", who, plan.text[0])
-        message = f"it has changed since you looked: nothing was done. {why}"
-        answer = {"error": "stale", "message": message, "plan": None if now is None else now.answer()}
-        return JSONResponse(answer, 409)
+        message = "it has changed since you looked: nothing was done. This is what it would do now"
+        return JSONResponse({"error": "stale", "message": message, "plan": now.answer()}, 409)
     try:
         if plan.wanted.action == RESOLVE:
             return _resolved(who, await resolve(state.settings, state.database_url, plan, now))
         await _do(admin, state.settings, plan)
     except (OncelogError, OSError) as error:
         log.warning("%s: %r failed: %r", who, plan.text[0], str(error))
+        raise
+    except asyncio.CancelledError:  # the console ends
+        log.warning("%s: %r was interrupted: what became of it is not known here", who, plan.text[0])
         raise
     log.warning("%s: done: %r", who, plan.text[0])
     return {"done": plan.text[0]}

@@ -167,8 +167,8 @@ def test_whoever_must_be_asked_alone_is_one_who_has_answered(
     async def work(servers: str) -> None:
         for _ in range(6):  # whom to ask is drawn
             options: dict[str, Any] = {"bootstrap_servers": servers}
-            producer = Producer(**options, transactional_id="past-the-silent")
-            async with asyncio.timeout(5), producer, producer.transaction():
+            transactional = Producer(**options, transactional_id="past-the-silent")
+            async with asyncio.timeout(5), transactional as producer, producer.transaction():
                 await producer.send("past-the-silent", b"x")
             async with asyncio.timeout(5), Producer(**options) as producer:
                 await producer.send("past-the-silent", b"x")
