@@ -99,3 +99,51 @@ def test_an_empty_partition_is_at_its_end(isolation_level):
             assert await consumer.lag() == {ZERO: Lag(0, 0, 0)}
 
     served(main)
+
+
+@pytest.mark.parametrize(
+    ("group", "pattern"), [(None, False), (None, True), ("classic", False), ("classic", True), ("consumer", False)]
+)  # a broker that matches a pattern says at first that there is nothing for the member
+def test_who_does_not_know_yet_what_it_reads_is_not_at_the_end(group, pattern):
+    """`while not at_end(): poll()` read nothing at all: of no partitions each is at its end."""
+
+    async def main(broker: Broker) -> None:
+        async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            await producer.send("t", value=b"v", partition=0)
+        member = {} if group is None else {"group_id": "g", "group_protocol": group}
+        servers = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest"}
+        async with Consumer(**servers, **member) as consumer:
+            consumer.subscribe(**({"pattern": "^t$"} if pattern else {"topics": ["t"]}))
+            assert not await consumer.at_end()
+            found = []
+            while not await consumer.at_end():
+                found += await consumer.poll(1)
+            assert [each.value for each in found] == [b"v"]
+
+    served(main)
+
+
+def test_who_reads_nothing_is_at_the_end():
+    """A member beside others that have everything, and a pattern that matches no topic."""
+
+    async def main(broker: Broker) -> None:
+        async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            await producer.send("t", value=b"v", partition=0)
+        async with consumer_of(broker) as consumer:
+            assert await consumer.at_end(), "it subscribed to nothing"
+            consumer.subscribe(pattern="^nothing$")
+            while not await consumer.at_end():
+                assert await consumer.poll(1) == []
+        many = broker.bootstrap_servers
+        async with (
+            Consumer("t", bootstrap_servers=many, group_id="g", group_protocol="consumer") as one,
+            Consumer("t", bootstrap_servers=many, group_id="g", group_protocol="consumer") as other,
+        ):
+            while len(one.assignment()) + len(other.assignment()) < 1:
+                await one.poll(1)
+                await other.poll(1)
+            idle = other if one.assignment() else one
+            while not await idle.at_end():
+                await idle.poll(1)
+
+    served(main)

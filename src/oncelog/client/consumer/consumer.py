@@ -379,6 +379,15 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
             self._must_list_topics = False
         return self._matching_topics()
 
+    def _awaits_assignment(self) -> bool:
+        """Whether it subscribed, and does not know yet what it will read."""
+        if self._assigned_by_hand or not (self._topics or self._pattern):
+            return False
+        if self._config.group_id is not None:
+            return not self._has_joined
+        topics = self._topics if self._pattern is None else self._matching_topics()
+        return self._must_list_topics or (not self._known_counts and any(name not in self._missing for name in topics))
+
     def _hear_of(self, topics: tuple[str, ...] | None) -> bool:
         """Ask what brokers know of these topics (None: of all); whether they have said it. The question outlives its poll, which
         ends in time where brokers stand still; where they cannot answer now they are asked again after a while."""

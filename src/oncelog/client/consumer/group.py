@@ -107,6 +107,13 @@ class GroupPart:
             return self._protocol.machine.has_subscription
         return self._membership is not None and self._membership.adopted is not None
 
+    @property
+    def _has_joined(self) -> bool:
+        """Whether the group has said what is read, if only nothing."""
+        if self._protocol is not None:
+            return self._protocol.machine.is_joined and not self._protocol.machine.must_reconcile
+        return self._is_member
+
     def _start_membership(self) -> None:
         if self._config.uses_consumer_protocol:
             member_id = random_uuid(self._host.random)

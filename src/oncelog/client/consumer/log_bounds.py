@@ -7,7 +7,7 @@ the last record handed out was long before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from oncelog.client import arguments
@@ -36,6 +36,7 @@ class LogBounds:
     _config: ConsumerConfig
     _cluster: Cluster
     _positions: Positions
+    _awaits_assignment: Callable[[], bool]
 
     async def _lookup(
         self,
@@ -103,8 +104,11 @@ class LogBounds:
     async def at_end(self, *partitions: TopicPartition) -> bool:
         """Whether nothing can be read now in any of these partitions (default: all assigned): each position has reached
         the end that the isolation level sees, also where only markers or aborted records are left before it. Keep
-        polling while it is False: positions move past what is hidden inside `poll`."""
+        polling while it is False: positions move past what is hidden inside `poll`, which also learns what a subscription is
+        assigned; before that it is False."""
         wanted = arguments.topic_partitions("partitions", partitions) or list(self._positions.by_partition)
+        if not wanted and self._awaits_assignment():
+            return False
         in_order = self._config.order == "transaction"  # which looks beyond the last stable offset
         ends = await self.end_offsets(wanted, isolation_level="read_uncommitted" if in_order else None)
         return all((self._positions.of(tp).reached or 0) >= end for tp, end in ends.items())
