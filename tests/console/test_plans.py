@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import json
 import logging
@@ -217,8 +216,8 @@ def test_a_deed_that_ctrl_c_interrupts_has_its_line(
     made = post(client, "plans", 200, action="force-terminate", transactional_id="interrupted")
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "oncelog.console"):
         patch.setattr("oncelog.console.plans._do", interrupted)
-        with pytest.raises((asyncio.CancelledError, concurrent.futures.CancelledError)):
-            client.post(f"/api/v1/plans/{made['id']}", headers=POST, content='{"word": "interrupted"}')
+        told = post(client, f"plans/{made['id']}", 503, word="interrupted")
+    assert told["message"] == "the console ended meanwhile: what became of it is not known here"
     assert "of interrupted, open for" in caplog.text
-    assert "was interrupted: what became of it is not known here" in caplog.text
+    assert "was interrupted: the console ended meanwhile" in caplog.text
     night("transactions", "force-terminate", "--transactional-id", "interrupted", "-y")

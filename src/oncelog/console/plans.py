@@ -181,9 +181,12 @@ async def act(request: Request) -> Response | dict[str, Any]:
     except (OncelogError, OSError) as error:
         log.warning("%s: %r failed: %r", who, plan.text[0], str(error))
         raise
-    except asyncio.CancelledError:  # the console ends
-        log.warning("%s: %r was interrupted: what became of it is not known here", who, plan.text[0])
-        raise
+    except (
+        asyncio.CancelledError
+    ):  # the console ends, and whoever asked is told so: nobody else is there to be cancelled
+        message = "the console ended meanwhile: what became of it is not known here"
+        log.warning("%s: %r was interrupted: %s", who, plan.text[0], message)
+        return JSONResponse({"error": "interrupted", "message": message}, 503)
     log.warning("%s: done: %r", who, plan.text[0])
     return {"done": plan.text[0]}
 

@@ -53,6 +53,8 @@ def test_listed_with_its_state(cli: Cli, group: str) -> None:
         (("--shift-by", -99), 0),
         (("--to-time", "2020-01-01"), 0),
         (("--to-time", "2100-01-01T00:00:00Z"), 6),
+        (("--by-duration", "36h"), 0),
+        (("--by-duration", "1ms"), 6),
     ],
     ids=str,
 )
@@ -87,6 +89,23 @@ def test_a_group_with_members_is_left_alone(cli: Cli) -> None:
         assert [(row["client"], row["partitions"]) for row in members] == [("oncelog", ["groups-live-0"])]
         assert cli.json("groups", "describe", "live")[0]["client"] == "oncelog"
         assert cli.json("groups", "delete", "live", "-y", status=1)[0]["error"] == "NON_EMPTY_GROUP"
+
+
+def test_positions_are_deleted_one_by_one(cli: Cli) -> None:
+    cli.create("groups-part", 2)
+    cli("groups", "reset-offsets", "part", "--topic", "groups-part", "--to-earliest", "-y")
+    one = ("groups", "delete-offsets", "part", "--topic", "groups-part:1")
+    assert cli.json(*one, "--dry-run") == [{"group": "part", "topic": "groups-part", "partition": 1, "position": 0}]
+    assert len(cli.json("groups", "describe", "part")) == 2
+    cli(*one, "-y")
+    assert [row["partition"] for row in cli.json("groups", "describe", "part")] == [0]
+    assert "group 'part' has no position there" in cli(*one, "-y", status=1).stderr
+    with sync.Consumer("groups-part", bootstrap_servers=cli.bootstrap_servers, group_id="part") as consumer:
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=20)
+        refused = cli("groups", "delete-offsets", "part", "--topic", "groups-part:0", "-y", status=1).stderr
+    assert "GROUP_SUBSCRIBED_TO_TOPIC" in refused
+    cli("groups", "delete-offsets", "part", "-y", status=2)
 
 
 def test_deleted(cli: Cli) -> None:

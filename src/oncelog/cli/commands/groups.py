@@ -10,7 +10,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.commands.topics import partition_bounds
-from oncelog.cli.durations import record_time_from_text
+from oncelog.cli.durations import DURATION, record_time_from_text
 from oncelog.cli.outcomes import each_of
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
@@ -23,6 +23,7 @@ from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.view import TopicView
 from oncelog.core.migration.progress import is_of_migration
 from oncelog.errors import KafkaError
+from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
 EMPTY_STATES = ("Empty", "Dead")
@@ -180,6 +181,27 @@ async def delete_groups(settings: Settings, names: tuple[str, ...]) -> None:
             await each_of(settings, "group", names, "deleted", lambda name: admin.delete_groups([name]))
 
 
+@groups.command("delete-offsets", changes=True)
+@click.argument("name", metavar="GROUP")
+@click.option("--topic", "topic_texts", multiple=True, required=True, metavar="TOPIC[:P[,P]]", help="Of which.")
+@click.pass_obj
+async def delete_offsets(settings: Settings, name: str, topic_texts: tuple[str, ...]) -> None:
+    """Delete stored positions of a group that does not read these topics now.
+
+    Whoever reads them for the group next begins where its auto.offset.reset says.
+    """
+    async with open_admin(settings) as admin:
+        _refuse_migrations(name)
+        before = {where: at.offset for where, at in (await admin.list_consumer_group_offsets(name)).items()}
+        wanted = [where for where in await partitions_of(admin, topic_texts) if where in before]
+        if not wanted:
+            raise Failed(f"group {name!r} has no position there", f"`{settings.repair('groups', 'describe', name)}`")
+        rows = [{"group": name, "topic": w.topic, "partition": w.partition, "position": before[w]} for w in wanted]
+        if settings.confirm(f"delete {counted(len(rows), 'position')} of group {name}", name):
+            await admin.delete_consumer_group_offsets(name, wanted)
+    settings.out.rows(columns("group", "topic", "partition", "position"), rows)
+
+
 @groups.command("reset-offsets", changes=True)
 @click.argument("name", metavar="GROUP")
 @click.option("--topic", "topic_texts", multiple=True, metavar="TOPIC[:P[,P]]", help="Which; all its own without.")
@@ -187,6 +209,7 @@ async def delete_groups(settings: Settings, names: tuple[str, ...]) -> None:
 @click.option("--to-latest", is_flag=True, help="Behind the last record that can be read committed.")
 @click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
 @click.option("--to-time", metavar="ISO", help="To the first record at or after this moment (UTC).")
+@click.option("--by-duration", type=DURATION, help="To the first record of the last 36h, 7d ...")
 @click.option("--to-group", metavar="OTHER", help="To where another group stands.")
 @click.option(
     "--to-file",
@@ -199,7 +222,7 @@ async def reset_offsets(settings: Settings, /, name: str, topic_texts: tuple[str
     """Move a group's positions. --dry-run shows where to; the group must have no members."""
     given = {key: value for key, value in targets.items() if value is not None and value is not False}
     if len(given) != 1:
-        ways = "--to-earliest, --to-latest, --to-offset, --to-time, --to-group, --to-file, --shift-by"
+        ways = "--to-earliest, --to-latest, --to-offset, --to-time, --by-duration, --to-group, --to-file, --shift-by"
         raise click.UsageError(f"say where to: one of {ways}")
     (target, value), out = next(iter(given.items())), settings.out
     async with open_admin(settings) as admin:
@@ -213,11 +236,7 @@ async def planned_reset(
     admin: Admin, name: str, topic_texts: tuple[str, ...], target: str, value: Any
 ) -> tuple[list[dict[str, Any]], dict[TopicPartition, int]]:
     """What a reset would do, as rows, and the positions to store. Raises Failed where it must not be done."""
-    if is_of_migration(name):
-        raise Failed(
-            f"group {name!r} is where `oncelog migrate` keeps how far it has copied: its positions are offsets of the source",
-            "to go on, run the same `oncelog migrate` again; to begin anew, delete the copied topics and this group",
-        )
+    _refuse_migrations(name)
     before = {where: at.offset for where, at in (await admin.list_consumer_group_offsets(name)).items()}
     if target in ("to_group", "to_file"):
         target, value = "positions", await _named(admin, target, value)
@@ -234,6 +253,14 @@ async def planned_reset(
     if group is not None and group.state not in EMPTY_STATES:
         raise Failed(f"group {name!r} is {group.state}: it has {len(group.members)} members", "stop them first")
     return rows, after
+
+
+def _refuse_migrations(name: str) -> None:
+    if is_of_migration(name):
+        raise Failed(
+            f"group {name!r} is where `oncelog migrate` keeps how far it has copied: its positions are offsets of the source",
+            "to go on, run the same `oncelog migrate` again; to begin anew, delete the copied topics and this group",
+        )
 
 
 async def _named(admin: Admin, target: str, value: str) -> dict[TopicPartition, int]:
@@ -265,7 +292,11 @@ async def _targets(
             moment = record_time_from_text(value)
         except (ValueError, OverflowError) as error:
             raise click.UsageError(f"--to-time {value}: {error}") from error
-        found = await admin.list_offsets(dict.fromkeys(wanted, moment))
+        target, value = "to_moment", moment
+    if target == "by_duration":
+        target, value = "to_moment", max(RealClock().now_ms() - value, 0)
+    if target == "to_moment":
+        found = await admin.list_offsets(dict.fromkeys(wanted, value))
         ends = {where: bounds[where]["last_stable_offset"] for where in wanted}
         return {where: found[where].offset if found[where].offset >= 0 else ends[where] for where in wanted}
     offsets = dict.fromkeys(wanted, value) if target == "to_offset" else {}
