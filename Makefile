@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
+.PHONY: tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
 all: lint test
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -114,6 +114,10 @@ scale: $(STAMP)
 # An hour of a busy, healthy broker, with `oncelog why` asked about everything on it. AGAINST=kafka: Apache Kafka.
 healthy-load: $(STAMP)
 	@$(BIN)/python -m evidence.healthy_load --seconds $(if $(filter file,$(origin SECONDS)),3600,$(SECONDS)) --against $(or $(AGAINST),oncelog) $(if $(SEED),--seed $(SEED))
+
+# Our kafka-transactions and `oncelog groups` beside Apache Kafka's tools, on both brokers: docs/tools-beside.md.
+tools-beside: $(STAMP)
+	@$(BIN)/python -m evidence.compat.tools_beside
 
 # Twelve ways to stand still, planted on oncelog and on Apache Kafka as three brokers: `oncelog why` names each, its command is typed.
 freezes: $(STAMP)

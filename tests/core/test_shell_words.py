@@ -34,3 +34,9 @@ def test_plain_words_stay_plain() -> None:
 
 def test_what_no_shell_can_take_is_text_and_never_a_shorter_name() -> None:
     assert quoted("a\0\n") == "'a\\x00\\x0a'"  # $'…' would end at the NUL and name `a`
+
+
+def test_half_a_surrogate_pair_is_shown() -> None:
+    """The hint of a command with a file of that name was a traceback."""
+    assert quoted("a\ud800") == "$'a\\xed\\xa0\\x80'"
+    assert quoted("a\udcff") == "$'a\\xff'"

@@ -31,4 +31,9 @@ def _escaped(character: str) -> str:
 
 
 def _as_bytes(character: str) -> str:
-    return "".join(f"\\x{each:02x}" for each in character.encode("utf-8", "surrogateescape"))
+    """A byte that was no UTF-8 is that byte; any other half of a surrogate pair comes from no shell, and is shown all the same."""
+    try:
+        encoded = character.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        encoded = character.encode("utf-8", "surrogatepass")
+    return "".join(f"\\x{each:02x}" for each in encoded)
