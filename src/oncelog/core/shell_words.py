@@ -31,7 +31,7 @@ def _escaped(character: str) -> str:
 
 
 def _as_bytes(character: str) -> str:
-    """A byte that was no UTF-8 is that byte; any other half of a surrogate pair comes from no shell, and is shown all the same."""
+    """A byte that was no UTF-8 is that byte; another half of a surrogate pair comes from no shell, and is shown, too."""
     try:
         encoded = character.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
