@@ -20,7 +20,7 @@ from oncelog.core.diagnosis import causes as kinds
 
 ANONYMOUS = "User:ANONYMOUS"
 STUCK_TIMEOUT = "20s"  # whoever does not answer may be asked first
-STORM_PAUSE_S = 0.3
+STORM_PAUSE_S, STAY_S, STORM_S = 0.3, 0.3, 3.0
 YES, AGAIN, LOOK = "with -y", "with --commit -y", "as it is"
 
 
@@ -162,12 +162,15 @@ def storm(world: World) -> Iterator[None]:
     def come_and_go(ended: threading.Event) -> None:
         while not ended.is_set():
             with consumer(world, "stormy-members", name) as one:
-                one.poll(200)
+                ends = time.monotonic() + STAY_S
+                while time.monotonic() < ends and not ended.is_set():
+                    one.poll(50)
             ended.wait(STORM_PAUSE_S)
 
     with threads([come_and_go, come_and_go, lambda ended: poll_until(ended, world, "stormy-members", name)]):
-        while world.json("groups", "list", "--state", "PreparingRebalance") == []:
-            pass
+        ends = time.monotonic() + STORM_S
+        while time.monotonic() < ends:  # it is to last longer than a group takes to come to rest
+            world.json("groups", "list")
         yield
 
 
