@@ -90,7 +90,8 @@ def run(world: World, plants: Sequence[Plant]) -> tuple[int, list[str]]:
     name = topic(world, HEALTHY)
     if causes := look(world, name, "0s"):
         found.append(f"{name}: a false alarm: {causes}")
-    return named, found + mended(world)
+    is_lost = any(plant.kind == kinds.OFFLINE for plant in plants)
+    return named, found + (mended(world) if is_lost else [])
 
 
 def main() -> int:

@@ -60,7 +60,7 @@ def marker_stuck(world: World) -> Iterator[None]:
         world.command(*command, status=1)
         yield
     ends = time.monotonic() + SESSION_MS / 1000
-    while world.mend is not None and world.json("transactions", "describe", STUCK_ID)[0]["state"] != "CompleteAbort":
+    while world.mend is not None and world.json("transactions", "describe", STUCK_ID)["state"] != "CompleteAbort":
         assert time.monotonic() < ends, "its leader is back, and the marker does not arrive"
 
 
