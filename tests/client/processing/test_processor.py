@@ -415,6 +415,29 @@ def test_a_newer_member_with_the_same_transactional_id_ends_this_one_in_words():
     run(work)
 
 
+@pytest.mark.parametrize(
+    ("api", "code"),
+    [
+        ("Produce", ErrorCode.INVALID_PRODUCER_EPOCH),  # who is fenced may hear of it by this code first
+        ("TxnOffsetCommit", ErrorCode.INVALID_PRODUCER_EPOCH),
+        ("TxnOffsetCommit", ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ("EndTxn", ErrorCode.PRODUCER_FENCED),
+    ],
+)
+def test_whatever_code_said_it_the_end_is_called_by_one_name(api, code):
+    async def work(bootstrap):
+        await fill(bootstrap)
+        async with FaultyProxy(bootstrap) as proxy:
+            proxy.refuse(api, code)
+            with pytest.raises(ProducerFenced, match=r"took over transactional_id='one'.*an id of its own") as raised:
+                await oncelog.process("in", **given(proxy.bootstrap_servers, transactional_id="one"))
+            assert code.name in str(raised.value.__cause__)
+        await oncelog.process("in", **given(bootstrap, transactional_id="one"))  # whose start ends what is open
+        assert await values(bootstrap) == EXPECTED
+
+    run(work)
+
+
 def test_fenced_it_begins_again_where_it_is_told_to():
     async def work(bootstrap):
         await fill(bootstrap)

@@ -62,7 +62,8 @@ from oncelog.core.processing.steps import (
     Transform,
     Write,
 )
-from oncelog.errors import IllegalState, KafkaError, ProducerFenced, UnreleasedInstanceId
+from oncelog.core.processing.verdicts import Verdict, verdict_of
+from oncelog.errors import IllegalState, InstanceFenced, KafkaError, ProducerFenced, UnreleasedInstanceId
 from oncelog.host.host import Host, real_host
 from oncelog.host.signals import terminating_in_loop
 from oncelog.host.tasks import Tasks
@@ -259,9 +260,10 @@ class Processor(RebalanceListener):
             self._running.cancel()
 
     def _explained(self, error: BaseException) -> BaseException:
-        if not isinstance(error, KafkaError) or not isinstance(error, ProducerFenced):
+        # Which code says it depends on which request asked first: the leader has another than the coordinator (KIP-360).
+        if isinstance(error, InstanceFenced) or verdict_of(error) is not Verdict.FENCED:
             return error
-        fenced = type(error)(
+        fenced = ProducerFenced(
             f"a newer member took over transactional_id={self._sink.transactional_id!r} (or this one slept through its "
             "transaction timeout); nothing of the open transaction was written. Give each member an id of its own, or "
             "restart_when_fenced=True"
