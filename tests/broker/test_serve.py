@@ -1,5 +1,6 @@
 """`oncelog serve` as a process: its first line, its exit statuses, its signals."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import sys
 
 import pytest
 
+from oncelog.cli.commands import serve as serving
 from oncelog.testing import TestBroker
 
 TIMEOUT_S = 120  # for a hang
@@ -72,6 +74,18 @@ def test_a_file_with_passwords_that_others_can_read_is_refused(tmp_path):
     _, errors = serve("--ephemeral", "--config", file).communicate(timeout=TIMEOUT_S)
     assert (errors.count("\n"), "very-secret-word" in errors) == (1, False)
     assert f"others can read it: chmod 600 {file}" in errors
+
+
+def test_a_full_disk_is_one_line_with_what_to_do(tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "pwritev", full)
+    assert serving.serve_main(data_dir=str(tmp_path), listen=["127.0.0.1:0"]) == 2
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert "No space left on device: make room on that disk" in errors
 
 
 def test_an_open_address_by_word_of_command():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -58,7 +59,18 @@ def serve_main(
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(broker))
     except (ConfigInvalid, NetworkFailed, StorageError, DamagedLog) as error:
-        return _usage_error(str(error))
+        return _usage_error(f"{error}{_way_out(error)}")
+
+
+def _way_out(error: BaseException) -> str:
+    """What a person can do where the disk is full: a start writes a few files anew."""
+    cause = error.__cause__
+    if not isinstance(cause, OSError) or cause.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return ""
+    return (
+        ": make room on that disk, not in this directory, where nothing may be deleted by hand (a few MiB; after a crash at most "
+        "what oncelog.journal.* has), start again, then delete topics or records"
+    )
 
 
 # Objects made before a young collection, young ones before an older, older ones before a whole. Under a crowd of a thousand
