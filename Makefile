@@ -19,8 +19,8 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
-all: lint test
+.PHONY: test-long suite-cost tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
+all: lint test test-long
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
 	@$(PYTHON) tools/install.py $(VENV)
@@ -32,13 +32,25 @@ install: $(STAMP)
 # In memory where there is room (tests sync often; what the disk must do is told by evidence/syscalls, make crash and make power),
 # four at a time on two cores: many wait for each other's processes; in the order of conftest.py, the longest files first.
 # Hundreds of interpreters are started: what they import is compiled once (into __pycache__), whatever the environment says.
-test: $(STAMP)
-	@free=$$(df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}'); parent=$${TMPDIR:-/tmp}; \
+# `test` has to be short (5 minutes on two cores); what costs most is in `test-long` (conftest.py names it). CI runs both.
+SUITE = free=$$(df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}'); parent=$${TMPDIR:-/tmp}; \
 	if [ -w /dev/shm ] && [ "$${free:-0}" -ge 4096 ]; then parent=/dev/shm; fi; \
 	directory=$$(mktemp -d "$$parent/oncelog-test.XXXXXX") && trap 'rm -rf "$$directory"' EXIT && \
 	TMPDIR=$$directory PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -q
 
-# The suite RUNS times, BESIDE of them at a time on the same cores: a busy machine must not decide a test.
+test: $(STAMP)
+	@$(SUITE) --part short
+
+test-long: $(STAMP)
+	@$(SUITE) --part long
+
+# What each test file costs of the processors, its child processes included: what belongs into conftest.py's LONG.
+suite-cost: $(STAMP)
+	@rm -rf build/suite-cost && mkdir -p build/suite-cost
+	@export ONCELOG_SUITE_COST="$$PWD/build/suite-cost"; $(SUITE) -p tools.suite_cost --part all; \
+	status=$$?; $(BIN)/python -m tools.suite_cost build/suite-cost; exit $$status
+
+# The short suite RUNS times, BESIDE of them at a time on the same cores: a busy machine must not decide a test.
 steady: $(STAMP)
 	@$(BIN)/python -m tools.steady --runs $(or $(RUNS),20) --beside $(or $(BESIDE),3)
 

@@ -22,49 +22,81 @@ settings.load_profile("oncelog")
 
 
 ROOT = pathlib.Path(__file__).parent
-# `make test` gives whole files to its workers: what takes longest begins first, and the short ones fill the end.
-LONGEST = (
+# `make test` leaves these to `make test-long`; `.ci/run` runs both, `pytest` alone everything. What is here costs most of the
+# processors (`make suite-cost`), and something shorter of its kind stays in `make test`. Whoever takes longest begins first.
+LONG = (
     "tests/spark/test_spark_format.py",
     "tests/spark/test_steps.py",
+    "evidence/simulator/test_defects.py",
     "evidence/tutorials/test_tutorials.py",
+    "evidence/simulator/test_simulated_clusters.py",
+    "tests/recipes/test_steps.py",
+    "evidence/crash/test_power_cut.py",
+    "tests/log/test_cleaner_crashes.py",
+    "tests/releasing/test_distribution.py",
+    "tests/spark/test_committer.py",
+    "evidence/crash/test_life.py",
+    "evidence/crash/test_disk_faults.py",
+    "evidence/dual_writes/test_crash.py",
+    "tests/log/test_crashes.py",
+    "tests/bench/in_process/test_runs.py",
+    "evidence/simulator/test_knobs.py",
+    "evidence/syscalls/test_syscalls.py",
+    "evidence/simulator/test_shrink.py",
+    "evidence/chaos/test_java_worker.py",
+    "evidence/chaos/test_chaos.py",
+    "evidence/scale/test_scale.py",
+    "evidence/reconcile/test_reconcile.py",
+    "evidence/processing/test_processing.py",
+    "evidence/dual_writes/test_simulation.py",
+    "evidence/mutants/test_drawing.py",
+    "evidence/mutants/test_drawn.py",
+    "evidence/compat/test_injected_errors.py",
+    "evidence/model/test_model.py",
+    "evidence/upgrade/test_drill.py",
+    "evidence/migration/test_migration.py",
+)
+# Of the others, what takes longest (much of it waiting) begins first, and the short ones fill the end.
+LONGEST = (
+    "evidence/attacks/test_attacks.py",
     "evidence/differential/test_kinds_of_brokers.py",
     "evidence/differential/test_differential.py",
-    "evidence/simulator/test_simulated_clusters.py",
-    "tests/releasing/test_distribution.py",
     "tests/client/processing/test_processor.py",
-    "tests/recipes/test_steps.py",
-    "tests/log/test_cleaner_crashes.py",
-    "evidence/crash/test_disk_faults.py",
-    "tests/spark/test_committer.py",
-    "evidence/crash/test_power_cut.py",
-    "evidence/chaos/test_chaos.py",
-    "evidence/crash/test_life.py",
-    "evidence/attacks/test_attacks.py",
-    "evidence/simulator/test_defects.py",
+    "tests/broker/test_serve.py",
     "tests/core/processing/test_machine.py",
-    "tests/broker/metadata/test_metadata_store.py",
     "evidence/compat/test_oauthbearer.py",
     "tests/broker/network/test_bearer_tokens.py",
+    "tests/test_architecture.py",
+    "tests/broker/metadata/test_metadata_store.py",
     "tests/core/two_phase/test_transactional_ids.py",
-    "tests/broker/test_serve.py",
-    "evidence/processing/test_processing.py",
-    "evidence/dual_writes/test_crash.py",
     "tests/broker/network/test_secured_connection.py",
     "evidence/compat/test_confluent_kafka.py",
-    "tests/client/consumer/test_rebalances_with_broker.py",
-    "evidence/scale/test_scale.py",
     "evidence/compat/test_our_clients.py",
-    "evidence/chaos/test_java_worker.py",
+    "tests/client/consumer/test_rebalances_with_broker.py",
+    "tests/client/test_exit.py",
+    "tests/console/test_routes.py",
+    "tests/recipes/test_sync.py",
     "evidence/crash/test_kill.py",
-    "evidence/dual_writes/test_simulation.py",
-    "tests/log/test_crashes.py",
-    "evidence/mutants/test_drawn.py",
-    "evidence/syscalls/test_syscalls.py",
-    "evidence/upgrade/test_drill.py",
+    "tests/cli/migrate/test_migrate.py",
+    "tests/broker/coordinators/test_producer_id_blocks.py",
     "evidence/compat/test_security.py",
     "tests/broker/partitions/test_journal_crashes.py",
 )
-RANK = {ROOT / file: rank for rank, file in enumerate(LONGEST)}
+LONG_PATHS = frozenset(ROOT / file for file in LONG)
+RANK = {ROOT / file: rank for rank, file in enumerate((*LONG, *LONGEST))}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--part`: what `make test` and `make test-long` run."""
+    parser.addoption("--part", choices=["all", "short", "long"], default="all", help="which of the test files run")
+
+
+def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
+    """Files of the other part are not even imported."""
+    part = config.getoption("--part")
+    if part == "all" or not collection_path.name.startswith("test_"):
+        return None
+    return True if (collection_path in LONG_PATHS) != (part == "long") else None
 
 
 def pytest_configure() -> None:

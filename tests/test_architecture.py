@@ -6,9 +6,11 @@ import ast
 import pathlib
 from collections.abc import Iterator
 
+import conftest
 import pytest
 
-SOURCE = pathlib.Path(__file__).parent.parent / "src"
+ROOT = pathlib.Path(__file__).parent.parent
+SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "oncelog"
 
 BASE = {"errors", "types"}
@@ -400,3 +402,9 @@ def test_the_rules_can_fail(file: str, source: str, says: str) -> None:
     path, tree = PACKAGE / file, ast.parse(source)
     broken = [*broken_import_rules(path, tree), *broken_room_rules(path, tree), *broken_code_rules(path, tree)]
     assert any(says in line for line in broken), broken
+
+
+def test_the_files_that_the_suites_order_names_exist_and_stand_once():
+    named = [*conftest.LONG, *conftest.LONGEST]
+    assert sorted(set(named)) == sorted(named)
+    assert [name for name in named if not (ROOT / name).is_file()] == []

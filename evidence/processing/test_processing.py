@@ -1,4 +1,4 @@
-"""A short run in every `make test`; all: `make process KILLS=40`. And the judge, who must notice."""
+"""A short run in every `make test-long`; all: `make process KILLS=40`. And the judge, who must notice."""
 
 from __future__ import annotations
 
