@@ -1,6 +1,5 @@
 """`oncelog serve` as a process: its first line, its exit statuses, its signals."""
 
-import errno
 import os
 import signal
 import subprocess
@@ -8,7 +7,6 @@ import sys
 
 import pytest
 
-from oncelog.cli.commands import serve as serving
 from oncelog.testing import TestBroker
 
 TIMEOUT_S = 120  # for a hang
@@ -76,16 +74,24 @@ def test_a_file_with_passwords_that_others_can_read_is_refused(tmp_path):
     assert f"others can read it: chmod 600 {file}" in errors
 
 
-def test_a_full_disk_is_one_line_with_what_to_do(tmp_path, monkeypatch, capsys):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "full")
+FULL_DISK = """
+import errno, os, sys
+from oncelog.cli.commands import serve
 
-    monkeypatch.setattr(os, "pwrite", full)
-    monkeypatch.setattr(os, "pwritev", full)
-    assert serving.serve_main(data_dir=str(tmp_path), listen=["127.0.0.1:0"]) == 2
-    errors = capsys.readouterr().err
-    assert errors.count("\n") == 1
-    assert "No space left on device: make room on that disk" in errors
+def full(*_):
+    raise OSError(errno.ENOSPC, "full")
+
+os.pwrite = os.pwritev = full
+sys.exit(serve.main(sys.argv[1:]))
+"""
+
+
+def test_a_full_disk_is_one_line_with_what_to_do(tmp_path):
+    # In a process of its own: `serve` takes over the signals and the log of the one it runs in.
+    words = ["--data-dir", str(tmp_path), "--listen", "127.0.0.1:0"]
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, *words], capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "No space left on device: make room on that disk" in done.stderr
 
 
 def test_an_open_address_by_word_of_command():
