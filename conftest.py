@@ -55,6 +55,13 @@ LONG = (
     "evidence/model/test_model.py",
     "evidence/upgrade/test_drill.py",
     "evidence/migration/test_migration.py",
+    "tests/test_architecture.py",  # `make lint` runs it, too
+    "evidence/healthy_load/test_healthy_load.py",
+    "evidence/freezes/test_freezes.py",
+    "evidence/mutants/test_reasons.py",
+    "evidence/compaction/test_compaction.py",
+    "evidence/spark_ids/test_spark_ids.py",
+    "tests/demo/test_loader_and_verify.py",
 )
 # Of the others, what takes longest (much of it waiting) begins first, and the short ones fill the end.
 LONGEST = (
@@ -66,7 +73,6 @@ LONGEST = (
     "tests/core/processing/test_machine.py",
     "evidence/compat/test_oauthbearer.py",
     "tests/broker/network/test_bearer_tokens.py",
-    "tests/test_architecture.py",
     "tests/broker/metadata/test_metadata_store.py",
     "tests/core/two_phase/test_transactional_ids.py",
     "tests/broker/network/test_secured_connection.py",
