@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -95,6 +96,8 @@ def run(world: World, plants: Sequence[Plant]) -> tuple[int, list[str]]:
 
 
 def main() -> int:
+    # A shell starts what it puts in the background with SIGINT ignored, and so would be the `--watch` that Ctrl-C is to end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser(prog="evidence.freezes", description=__doc__)
     parser.add_argument("--against", choices=("oncelog", "kafka", "both"), default="both")
     parser.add_argument("--only", help="the name that one of them asks about")
