@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: test-long suite-cost tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
+.PHONY: chart test-long suite-cost tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
 all: lint test test-long
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -85,6 +85,16 @@ docs: $(VENV)/.docs-installed
 	@rm -rf build/docs
 	@$(BIN)/python -m sphinx -q -E -W --keep-going -b html -c tools/site -d build/docs-doctrees . build/docs
 	@echo "docs: $$(find build/docs -name '*.html' | wc -l) pages, build/docs/index.html"
+
+# The Helm chart as Helm renders it, and that pod's broker started here. Helm: HELM_PATH, the PATH, or built with Go into build/.
+HELM_PATH ?= $(shell command -v helm 2>/dev/null || echo build/helm/helm)
+build/helm/helm:
+	@command -v go >/dev/null || { echo "chart: install Helm, or name it in HELM_PATH, or install Go, which builds it" >&2; exit 1; }
+	@echo "chart: Helm is built with Go, into build/helm (minutes)" >&2
+	@GOBIN="$$PWD/build/helm" go install helm.sh/helm/v3/cmd/helm@v3.19.5
+
+chart: $(VENV)/.docs-installed $(HELM_PATH)
+	@HELM_PATH="$(abspath $(HELM_PATH))" $(BIN)/python -m pytest -q -n 0 tests/releasing/test_helm_chart.py
 
 # The console in the system's Chromium (apt-get install chromium, or CHROMIUM_PATH): axe-core's rules, narrow screens, a broker that
 # restarts, tabs, the time of a frame; and the journey in Firefox (apt-get install firefox-esr, or FIREFOX_PATH). axe-core and
