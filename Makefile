@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: chart test-long suite-cost tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
+.PHONY: site chart test-long suite-cost tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
 all: lint test test-long
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -85,6 +85,11 @@ docs: $(VENV)/.docs-installed
 	@rm -rf build/docs
 	@$(BIN)/python -m sphinx -q -E -W --keep-going -b html -c tools/site -d build/docs-doctrees . build/docs
 	@echo "docs: $$(find build/docs -name '*.html' | wc -l) pages, build/docs/index.html"
+
+# The same as SITE/VERSION, beside the versions that are there; each page offers the others.
+SITE ?= build/site
+site: docs
+	@$(BIN)/python -m tools.site.versions build/docs "$(SITE)" "$$($(BIN)/python -c 'import oncelog; print(oncelog.__version__)')"
 
 # The Helm chart as Helm renders it, and that pod's broker started here. Helm: HELM_PATH, the PATH, or built with Go into build/.
 HELM_PATH ?= $(shell command -v helm 2>/dev/null || echo build/helm/helm)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import re
 
 import pytest
+from packaging.version import InvalidVersion
 from tools.site.contents import INDEX, ROOT, contents, pages, toctrees
+from tools.site.versions import publish
 
 
 def listed() -> list[str]:
@@ -58,3 +62,31 @@ def test_each_picture_has_words_for_those_who_cannot_see_it() -> None:
         for alternative, name in re.findall(r"!\[(.*?)\]\((.+?)\)", (ROOT / page).read_text(encoding="utf-8")):
             assert len(alternative) > 20, (page, name)
             assert ((ROOT / page).parent / name).exists()
+
+
+def pages_of(folder: pathlib.Path, text: str) -> pathlib.Path:
+    (folder / "docs").mkdir(parents=True)
+    (folder / "docs/index.html").write_text(text)
+    return folder
+
+
+def test_a_version_stands_beside_the_others_and_one_that_is_built_again_is_replaced(tmp_path: pathlib.Path) -> None:
+    site = tmp_path / "site"
+    publish(pages_of(tmp_path / "a", "old"), site, "0.9.0")
+    publish(pages_of(tmp_path / "b", "first"), site, "0.10.0")
+    (site / ".0.10.0.new").mkdir()  # an earlier run was killed
+    (site / "images").mkdir()  # somebody else's
+    publish(pages_of(tmp_path / "c", "second"), site, "0.10.0")
+    assert publish(pages_of(tmp_path / "d", "next"), site, "0.11.0.dev1") == ["0.11.0.dev1", "0.10.0", "0.9.0"]
+    assert json.loads((site / "versions.json").read_text()) == ["0.11.0.dev1", "0.10.0", "0.9.0"]
+    assert (site / "0.9.0/docs/index.html").read_text() == "old"
+    assert (site / "0.10.0/docs/index.html").read_text() == "second"
+    assert "url=0.10.0/docs/index.html" in (site / "index.html").read_text()
+    assert not [path.name for path in site.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("name", ["latest", "../elsewhere", ""])
+def test_a_name_that_is_no_version_changes_nothing(tmp_path: pathlib.Path, name: str) -> None:
+    with pytest.raises(InvalidVersion):
+        publish(pages_of(tmp_path / "a", "x"), tmp_path / "site", name)
+    assert not (tmp_path / "site").exists()

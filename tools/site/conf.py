@@ -48,6 +48,7 @@ html_title = f"oncelog {version}"
 html_extra_path = ["redirect"]
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["versions.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": True}
