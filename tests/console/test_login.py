@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 pytest.importorskip("starlette", reason="the extra oncelog[console]")
@@ -226,6 +227,55 @@ def test_sessions_streams_and_attempts_are_bounded(
     assert not own.console.state.gate.may_stream(own.console.state.gate._everybody)
     monkeypatch.setattr(login, "WAITING_MAX", 0)
     enter(outside, "eve", 429)
+
+
+def test_of_too_many_sessions_of_one_person_the_one_unused_for_longest_ends(
+    outside: TestClient, gate: LoginGate, clock: Clock
+) -> None:
+    first = enter(outside, "eve")
+    watching = next(iter(gate.logins.values()))
+    watching.console.state.gate._everybody.streams = 1  # in use, although it asked nothing
+    others = []
+    for now_s in range(1, login.LOGINS_OF_ONE_MAX + 1):
+        clock.now_s = now_s
+        others.append(enter(outside, "eve"))
+    assert [each.get("/api/v1/hello").status_code for each in (first, *others)] == [200, 401, 200, 200, 200]
+    assert topics(enter(outside, "root")) == ["secret", "shared"]
+
+
+def test_who_tries_passwords_of_one_name_keeps_nobody_else_waiting(
+    guarded: TestBroker, gate: LoginGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pause behind a wrong password ends when eve is in: she did not wait for it."""
+    is_tried, is_in = asyncio.Event(), asyncio.Event()
+
+    async def pause() -> None:
+        is_tried.set()
+        await is_in.wait()
+
+    async def work() -> tuple[list[int], int]:
+        settings = Settings(bootstrap_servers=guarded.bootstrap_servers, properties=MECHANISM)
+        application = login_application(settings, gate)
+        transport = httpx.ASGITransport(application)
+        async with (
+            application.router.lifespan_context(application),
+            httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client,
+        ):
+
+            async def attempt(user: str, password: str) -> int:
+                content = json.dumps({"user": user, "password": password})
+                return (await client.post("/api/v1/login", headers=POST, content=content)).status_code
+
+            wrong = [asyncio.ensure_future(attempt("root", "wrong")) for _ in range(login.WAITING_OF_ONE_MAX + 2)]
+            await is_tried.wait()
+            let_in = await attempt("eve", PASSWORD)
+            is_in.set()
+            return sorted(await asyncio.gather(*wrong)), let_in
+
+    monkeypatch.setattr(login, "_pause", pause)
+    statuses, let_in = asyncio.run(asyncio.wait_for(work(), 60))
+    assert let_in == 200
+    assert statuses == [401] * login.WAITING_OF_ONE_MAX + [429] * 2
 
 
 @pytest.mark.parametrize(

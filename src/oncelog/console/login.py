@@ -2,8 +2,9 @@
 
 Nothing is shared between sessions: each has its own client, reader, looks and plans, so a page shows what that person may see.
 What was given is held in memory for as long as the session lasts; it stands in no log, no answer and no address. Bounds:
-`LOGINS_MAX` sessions, each with `STREAMS_MAX` streams; one ends by itself when nobody asked anything for `IDLE_S`. Passwords are
-tried one at a time, and a wrong one takes its time, so that nobody tries many.
+`LOGINS_MAX` sessions, `LOGINS_OF_ONE_MAX` of them a person's (one more ends the one of theirs that was unused for longest), each
+with `STREAMS_MAX` streams; one ends by itself when nobody asked anything for `IDLE_S`. Of each name one password is tried at a
+time, and a wrong one takes its time, so that nobody tries many; who has another name does not wait for that.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import dataclasses
 import logging
 import secrets
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -39,10 +41,12 @@ from oncelog.errors import AuthenticationFailed, ConfigurationError, InvalidArgu
 log = logging.getLogger("oncelog.console")
 
 LOGINS_MAX = 16
+LOGINS_OF_ONE_MAX = 4
 STREAMS_MAX = 4
 IDLE_S = 1800.0
 SWEEP_S = 30.0
-WAITING_MAX = 8
+WAITING_MAX = 32
+WAITING_OF_ONE_MAX = 3
 WRONG_TAKES_S = 1.0
 CONNECT_TIMEOUT_S = 10.0
 TEXT_BYTES_MAX = 1024
@@ -64,6 +68,7 @@ class Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Login(Session):
     """Somebody who logged in, with the console that is theirs."""
 
+    user: str = ""
     console: Starlette = field(default_factory=Starlette)
     last_s: float = 0.0
     over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -106,6 +111,14 @@ class LoginGate(Gate):
         if (found := self.logins.pop(secret, None)) is not None:
             found.console.state.end_streams()
             found.over.set()
+
+    def make_room(self, user: str) -> bool:
+        """Whether this person can have one more session; of too many of theirs the one goes that was not used for longest."""
+        self.end_old()
+        theirs = [(each.is_watching, each.last_s, secret) for secret, each in self.logins.items() if each.user == user]
+        if len(theirs) >= LOGINS_OF_ONE_MAX:
+            self.end(min(theirs)[2])
+        return len(self.logins) < LOGINS_MAX
 
     def end_streams(self) -> None:
         """Of all."""
@@ -171,7 +184,8 @@ class Door:
     def __init__(self, settings: Settings, gate: LoginGate, more: dict[str, Any]) -> None:
         self._settings, self._gate, self._more = settings, gate, more
         self._one_at_a_time = asyncio.Lock()
-        self._waiting = 0
+        self._of_a_name: dict[str, asyncio.Lock] = {}  # of those who wait
+        self._waiting = Counter[str]()
         self.begin: Callable[[Any], Any]
 
     async def sweep(self) -> None:
@@ -187,29 +201,31 @@ class Door:
             0 < len(each.encode()) <= TEXT_BYTES_MAX and "\0" not in each for each in (given.user, given.password)
         ):
             raise InvalidArgument("write your name and your password")
-        if self._waiting >= WAITING_MAX:
+        name = given.user
+        if self._waiting.total() >= WAITING_MAX or self._waiting[name] >= WAITING_OF_ONE_MAX:
             return _refused(429, "too many people are logging in: try again in a moment")
-        self._waiting += 1
+        self._waiting[name] += 1
         try:
-            async with self._one_at_a_time:
+            async with self._of_a_name.setdefault(name, asyncio.Lock()):
                 return await self._tried(request, given)
         finally:
-            self._waiting -= 1
+            self._waiting[name] -= 1
+            if not self._waiting[name]:
+                del self._waiting[name], self._of_a_name[name]
 
     async def _tried(self, request: Request, given: Given) -> Response:
         own = {**self._settings.properties, "sasl.username": given.user, "sasl.password": given.password}
         settings = dataclasses.replace(self._settings, properties=own)
         address = request.client.host if request.client else "?"
         try:
-            async with _admin_of(settings) as admin:
+            async with self._one_at_a_time, _admin_of(settings) as admin:
                 await admin.describe_cluster()
         except AuthenticationFailed:
             log.warning("%r from %s: not let in", given.user, address)
-            await asyncio.sleep(WRONG_TAKES_S)
+            await _pause()
             return _refused(401, "the brokers do not know this name with this password")
         self._gate.end(request.cookies.get(self._gate.cookie, ""))  # one browser, one session
-        self._gate.end_old()
-        if len(self._gate.logins) >= LOGINS_MAX:
+        if not self._gate.make_room(given.user):
             return _refused(429, f"{LOGINS_MAX} sessions are open: somebody has to log out, or be idle for 30 minutes")
         log.warning("%r from %s: logged in", given.user, address)
         answer = JSONResponse({"ok": True})
@@ -223,7 +239,7 @@ class Door:
         watch = Watch(settings, lambda: _admin_of(patient))
         console = application(settings, inner, watch=watch, **self._more)
         now_s, secret = self._gate.clock(), secrets.token_urlsafe(32)
-        login = self._gate.logins[secret] = Login(now_s + SESSION_S, console=console, last_s=now_s)
+        login = self._gate.logins[secret] = Login(now_s + SESSION_S, user=user, console=console, last_s=now_s)
         self.begin(_lived(login))
         return secret
 
@@ -253,6 +269,10 @@ async def _admin_of(settings: Settings) -> AsyncIterator[Admin]:
         yield client
     finally:
         await client.stop()
+
+
+async def _pause() -> None:
+    await asyncio.sleep(WRONG_TAKES_S)
 
 
 def _refused(status: int, message: str) -> Response:
