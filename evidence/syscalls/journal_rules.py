@@ -16,7 +16,7 @@ from evidence.syscalls.world import Node, World
 from oncelog.errors import CorruptIndex
 from oncelog.log.checkpoint_files import CLEAN_SHUTDOWN, LOG_START_OFFSETS, RECOVERY_POINTS, offsets_from_bytes
 from oncelog.log.failed_sync import MARKER
-from oncelog.log.journal import CLOSED_FILE
+from oncelog.log.journal import BEGUN_FILE, CLOSED_FILE
 from oncelog.log.journal_entries import (
     SEGMENT_HEADER_BYTES,
     Entry,
@@ -45,6 +45,10 @@ class JournalRules:
         self._header: SegmentHeader | None = None  # the newest that this process has written
         self._written: dict[int, Entry] = {}  # by sequence, as long as they are not durable
         self._needed_from = 0  # what was said last
+        self._last_sequence = 0
+        self._told_with: int | None = (
+            None  # the first entry that was written behind what the newest segment's file was told
+        )
         # What was appended since the journal began and may not be durable yet, in order; end offsets.
         self._appended: list[tuple[TopicPartition, int]] = []
 
@@ -75,6 +79,9 @@ class JournalRules:
         if is_segment(path):
             self._writes_journal(call)
             return
+        if path == BEGUN_FILE:
+            self._told_with = self._last_sequence_written() + 1
+            return
         folder, _, name = path.rpartition("/")
         partition = partition_of(folder)
         is_of_log = name == f"{base_offset_of(name):020d}.log" and self._header is not None
@@ -104,6 +111,12 @@ class JournalRules:
 
     def _writes_entry(self, entry: Entry) -> None:
         found = self._journal.found()
+        if self._told_with is not None and self._told_with <= found.last_sequence:  # a round of syncs is over since
+            told = self._world.find(self._logs.path(BEGUN_FILE))
+            is_so = told is not None and told.is_durable
+            self.must(is_so, "which segment is the newest is durable with the next entry", found)
+            self._told_with = None
+        self._last_sequence = entry.sequence
         self._written = {key: each for key, each in self._written.items() if key > found.last_sequence}
         self._written[entry.sequence] = entry
         is_so = entry.synced_sequence <= found.last_sequence
@@ -113,6 +126,9 @@ class JournalRules:
         for piece in entry.pieces:
             if len(piece.kept) < piece.size_bytes and piece.topic_id in names:
                 self._is_in_its_file(TopicPartition(names[piece.topic_id], piece.partition), piece)
+
+    def _last_sequence_written(self) -> int:
+        return max(self._last_sequence, self._journal.found().last_sequence)
 
     def _names(self) -> dict[bytes, str]:
         return {topic_id: name for name, topic_id in self._logs.topic_ids().items()}
@@ -183,6 +199,14 @@ class JournalRules:
     def _renames(self, old: str, new: str) -> None:
         if new == CLOSED_FILE:
             self._is_over()
+        elif new == BEGUN_FILE:
+            durable = self._journal.names(durable=True)
+            missing = sorted(name for name in self._journal.names(durable=False) if name not in durable)
+            self.must(
+                not missing,
+                "a journal's first segment has its name durably before a file says that it was begun",
+                missing,
+            )
         elif new == CLEAN_SHUTDOWN:
             left = sorted({*self._journal.names(durable=True), *self._journal.names(durable=False)})
             self.must(not left, "a clean end leaves no journal", left)

@@ -79,6 +79,12 @@ class Driven:
         self.log = report.log
         return report
 
+    def open_again(self, recovery_point: int, sync: bool) -> None:
+        """And make it durable: the start itself, or its caller."""
+        self.open(recovery_point=recovery_point, sync=sync)
+        if not sync:
+            self.sync_plainly()
+
     def append(self, count: int, *, leader_epoch: int | None = None, producer_id: int = -1) -> None:
         """Batches of one record; another leader epoch stays for those behind them."""
         self.leader_epoch = self.leader_epoch if leader_epoch is None else leader_epoch
@@ -292,25 +298,44 @@ def below_the_start(root: str) -> None:
 
 
 def ahead(root: str) -> None:
-    """A snapshot and an index of what was lost: they do not come back."""
-    driven = Driven(root, "ahead")
+    """A snapshot and an index of what was lost: they do not come back, whether the start syncs itself or its caller does."""
+    for name, sync in (("ahead", True), ("ahead_aside", False)):
+        driven = Driven(root, name)
+        driven.open()
+        driven.append(1)
+        driven.log.sync_now(checkpoint=True)
+        end_offset = driven.leave()
+        stale = driven.files.read_whole(f"{driven.directory}/{end_offset:020d}.snapshot")
+        driven.files.replace_whole(f"{driven.directory}/{99:020d}.snapshot", stale)
+        driven.open_again(end_offset, sync)
+        assert len(driven.names(".snapshot")) == 1
+        driven.is_durable()
+        driven.append(1)
+        driven.log.roll()
+        driven.log.sync_now(checkpoint=True)
+        end_offset = driven.leave()
+        index = f"{driven.directory}/{end_offset:020d}.index"
+        driven.files.replace_whole(index, b"stale   ")
+        driven.open_again(end_offset, sync)
+        assert not driven.files.exists(index) or not driven.files.size_of(index)
+        driven.is_durable()
+
+
+def without_indexes(root: str) -> None:
+    """All batches are durable, an index is not there: one that a start makes anew stays, though it has nothing else to sync."""
+    driven = Driven(root, "without_indexes", CHECKS_OFTEN)
     driven.open()
-    driven.append(1)
+    driven.abort(1)
+    driven.append(2)
     driven.log.sync_now(checkpoint=True)
     end_offset = driven.leave()
-    stale = driven.files.read_whole(f"{driven.directory}/{end_offset:020d}.snapshot")
-    driven.files.replace_whole(f"{driven.directory}/{99:020d}.snapshot", stale)
-    driven.open(recovery_point=end_offset)
-    assert len(driven.names(".snapshot")) == 1
-    driven.is_durable()
-    driven.append(1)
-    driven.log.roll()
-    driven.log.sync_now(checkpoint=True)
-    end_offset = driven.leave()
-    index = f"{driven.directory}/{end_offset:020d}.index"
-    driven.files.replace_whole(index, b"stale   ")
-    driven.open(recovery_point=end_offset)
-    assert not driven.files.exists(index) or not driven.files.size_of(index)
+    for name in [*driven.names("index"), *driven.names(".snapshot")]:
+        if not name.endswith(".txnindex"):
+            driven.files.remove(f"{driven.directory}/{name}")
+    driven.files.replace_whole(f"{driven.directory}/{0:020d}.txnindex", b"broken")
+    report = driven.open(recovery_point=end_offset, sync=False)
+    assert report.replayed_batch_count == 4
+    driven.sync_plainly()
     driven.is_durable()
 
 
@@ -454,7 +479,7 @@ def fail_sync_of(part_of_path: str) -> None:
 
 
 STEPS: tuple[Callable[[str], None], ...] = (
-    small_files, living, checkpoints, truncated, killed, torn, below_the_start, ahead, failing, swapped, many,
+    small_files, living, checkpoints, truncated, killed, torn, below_the_start, ahead, without_indexes, failing, swapped, many,
     behind_a_journal, journaled,
 )  # fmt: skip
 

@@ -283,8 +283,7 @@ class Journal:
         segment = self._free.pop(0)
         segment.file.write_at(0, segment_header_to_bytes(self._header))
         segment.last_sequence, segment.position = 0, SEGMENT_HEADER_BYTES
-        self._segments.append(segment)
-        taken.files.append(segment.file)
+        self._segments.append(segment)  # (its file is synced with the entry that comes into it next)
         if self._has_new_names:
             self._has_new_names = False
             taken.files.append(DirectoryNames(self._files, self._data_directory))
