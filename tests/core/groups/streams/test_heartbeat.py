@@ -52,6 +52,7 @@ WRONG_CHANGELOG = Topology(
         (0, {"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
         (0, {"active_tasks": [TaskIds()]}, "ActiveTasks must be empty when (re-)joining."),
         (0, {"standby_tasks": [TaskIds()]}, "StandbyTasks must be empty when (re-)joining."),
+        (0, {"standby_tasks": None}, "StandbyTasks must be empty when (re-)joining."),
         (0, {"topology": None}, "Topology must be non-null when (re-)joining."),
         (-2, {}, "InstanceId can't be null."),
         (-3, {}, "MemberEpoch is -3, but must be greater than or equal to -2."),

@@ -150,7 +150,8 @@ class StreamsChange:
     def compute_delayed(self) -> None:
         """The initial delay is over: the members that are here share."""
         group = self.group
-        if group.members and group.group_epoch > group.assignment_epoch and group.configured is not None:
+        if group.members and group.group_epoch > group.assignment_epoch and group.topology is not None:
+            group.configured, _ = self.configured(group.topology)
             self._compute(group.members, group.group_epoch)
 
     def _compute(self, members: Mapping[str, StreamsGroupMember], group_epoch: int) -> dict[str, TargetTasks]:

@@ -150,6 +150,7 @@ class StreamsGroups:
             response = StreamsGroupHeartbeatResponse(error_code=refused.error_code, error_message=refused.message)
             return Decision(reply=StreamsHeartbeatResult(response))
         if request.group_id not in self.by_id:
+            group.configured = None  # as in Kafka: told as the member said it until the next heartbeat
             self._beginning[request.group_id] = group
         return Decision(records=(*first, *change.records), reply=result)
 

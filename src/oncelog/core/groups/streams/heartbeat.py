@@ -94,7 +94,7 @@ def _check_join(request: StreamsGroupHeartbeatRequest) -> None:
         (request.standby_tasks, "StandbyTasks"),
         (request.warmup_tasks, "WarmupTasks"),
     ):
-        if tasks:
+        if tasks is None or tasks:
             raise Refused(INVALID, f"{name} must be empty when (re-)joining.")
     if request.topology is None:
         raise Refused(INVALID, "Topology must be non-null when (re-)joining.")
