@@ -61,9 +61,10 @@ ROOMS = {
     "core/metadata": set(),
     "core/client_metrics": {"core/metadata"},
     "core/access": {"core/metadata"},
-    "core/groups": {"core/groups/classic", "core/groups/consumer"},
+    "core/groups": {"core/groups/classic", "core/groups/consumer", "core/groups/streams"},
     "core/groups/classic": {"core/groups"},
     "core/groups/consumer": {"core/groups", "core/groups/classic", "core/metadata"},
+    "core/groups/streams": {"core/groups", "core/groups/classic", "core/groups/consumer"},
     "core/producer": set(),
     "core/consumer": set(),
     "core/two_phase": set(),
@@ -97,7 +98,14 @@ ROOMS = {
         "core/transactions",
     },
     "broker/handlers": {"broker", "broker/config", "broker/coordinators", "broker/partitions", "broker/requests"}
-    | {"core/groups", "core/groups/classic", "core/groups/consumer", "core/leader", "core/metadata"}
+    | {
+        "core/groups",
+        "core/groups/classic",
+        "core/groups/consumer",
+        "core/groups/streams",
+        "core/leader",
+        "core/metadata",
+    }
     | {"core/client_metrics", "core/transactions"},
     "client": {"client/consumer", "core/consumer", "core/login", "core/producer"},
     "client/cluster": {"client", "core/login", "core/telemetry"},

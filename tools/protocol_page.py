@@ -96,14 +96,12 @@ APACHE_KAFKA: dict[int, tuple[str, int, int]] = {
 
 _SHARE = "share groups (KIP-932) are outside oncelog's scope so far; clients that probe for them carry on"
 _SHARE_STATE = "between the brokers of a cluster with share groups"
-_STREAMS = "streams groups (KIP-1071): Kafka Streams uses the classic protocol, which is its default"
 _TELEMETRY = (
     "KIP-714; Apache Kafka offers it where a plugin receives metrics, oncelog where `metrics.listen` shows them"
 )
 NOT_SERVED: dict[int, str] = {
     **dict.fromkeys((76, 77, 78, 79, 90, 91, 92), _SHARE),
     **dict.fromkeys((83, 84, 85, 86, 87), _SHARE_STATE),
-    **dict.fromkeys((88, 89), _STREAMS),
 }
 # Keys that Apache Kafka does not offer to its clients either
 NOT_FOR_CLIENTS = (
@@ -129,8 +127,15 @@ REMARKS: dict[int, str] = {
     ApiKey.PUSH_TELEMETRY: _TELEMETRY,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "KIP-848",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "KIP-848",
+    ApiKey.STREAMS_GROUP_HEARTBEAT: "KIP-1071: Kafka Streams with `group.protocol=streams`",
+    ApiKey.STREAMS_GROUP_DESCRIBE: "KIP-1071",
 }
-FEATURES_OF_APACHE_KAFKA = {"group.version": "0 to 1", "metadata.version": "7 to 30", "transaction.version": "0 to 2"}
+FEATURES_OF_APACHE_KAFKA = {
+    "group.version": "0 to 1",
+    "metadata.version": "7 to 30",
+    "streams.version": "0 to 1",
+    "transaction.version": "0 to 2",
+}
 
 
 def span(first: int, last: int) -> str:

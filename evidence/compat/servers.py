@@ -18,6 +18,12 @@ CONFIG = {
     "num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    # a member of a streams group that was killed is missed soon
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.initial.rebalance.delay.ms": "500",
 }
 STOP_S = 60
 NOT_ALL_RUN = 77  # exit status: what could be run passed

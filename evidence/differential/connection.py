@@ -34,6 +34,8 @@ def _struct(kind: Any, fields: dict[str, Any]) -> Any:
         item = getattr(known[name].wire, "item", None)
         if isinstance(value, list) and value and isinstance(value[0], dict):
             values[name] = [_struct(item, each) for each in value]
+        elif isinstance(value, dict):
+            values[name] = _struct(known[name].wire, value)
         else:
             values[name] = value
     return kind(**values)

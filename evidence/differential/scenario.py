@@ -50,6 +50,7 @@ MODULES = (
     "restarts",
     "sessions",
     "single_node",
+    "streams_groups",
     "topics",
     "transactional_offsets",
     "transactions",
@@ -90,6 +91,8 @@ KINDS = {
             "group.consumer.session.timeout.ms": 45_000,
         }
     ),
+    # the same for streams groups
+    "streams": Kind({"group.streams.initial.rebalance.delay.ms": 0, "group.streams.assignment.interval.ms": 0}),
     "unverified": Kind(
         {"transaction.partition.verification.enable": False, "transaction.two.phase.commit.enable": False}
     ),

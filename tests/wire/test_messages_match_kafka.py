@@ -24,6 +24,7 @@ FIELD_NAMES = {
     "Enable2Pc": "enable_2pc",
     ("EpochEndOffset", "Epoch"): "leader_epoch",
     ("SnapshotId", "Epoch"): "leader_epoch",
+    ("Topology", "Epoch"): "topology_epoch",
 }
 # Kafka keeps requests and responses in files of their own and uses some names in both, for different structs.
 STRUCT_NAMES = {

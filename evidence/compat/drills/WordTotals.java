@@ -1,5 +1,6 @@
 // A Kafka Streams application with exactly_once_v2: words are counted and their numbers summed behind a repartition, in a
-// state store; every change of a total is written. `WordTotals BOOTSTRAP STATE_DIRECTORY PARTITIONS`, until it is killed.
+// state store; every change of a total is written. `WordTotals BOOTSTRAP STATE_DIRECTORY PARTITIONS PROTOCOL`, until it is
+// killed. PROTOCOL: `classic`, or `streams` (KIP-1071), where the broker says how long a member may be silent.
 
 import java.util.Properties;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
@@ -25,8 +26,11 @@ public final class WordTotals {
         config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
         config.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 2);
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0); // every change goes out, so each can be looked at
-        config.put(StreamsConfig.consumerPrefix(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG), 6000);
-        config.put(StreamsConfig.consumerPrefix(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG), 500);
+        config.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, arguments[3]);
+        if (arguments[3].equals("classic")) {
+            config.put(StreamsConfig.consumerPrefix(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG), 6000);
+            config.put(StreamsConfig.consumerPrefix(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG), 500);
+        }
         config.put(StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");
 
         StreamsBuilder builder = new StreamsBuilder();

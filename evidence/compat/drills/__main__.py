@@ -37,6 +37,11 @@ class Drill:
 
 DRILLS = {
     "streams": Drill("Kafka Streams 4.3, exactly_once_v2, SIGKILLed three times", ONCELOG, streams.drill),
+    "streams-group": Drill(
+        "two processes of Kafka Streams 4.3 with `group.protocol=streams`, exactly_once_v2, one SIGKILLed three times",
+        ONCELOG,
+        streams.drill_with_streams_group,
+    ),
     "copiers": Drill("five TransactionalMessageCopiers of Apache Kafka, each SIGKILLed", ONCELOG, copiers.drill),
     "our-copiers": Drill("four processes of our Producer and Consumer copying, SIGKILLed", KAFKA, our_copiers.drill),
     "rebalance-storm": Drill(

@@ -1,4 +1,7 @@
-"""Kafka Streams 4.3 with exactly_once_v2, SIGKILLed three times: every total changes once per record, none is lost or doubled."""
+"""Kafka Streams 4.3 with exactly_once_v2, SIGKILLed three times: every total changes once per record, none is lost or doubled.
+
+With the classic protocol one process runs; with that of streams groups (KIP-1071) two, and one of them is killed each time.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from functools import partial
 
 from evidence.compat.clients.programs import needs, run
 from evidence.compat.drills.outcome import Outcome, Scale
@@ -36,7 +40,17 @@ def prepare() -> list[str]:
 
 
 def drill(bootstrap: str, scale: Scale, chance: random.Random) -> Outcome:
-    """Records come at a steady pace; the application is killed at three moments between its first and its last result."""
+    """The classic protocol, one process."""
+    return _drill(bootstrap, scale, chance, "classic", 1)
+
+
+def drill_with_streams_group(bootstrap: str, scale: Scale, chance: random.Random) -> Outcome:
+    """`group.protocol=streams`, two processes."""
+    return _drill(bootstrap, scale, chance, "streams", 2)
+
+
+def _drill(bootstrap: str, scale: Scale, chance: random.Random, protocol: str, processes: int) -> Outcome:
+    """Records come at a steady pace; a process is killed at three moments between the first and the last result."""
     command = prepare()
     count = scale.pick(short=12_000, full=100_000)
     rows: list[Row] = [
@@ -45,38 +59,49 @@ def drill(bootstrap: str, scale: Scale, chance: random.Random) -> Outcome:
     create_topics(bootstrap, words=PARTITIONS, totals=PARTITIONS)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="oncelog-streams-") as state:
-        worker = Worker("streams", lambda life: [*command, bootstrap, state, str(PARTITIONS)])
+        workers = [
+            Worker(f"streams-{index}", partial(_command, [*command, bootstrap, f"{state}/{index}", str(PARTITIONS), protocol]))
+            for index in range(processes)
+        ]
         stopped = threading.Event()
         feed = threading.Thread(
             target=produce, args=(bootstrap, "words", rows, scale.pick(short=600, full=1500), stopped), daemon=True
         )
         try:
             with CommittedReader(bootstrap, "totals", PARTITIONS) as reader:
-                worker.start()
+                for each in workers:
+                    each.start()
                 feed.start()
                 for kill in range(1, KILLS + 1):
                     moment = int(count * (kill / (KILLS + 1)) * chance.uniform(0.8, 1.0))
                     if not reader.wait_for(moment, 180):
                         break
+                    worker = chance.choice(workers)
                     worker.kill()
                     worker.start()
                 reader.wait_for(count, 240)
                 feed.join()
                 time.sleep(1)
                 beside = list(reader.rows)
-                words = worker.last_words()
+                words = " / ".join(each.last_words() for each in workers)
         finally:
             stopped.set()
-            worker.stop()
+            for each in workers:
+                each.stop()
     late = read_all(bootstrap, "totals", PARTITIONS)
     problems = [f"beside: {each}" for each in wrong(rows, beside)] + [f"late: {each}" for each in wrong(rows, late)]
-    if worker.kills < KILLS:
-        problems.append(f"killed {worker.kills} times only: {words}")
+    kills = sum(each.kills for each in workers)
+    if kills < KILLS:
+        problems.append(f"killed {kills} times only: {words}")
     figures = (
-        f"{count:,} records, {len(WORDS)} words, {worker.kills} kills, {len(late):,} changes of totals, "
+        f"{count:,} records, {len(WORDS)} words, {kills} kills, {len(late):,} changes of totals, "
         f"{time.monotonic() - began:.0f} s"
     )
     return Outcome(figures, problems)
+
+
+def _command(command: list[str], _life: int) -> list[str]:
+    return command
 
 
 def wrong(rows: list[Row], totals: list[Row]) -> list[str]:

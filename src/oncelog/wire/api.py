@@ -89,6 +89,8 @@ from oncelog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, Remo
 from oncelog.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from oncelog.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from oncelog.wire.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
+from oncelog.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from oncelog.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from oncelog.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from oncelog.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -164,6 +166,8 @@ class ApiKey(IntEnum):
     DESCRIBE_TOPIC_PARTITIONS = 75
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,5 +283,7 @@ _ALL = (
     _api(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
     _api(AddRaftVoterRequest, AddRaftVoterResponse),
     _api(RemoveRaftVoterRequest, RemoveRaftVoterResponse),
+    _api(StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse),
+    _api(StreamsGroupDescribeRequest, StreamsGroupDescribeResponse),
 )
 APIS: dict[int, Api] = {api.key: api for api in _ALL}

@@ -16,7 +16,8 @@ from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, settings
 SOURCE = pathlib.Path(oncelog.__file__).parent
 # Read under a name that is put together: bounds of what a group may be configured to.
 BOUNDS = {
-    f"group.consumer.{bound}.{name}.ms"
+    f"group.{kind}.{bound}.{name}.ms"
+    for kind in ("consumer", "streams")
     for bound in ("min", "max")
     for name in ("session.timeout", "heartbeat.interval", "assignment.interval")
 }
@@ -70,19 +71,21 @@ def test_every_key_of_a_topic_that_is_said_to_be_honoured_is_read():
 
 @pytest.mark.parametrize("key", sorted(BOUNDS))
 def test_the_bounds_of_groups_are_read(key):
-    bound, name = key.removeprefix("group.consumer.").split(".", 1)
+    kind, bound, name = key.removeprefix("group.").split(".", 2)
     value, beyond = ("7000", "6999") if bound == "min" else ("7000", "7001")
     other = {"min": "max", "max": "min"}[bound]
-    broker = {key: value, f"group.consumer.{other}.{name}": value}
-    assert group_refusal(f"consumer.{name}", "7000", broker.get) is None
-    assert group_refusal(f"consumer.{name}", beyond, broker.get) is not None
+    broker = {key: value, f"group.{kind}.{other}.{name}": value}
+    assert group_refusal(f"{kind}.{name}", "7000", broker.get) is None
+    assert group_refusal(f"{kind}.{name}", beyond, broker.get) is not None
 
 
 def test_group_keys_are_read_by_the_groups():
     """Fields of GroupConfig, each of which its own rules read."""
     read = read_attributes()
     by_name = {
-        f"group_consumer_{name}" for name in ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms")
+        f"group_{kind}_{name}"
+        for kind in ("consumer", "streams")
+        for name in ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms")
     }
     bounds = {key.replace(".", "_") for key in BOUNDS}
     assert set(GroupConfig.__dataclass_fields__) - read - by_name - bounds == set()

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import pathlib
 from typing import Any
 
 import pytest
+from evidence.world.broker import Client
 
 from oncelog import sync
+from oncelog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from oncelog.wire.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    TopicInfo,
+    Topology,
+)
 from tests.cli.world import Cli
 
 
@@ -169,3 +182,35 @@ def test_positions_of_another_group_and_of_a_file(cli: Cli, tmp_path: pathlib.Pa
     assert "has no positions" in cli(*reset, "copy", "--to-group", "nobody-at-all", "-y", status=1).stderr
     file.write_text("copied,0,1\n")
     assert "no position of copied-1" in cli(*reset, "copy", "--to-file", file, "--topic", "copied", status=1).stderr
+
+
+async def streams_member(cli: Cli, group_id: str, member_id: str, process_id: str) -> None:
+    """A member of an application that keeps a store of topic `counted`, until it has its tasks."""
+    source = Subtopology(
+        subtopology_id="0", source_topics=["counted"], state_changelog_topics=[TopicInfo(name="counted-store")]
+    )
+    none: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    host, _, port = cli.bootstrap_servers.partition(":")
+    client = await Client.connect_to(host, int(port))
+    keys = ("streams.initial.rebalance.delay.ms", "streams.assignment.interval.ms")
+    at_once = [AlterableConfig(name=key, config_operation=0, value="0") for key in keys]
+    resource = AlterConfigsResource(resource_type=32, resource_name=group_id, configs=at_once)
+    await client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    joins: dict[str, Any] = {"topology": Topology(subtopologies=[source]), "rebalance_timeout_ms": 5000} | none
+    reply, more = None, joins | {"process_id": process_id}
+    while reply is None or not reply.active_tasks:
+        epoch = 0 if reply is None else reply.member_epoch
+        request = StreamsGroupHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=epoch, **more)
+        reply, more = await client.call(request, 0), none
+        assert reply.error_code == 0, reply.error_message
+    client.close()
+
+
+def test_a_streams_group_is_listed_and_described(cli: Cli) -> None:
+    cli.create("counted", 2)
+    asyncio.run(streams_member(cli, "counting", "m", "p"))
+    row = next(row for row in cli.json("groups", "list") if row["group"] == "counting")
+    assert (row["state"], row["type"], row["protocol"]) == ("Stable", "streams", "streams")
+    (member,) = cli.json("groups", "describe", "counting", "--members")
+    assert (member["member"], member["partitions"], member["standby"]) == ("m", ["counted-0", "counted-1"], [])
+    assert [each["partition"] for each in cli.json("groups", "describe", "counting")] == [0, 1]

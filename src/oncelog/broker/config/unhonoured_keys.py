@@ -14,7 +14,6 @@ _FAMILIES = (
     "delegation.token.",
     "group.coordinator.",
     "group.share.",
-    "group.streams.",
     "kafka.metrics.",
     "leader.imbalance.",
     "listener.name.",
@@ -82,7 +81,7 @@ _DYNAMIC = {
     "int": """
         background.threads
         group.coordinator.cached.buffer.max.bytes group.share.assignment.interval.ms
-        group.streams.assignment.interval.ms log.cleaner.io.buffer.size log.cleaner.threads num.io.threads
+        log.cleaner.io.buffer.size log.cleaner.threads num.io.threads
         num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms
         remote.log.manager.copier.thread.pool.size remote.log.manager.expiration.thread.pool.size
         remote.log.manager.follower.thread.pool.size remote.log.reader.threads
@@ -127,7 +126,6 @@ DYNAMIC_BOUNDS: dict[str, tuple[int, int]] = {
     "background.threads": (1, 1_000),
     "group.coordinator.cached.buffer.max.bytes": (524_288, 2**31 - 1),
     "group.share.assignment.interval.ms": (0, 15_000),
-    "group.streams.assignment.interval.ms": (0, 15_000),
     "log.cleaner.threads": (1, 1_000),
     "log.flush.interval.messages": (1, _LONG_MAX),
     "log.flush.interval.ms": (-_LONG_MAX, _LONG_MAX),

@@ -84,6 +84,8 @@ MODULES: dict[ApiKey, str] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "metadata.describe_topic_partitions",
     ApiKey.ADD_RAFT_VOTER: "single_node.add_raft_voter",
     ApiKey.REMOVE_RAFT_VOTER: "single_node.remove_raft_voter",
+    ApiKey.STREAMS_GROUP_HEARTBEAT: "groups.streams_group_heartbeat",
+    ApiKey.STREAMS_GROUP_DESCRIBE: "groups.streams_group_describe",
 }
 
 _loaded: dict[ApiKey, Handler] = {}

@@ -73,7 +73,9 @@ async def describe_groups(ctx: click.Context, names: tuple[str, ...], members: b
         if members:
             found = await admin.describe_groups(names)
             rows = [row for group in found.values() for row in _member_rows(group)]
-            shown = columns("group", "member", "client", "host", "partitions", wide=["instance", "state", "assignor"])
+            shown = columns(
+                "group", "member", "client", "host", "partitions", wide=["standby", "instance", "state", "assignor"]
+            )
             settings.out.rows(shown, rows, empty="no members")
             return
         existing = await admin.list_topics(include_internal=True)
@@ -113,6 +115,7 @@ def _member_rows(group: GroupDescription) -> list[dict[str, Any]]:
             "client": member.client_id,
             "host": member.client_host,
             "partitions": [str(where) for where in member.partitions],
+            "standby": [str(where) for where in member.standby_partitions],
             "instance": member.group_instance_id,
             "state": group.state,
             "assignor": group.protocol_name,

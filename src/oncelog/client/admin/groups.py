@@ -16,11 +16,14 @@ from oncelog.wire.messages.consumer_group_describe import DescribedGroup as Desc
 from oncelog.wire.messages.delete_groups import DeleteGroupsRequest
 from oncelog.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
 from oncelog.wire.messages.list_groups import ListGroupsRequest
+from oncelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from oncelog.wire.messages.streams_group_describe import DescribedGroup as DescribedStreamsGroup
+from oncelog.wire.messages.streams_group_describe import StreamsGroupDescribeRequest, TaskIds
 
 STATES = (
     "Empty",
@@ -48,7 +51,8 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member and what it reads. In a consumer group (KIP-848) also its epoch and what it is to read."""
+    """A member and what it reads. In a consumer group (KIP-848) also its epoch and what it is to read; in a streams group
+    (KIP-1071) those of its active tasks, and beside them what its standby tasks follow."""
 
     member_id: str
     group_instance_id: str | None
@@ -57,12 +61,13 @@ class GroupMember:
     partitions: tuple[TopicPartition, ...]
     member_epoch: int | None = None
     target_partitions: tuple[TopicPartition, ...] = ()
+    standby_partitions: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group; state "Dead" where it does not exist (in brokers that say so). `group_type` is "classic" or "consumer";
-    `protocol_name` is the assignor. Only a consumer group has epochs."""
+    """A group; state "Dead" where it does not exist (in brokers that say so). `group_type` is "classic", "consumer" or
+    "streams"; `protocol_name` is the assignor, "" where the broker does not say. A classic group has no epochs."""
 
     group_id: str
     state: str
@@ -92,11 +97,14 @@ class AdminGroups(AdminSession):
         return sorted(found, key=lambda group: group.group_id)
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
-        """State and members, of groups of both protocols. Raises GroupIdNotFound (from Apache Kafka 4 on)."""
+        """State and members, of groups of all protocols but share groups'. Raises GroupIdNotFound (from Apache Kafka 4
+        on)."""
 
         async def ask(node: Node, keys: list[str]) -> list[GroupDescription]:
-            found = await self._describe_consumer_groups(node, keys)
-            rest = [key for key in keys if key not in {each.group_id for each in found}]
+            found, rest = [], keys
+            for describe in (self._describe_consumer_groups, self._describe_streams_groups):
+                found += await describe(node, rest) if rest else []
+                rest = [key for key in keys if key not in {each.group_id for each in found}]
             if rest:
                 response = await self._cluster.request(node, DescribeGroupsRequest(groups=rest))
                 found += [_description(group, node) for group in response.groups]
@@ -119,6 +127,27 @@ class AdminGroups(AdminSession):
             if group.error_code:
                 raise error_for(group.error_code, f"group {group.group_id!r}")
             found.append(_consumer_description(group, node))
+        return found
+
+    async def _describe_streams_groups(self, node: Node, keys: list[str]) -> list[GroupDescription]:
+        """Those of KIP-1071 among these groups; none where the broker knows no such groups."""
+        try:
+            response = await self._cluster.request(node, StreamsGroupDescribeRequest(group_ids=keys))
+        except UnsupportedVersion:
+            return []
+        found = []
+        for group in response.groups:
+            if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                continue
+            if group.error_code:
+                raise error_for(group.error_code, f"group {group.group_id!r}")
+            names = sorted({name for topics in _topics_by_subtopology(group).values() for name in topics})
+            wanted = MetadataRequest(
+                topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
+            )
+            topics = (await self._cluster.request(node, wanted)).topics if names else []
+            counts = {str(each.name): len(each.partitions) for each in topics}
+            found.append(_streams_description(group, node, counts))
         return found
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
@@ -213,6 +242,53 @@ def _consumer_description(group: DescribedConsumerGroup, node: Node) -> GroupDes
         group.group_epoch,
         group.assignment_epoch,
     )
+
+
+def _streams_description(group: DescribedStreamsGroup, node: Node, counts: Mapping[str, int]) -> GroupDescription:
+    topics = _topics_by_subtopology(group)
+
+    def partitions(tasks: Iterable[TaskIds]) -> tuple[TopicPartition, ...]:
+        """A task reads its number of each topic that has so many partitions."""
+        found = [
+            TopicPartition(topic, index)
+            for each in tasks
+            for topic in topics.get(each.subtopology_id, ())
+            for index in each.partitions
+            if index < counts.get(topic, 0)
+        ]
+        return tuple(sorted(found))
+
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        "streams",
+        "",
+        node.node_id,
+        tuple(
+            GroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                partitions(member.assignment.active_tasks),
+                member.member_epoch,
+                partitions(member.target_assignment.active_tasks),
+                partitions(member.assignment.standby_tasks),
+            )
+            for member in group.members
+        ),
+        "streams",
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
+def _topics_by_subtopology(group: DescribedStreamsGroup) -> dict[str, list[str]]:
+    subtopologies = (group.topology.subtopologies if group.topology is not None else None) or []
+    return {
+        each.subtopology_id: [*each.source_topics, *(info.name for info in each.repartition_source_topics)]
+        for each in subtopologies
+    }
 
 
 def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:

@@ -9,6 +9,7 @@ from oncelog.core.access import check_cluster as admin
 from oncelog.core.access import check_groups as groups
 from oncelog.core.access import check_offsets as offsets
 from oncelog.core.access import check_records as records
+from oncelog.core.access import check_streams_groups as streams_groups
 from oncelog.core.access import check_topics as topics
 from oncelog.core.access import check_transactions as transactions
 from oncelog.core.access.passage import Check
@@ -64,6 +65,8 @@ CHECKS: dict[ApiKey, Check] = {
     ApiKey.LIST_TRANSACTIONS: transactions.check_list_transactions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.check_consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: groups.check_consumer_group_describe,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: streams_groups.check_streams_group_heartbeat,
+    ApiKey.STREAMS_GROUP_DESCRIBE: streams_groups.check_streams_group_describe,
     ApiKey.LIST_CONFIG_RESOURCES: admin.check_list_config_resources,
     ApiKey.ADD_RAFT_VOTER: admin.check_add_raft_voter,
     ApiKey.REMOVE_RAFT_VOTER: admin.check_remove_raft_voter,

@@ -42,6 +42,19 @@ class GroupConfig:
     group_consumer_assignors: str = "uniform,range"
     group_consumer_migration_policy: str = "bidirectional"
     group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_streams_session_timeout_ms: int = 45_000
+    group_streams_min_session_timeout_ms: int = 45_000
+    group_streams_max_session_timeout_ms: int = 60_000
+    group_streams_heartbeat_interval_ms: int = 5_000
+    group_streams_min_heartbeat_interval_ms: int = 5_000
+    group_streams_max_heartbeat_interval_ms: int = 15_000
+    group_streams_assignment_interval_ms: int = 1_000
+    group_streams_min_assignment_interval_ms: int = 0
+    group_streams_max_assignment_interval_ms: int = 15_000
+    group_streams_initial_rebalance_delay_ms: int = 3_000
+    group_streams_num_standby_replicas: int = 0
+    group_streams_max_standby_replicas: int = 2
+    group_streams_max_size: int = 2_147_483_647
 
     @property
     def offsets_retention_ms(self) -> int:
@@ -66,19 +79,31 @@ class GroupConfig:
     def consumer_settings(self, overrides: Mapping[str, str]) -> ConsumerSettings:
         """What holds for one group; `overrides` are its own configs, kept within the broker's bounds (KIP-1263)."""
 
-        def chosen(name: str) -> int:
-            own = overrides.get(f"consumer.{name.replace('_', '.')}")
-            if own is None:
-                return int(getattr(self, f"group_consumer_{name}"))
-            low = int(getattr(self, f"group_consumer_min_{name}"))
-            high = int(getattr(self, f"group_consumer_max_{name}"))
-            return max(low, min(int(own), high))
-
         return ConsumerSettings(
-            session_timeout_ms=chosen("session_timeout_ms"),
-            heartbeat_interval_ms=chosen("heartbeat_interval_ms"),
-            assignment_interval_ms=chosen("assignment_interval_ms"),
+            session_timeout_ms=self._bounded("consumer", "session_timeout_ms", overrides),
+            heartbeat_interval_ms=self._bounded("consumer", "heartbeat_interval_ms", overrides),
+            assignment_interval_ms=self._bounded("consumer", "assignment_interval_ms", overrides),
         )
+
+    def streams_settings(self, overrides: Mapping[str, str]) -> StreamsSettings:
+        """The same for a streams group (KIP-1071)."""
+        delay_ms = overrides.get("streams.initial.rebalance.delay.ms", self.group_streams_initial_rebalance_delay_ms)
+        standby_replicas = overrides.get("streams.num.standby.replicas", self.group_streams_num_standby_replicas)
+        return StreamsSettings(
+            session_timeout_ms=self._bounded("streams", "session_timeout_ms", overrides),
+            heartbeat_interval_ms=self._bounded("streams", "heartbeat_interval_ms", overrides),
+            assignment_interval_ms=self._bounded("streams", "assignment_interval_ms", overrides),
+            initial_rebalance_delay_ms=int(delay_ms),
+            num_standby_replicas=min(int(standby_replicas), self.group_streams_max_standby_replicas),
+        )
+
+    def _bounded(self, kind: str, name: str, overrides: Mapping[str, str]) -> int:
+        own = overrides.get(f"{kind}.{name.replace('_', '.')}")
+        if own is None:
+            return int(getattr(self, f"group_{kind}_{name}"))
+        low = int(getattr(self, f"group_{kind}_min_{name}"))
+        high = int(getattr(self, f"group_{kind}_max_{name}"))
+        return max(low, min(int(own), high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +113,17 @@ class ConsumerSettings:
     session_timeout_ms: int
     heartbeat_interval_ms: int
     assignment_interval_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsSettings:
+    """What one streams group goes by; times in ms."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+    initial_rebalance_delay_ms: int
+    num_standby_replicas: int
 
 
 KAFKA_KEYS = {
@@ -111,4 +147,17 @@ KAFKA_KEYS = {
     "group_consumer_assignors": "group.consumer.assignors",
     "group_consumer_migration_policy": "group.consumer.migration.policy",
     "group_consumer_regex_refresh_interval_ms": "group.consumer.regex.refresh.interval.ms",
+    "group_streams_session_timeout_ms": "group.streams.session.timeout.ms",
+    "group_streams_min_session_timeout_ms": "group.streams.min.session.timeout.ms",
+    "group_streams_max_session_timeout_ms": "group.streams.max.session.timeout.ms",
+    "group_streams_heartbeat_interval_ms": "group.streams.heartbeat.interval.ms",
+    "group_streams_min_heartbeat_interval_ms": "group.streams.min.heartbeat.interval.ms",
+    "group_streams_max_heartbeat_interval_ms": "group.streams.max.heartbeat.interval.ms",
+    "group_streams_assignment_interval_ms": "group.streams.assignment.interval.ms",
+    "group_streams_min_assignment_interval_ms": "group.streams.min.assignment.interval.ms",
+    "group_streams_max_assignment_interval_ms": "group.streams.max.assignment.interval.ms",
+    "group_streams_initial_rebalance_delay_ms": "group.streams.initial.rebalance.delay.ms",
+    "group_streams_num_standby_replicas": "group.streams.num.standby.replicas",
+    "group_streams_max_standby_replicas": "group.streams.max.standby.replicas",
+    "group_streams_max_size": "group.streams.max.size",
 }

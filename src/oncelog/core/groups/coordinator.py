@@ -4,7 +4,8 @@ Requests give a `Decision`; its contract is in `decision`. Two things are partic
 may wait: such a decision has no reply, and a later one (of any request, or of `handle_timer`) answers the token. And
 joins, sessions and rebalances are soft state that requests change at once; only `apply` and `apply_marker` change what
 the log holds (offsets, the last generation). After an `apply` that somebody waits for, `next_timer()` is already due.
-Consumer groups (KIP-848) live in `consumer_groups` beside the classic ones.
+Consumer groups (KIP-848) live in `consumer_groups` and streams groups (KIP-1071) in `streams_groups`, beside the classic
+ones: a group is in one of the three.
 Use: `apply` and `apply_marker` over the whole log, `loaded(now_ms)`, then requests.
 """
 
@@ -21,17 +22,19 @@ from oncelog.core.groups.classic.rebalance import Outcome, Rebalance, join_error
 from oncelog.core.groups.committed_offsets import CommittedOffsets
 from oncelog.core.groups.config import GroupConfig
 from oncelog.core.groups.consumer import classic_members as consumer_group_classic
-from oncelog.core.groups.consumer.change import Refused
 from oncelog.core.groups.consumer.group import ConsumerGroup, Topics
 from oncelog.core.groups.consumer.groups import ConsumerGroups, Overrides
 from oncelog.core.groups.consumer.heartbeat import MemberClient
 from oncelog.core.groups.consumer.leave import leave_consumer_group
 from oncelog.core.groups.offsets import OffsetRequests
 from oncelog.core.groups.queries import GroupQueries
+from oncelog.core.groups.refused import Refused
+from oncelog.core.groups.streams.group import StreamsGroup
+from oncelog.core.groups.streams.groups import StreamsGroups
 from oncelog.errors import ErrorCode
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records import consumer_offsets
-from oncelog.wire.log_records.consumer_groups import CONSUMER_GROUP_RECORDS, ConsumerGroupRecord
+from oncelog.wire.log_records.consumer_groups import CONSUMER_GROUP_RECORDS
 from oncelog.wire.log_records.consumer_offsets import (
     ConsumerOffsetsRecord,
     GroupDeleted,
@@ -39,6 +42,7 @@ from oncelog.wire.log_records.consumer_offsets import (
     OffsetCommit,
     OffsetDeleted,
 )
+from oncelog.wire.log_records.streams_groups import STREAMS_GROUP_RECORDS
 from oncelog.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from oncelog.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from oncelog.wire.messages.delete_groups import DeleteGroupsRequest
@@ -50,6 +54,8 @@ from oncelog.wire.messages.list_groups import ListGroupsRequest
 from oncelog.wire.messages.offset_commit import OffsetCommitRequest
 from oncelog.wire.messages.offset_delete import OffsetDeleteRequest
 from oncelog.wire.messages.offset_fetch import OffsetFetchRequest
+from oncelog.wire.messages.streams_group_describe import StreamsGroupDescribeRequest
+from oncelog.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from oncelog.wire.messages.sync_group import SyncGroupRequest
 from oncelog.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -79,32 +85,67 @@ class GroupCoordinator:
         self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets()
         self.consumer_groups = ConsumerGroups(
-            self.config, self.groups, self.offsets, topics=topics, clock=self.clock, overrides=overrides
+            self.config,
+            self.groups,
+            self.offsets,
+            topics=topics,
+            clock=self.clock,
+            overrides=overrides,
+            is_other=lambda group_id: group_id in self.streams_groups.by_id,
+        )
+        self.streams_groups = StreamsGroups(
+            self.config,
+            self.groups,
+            self.offsets,
+            topics=self.consumer_groups.topics,
+            clock=self.clock,
+            overrides=overrides,
+            is_other=lambda group_id: group_id in self.consumer_groups.by_id,
         )
         self._rebalance = Rebalance(self.config)
         self._membership = Membership(self.config, self._rebalance)
-        self._offset_requests = OffsetRequests(self.config, self.offsets, self.consumer_groups)
-        self._queries = GroupQueries(self.config, self.groups, self.consumer_groups, self._offset_requests)
+        self._offset_requests = OffsetRequests(self.config, self.offsets, self.modern, self.consumer_groups.topics)
+        self._queries = GroupQueries(
+            self.config, self.groups, self.consumer_groups, self.streams_groups, self._offset_requests
+        )
         self._alarms: list[tuple[int, str]] = []
         self._ended: list[tuple[Group, MetadataWrite, bool]] = []  # (.., is_written): what handle_timer goes on with
         self._expiry_ms: int | None = None
         self._to_sweep: list[str] = []  # groups that the retention sweep has still to look at
 
     def __len__(self) -> int:
-        return len(self.groups) + len(self.consumer_groups.by_id)
+        return len(self.groups) + len(self.consumer_groups.by_id) + len(self.streams_groups.by_id)
+
+    def modern(self, group_id: str) -> ConsumerGroup | StreamsGroup | None:
+        """The group of this name, if the broker shares out for its members."""
+        return self.consumer_groups.by_id.get(group_id) or self.streams_groups.by_id.get(group_id)
+
+    def _all_modern(self) -> list[ConsumerGroup | StreamsGroup]:
+        return [*self.consumer_groups.by_id.values(), *self.streams_groups.by_id.values()]
+
+    def knows_group(self, group_id: str) -> bool:
+        """Whether there is a group of this name, of whatever kind."""
+        return group_id in self.groups or self.modern(group_id) is not None
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether answers rest on changes that the log may still lose."""
+        return self.consumer_groups.is_ahead or self.streams_groups.is_ahead
 
     @property
     def member_count(self) -> int:
         """Members of all groups, and ids that were given to those who are to come back with them."""
         classic = sum(len(group.members) + len(group.pending_members) for group in self.groups.values())
-        return classic + sum(len(group.members) for group in self.consumer_groups.by_id.values())
+        return classic + sum(len(group.members) for group in self._all_modern())
 
     def knows_member(self, group_id: str, member_id: str, instance_id: str | None) -> bool:
         """Whether who joins so is, or takes the place of, a member."""
-        group = self.consumer_groups.by_id.get(group_id) or self.groups.get(group_id)
+        group = self.modern(group_id) or self.groups.get(group_id)
         if group is None:
             return False
-        return member_id in group.members or (instance_id is not None and instance_id in group.static_members)
+        if member_id in group.members or instance_id is None:
+            return member_id in group.members
+        return not isinstance(group, StreamsGroup) and instance_id in group.static_members
 
     # -- members ---------------------------------------------------------------------------------------------------
 
@@ -130,6 +171,9 @@ class GroupCoordinator:
             decision = self.consumer_groups.join_classic(consumer, request, version, caller, member_uuid, now_ms)
             self._schedule(consumer)
             return decision
+        streams = self.streams_groups.by_id.get(request.group_id)
+        if streams is not None and streams.members:
+            return Decision(reply=join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_MEMBER_ID))
         group = self.groups.get(request.group_id)
         if group is None:
             if request.member_id != NO_MEMBER_ID:
@@ -144,11 +188,13 @@ class GroupCoordinator:
         return decision
 
     def _begin_classic(self, group: Group, decision: Decision) -> Decision:
-        """The group is there from now on; an empty consumer group of its name is not."""
+        """The group is there from now on; an empty group of its name that is of another kind is not."""
         self.groups[group.group_id] = group
-        empty = self.consumer_groups.by_id.pop(group.group_id, None)
+        empty = self.modern(group.group_id)
         if empty is None:
             return decision
+        self.consumer_groups.by_id.pop(group.group_id, None)
+        self.streams_groups.by_id.pop(group.group_id, None)
         return replace(decision, records=(*empty.tombstones(), *decision.records))
 
     def sync_group(self, request: SyncGroupRequest, version: int, *, token: int, now_ms: int) -> Decision:
@@ -218,6 +264,16 @@ class GroupCoordinator:
             self._schedule(group)
         return decision
 
+    def streams_group_heartbeat(
+        self, request: StreamsGroupHeartbeatRequest, *, client_id: str | None, client_host: str, now_ms: int
+    ) -> Decision:
+        """StreamsGroupHeartbeat v0; the reply is a `StreamsHeartbeatResult`."""
+        decision = self.streams_groups.heartbeat(request, MemberClient(client_id or "", client_host), now_ms)
+        group = self.streams_groups.by_id.get(request.group_id)
+        if group is not None:
+            self._schedule(group)
+        return decision
+
     def cancel(self, token: int, now_ms: int) -> Decision:
         """The connection of a waiting request is gone: nobody is there to be answered.
 
@@ -272,7 +328,7 @@ class GroupCoordinator:
         gone = set(partitions)
         records = [
             OffsetDeleted(group_id, each.topic, each.partition)
-            for group_id in (*self.groups, *self.consumer_groups.by_id)
+            for group_id in (*self.groups, *self.consumer_groups.by_id, *self.streams_groups.by_id)
             for each in sorted(self.offsets.all_partitions(group_id) & gone)
         ]
         return Decision(records=tuple(records))
@@ -286,6 +342,10 @@ class GroupCoordinator:
     def consumer_group_describe(self, request: ConsumerGroupDescribeRequest) -> Decision:
         """ConsumerGroupDescribe v0-1 for groups of this partition."""
         return Decision(reply=self._queries.describe_consumer(request))
+
+    def streams_group_describe(self, request: StreamsGroupDescribeRequest) -> Decision:
+        """StreamsGroupDescribe v0 for groups of this partition."""
+        return Decision(reply=self._queries.describe_streams(request))
 
     def list_groups(self, request: ListGroupsRequest) -> Decision:
         """ListGroups v0-5: the groups of this partition."""
@@ -311,11 +371,15 @@ class GroupCoordinator:
                         group.state = GroupState.DEAD
                 case GroupMetadata() | OffsetDeleted():
                     pass
+                case _ if isinstance(record, STREAMS_GROUP_RECORDS):
+                    self.streams_groups.appended(record)
                 case _:
                     self.consumer_groups.appended(record)
-        for group_id in {each.group_id for each in records if isinstance(each, CONSUMER_GROUP_RECORDS)}:
-            if group_id in self.consumer_groups.by_id:
-                self._schedule(self.consumer_groups.by_id[group_id])
+        kinds = (*CONSUMER_GROUP_RECORDS, *STREAMS_GROUP_RECORDS)
+        for group_id in {each.group_id for each in records if isinstance(each, kinds)}:
+            modern = self.modern(group_id)
+            if modern is not None:
+                self._schedule(modern)
 
     def failed(self, records: Sequence[ConsumerOffsetsRecord]) -> None:
         """The append, or what should have made it durable, failed: nothing of it happened."""
@@ -329,6 +393,8 @@ class GroupCoordinator:
                         group.state = GroupState.EMPTY
                 case GroupMetadata():
                     self._end_write(record, is_written=False)
+                case _ if isinstance(record, STREAMS_GROUP_RECORDS):
+                    self.streams_groups.failed(record)
                 case _:
                     self.consumer_groups.failed(record)
 
@@ -339,17 +405,16 @@ class GroupCoordinator:
                 self._keep_group(record.group_id)
                 self.offsets.apply(record)
             case GroupMetadata():
-                # Where a consumer group has taken its place since, the record is about nothing any more.
-                if record.group_id not in self.consumer_groups.by_id:
+                # Where a group of another kind has taken its place since, the record is about nothing any more.
+                if self.modern(record.group_id) is None:
                     self._group(record.group_id).metadata = record
                     self._end_write(record, is_written=True)
             case GroupDeleted():
                 self._delete(record.group_id)
+            case _ if isinstance(record, STREAMS_GROUP_RECORDS):
+                self.streams_groups.apply(record)
             case _:
-                self._apply_consumer(record)
-
-    def _apply_consumer(self, record: ConsumerGroupRecord) -> None:
-        self.consumer_groups.apply(record)
+                self.consumer_groups.apply(record)
 
     def apply_marker(self, producer_id: int, producer_epoch: int, commit: bool) -> None:
         """A committed transaction marker of this partition: its offsets become visible, or are gone."""
@@ -363,8 +428,9 @@ class GroupCoordinator:
             group.restore(now_ms)
             self._schedule(group)
         self.consumer_groups.loaded(now_ms)
-        for consumer in self.consumer_groups.by_id.values():
-            self._schedule(consumer)
+        self.streams_groups.loaded(now_ms)
+        for modern in self._all_modern():
+            self._schedule(modern)
         self._expiry_ms = now_ms + self.config.offsets_retention_check_interval_ms
 
     def resigned(self, error_code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> Decision:
@@ -386,7 +452,7 @@ class GroupCoordinator:
 
     def _keep_group(self, group_id: str) -> None:
         """Offsets need a group: where there is none, one that only keeps offsets."""
-        if group_id not in self.consumer_groups.by_id:
+        if self.modern(group_id) is None:
             self._group(group_id)
 
     def _is_bare(self, group: Group) -> bool:
@@ -435,7 +501,7 @@ class GroupCoordinator:
         self._ring_alarms(now_ms, outcome)
         if self._expiry_ms is not None and self._expiry_ms <= now_ms:
             self._expiry_ms = now_ms + self.config.offsets_retention_check_interval_ms
-            self._to_sweep = [*self.groups, *self.consumer_groups.by_id]
+            self._to_sweep = [*self.groups, *self.consumer_groups.by_id, *self.streams_groups.by_id]
         self._sweep(now_ms, outcome)
         return outcome.decision()
 
@@ -455,8 +521,13 @@ class GroupCoordinator:
                 consumer.scheduled_ms = None
                 outcome.records += self.consumer_groups.overdue(consumer, now_ms)
                 self._schedule(consumer)
+            streams = self.streams_groups.by_id.get(group_id)
+            if streams is not None and streams.scheduled_ms == alarm_ms:
+                streams.scheduled_ms = None
+                outcome.records += self.streams_groups.overdue(streams, now_ms)
+                self._schedule(streams)
 
-    def _schedule(self, group: Group | ConsumerGroup) -> None:
+    def _schedule(self, group: Group | ConsumerGroup | StreamsGroup) -> None:
         """Sets the group's alarm unless one is set that rings early enough; heartbeats only move deadlines away."""
         deadline_ms = group.next_deadline()
         if deadline_ms is not None and (group.scheduled_ms is None or deadline_ms < group.scheduled_ms):
@@ -467,7 +538,7 @@ class GroupCoordinator:
 
     def _drop_stale_alarms(self) -> None:
         """Alarms of groups that are gone, or that were set anew, would else stay until their time."""
-        known: list[Group | ConsumerGroup] = [*self.groups.values(), *self.consumer_groups.by_id.values()]
+        known: list[Group | ConsumerGroup | StreamsGroup] = [*self.groups.values(), *self._all_modern()]
         self._alarms = [(each.scheduled_ms, each.group_id) for each in known if each.scheduled_ms is not None]
         heapify(self._alarms)
 
@@ -476,8 +547,8 @@ class GroupCoordinator:
         wall_ms = now_ms + self.clock.offset_ms
         while self._to_sweep and len(outcome.records) < EXPIRED_RECORDS_MAX:
             group_id = self._to_sweep.pop()
-            consumer = self.consumer_groups.by_id.get(group_id)
-            group = consumer or self.groups.get(group_id)
+            modern = self.modern(group_id)
+            group = modern or self.groups.get(group_id)
             if group is None or group.state is GroupState.DEAD:
                 continue
             expired = self._offset_requests.expired(group, wall_ms)
@@ -486,7 +557,7 @@ class GroupCoordinator:
             remaining -= {TopicPartition(each.topic, each.partition) for each in expired}
             if remaining or group.members:
                 continue
-            if consumer is not None:
-                outcome.records += consumer.tombstones()
+            if modern is not None:
+                outcome.records += modern.tombstones()
             elif isinstance(group, Group) and group.state is GroupState.EMPTY and not group.pending_members:
                 outcome.records.append(GroupDeleted(group_id))

@@ -15,8 +15,9 @@ from oncelog.core.groups.classic.group import NO_MEMBER_ID, Group, GroupState
 from oncelog.core.groups.committed_offsets import CommittedOffsets
 from oncelog.core.groups.config import GroupConfig
 from oncelog.core.groups.consumer import queries as consumer_group_queries
-from oncelog.core.groups.consumer.group import ConsumerGroup
-from oncelog.core.groups.consumer.groups import ConsumerGroups
+from oncelog.core.groups.consumer.group import ConsumerGroup, Topics
+from oncelog.core.groups.streams import queries as streams_group_queries
+from oncelog.core.groups.streams.group import StreamsGroup
 from oncelog.errors import ErrorCode
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.consumer_offsets import NO_TIMESTAMP, OffsetCommit, OffsetDeleted
@@ -54,6 +55,10 @@ TIMESTAMP_MS_MAX = 2**63 - 1
 FIRST_COMMIT_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 FIRST_FETCH_VERSION_WITH_GROUPS = 8
 NO_COMMITTED_OFFSET = -1
+MODERN = (ConsumerGroup, StreamsGroup)
+
+# Groups for whose members the broker shares out.
+Modern = ConsumerGroup | StreamsGroup
 
 
 def check_commit(
@@ -87,30 +92,33 @@ def check_commit(
 class OffsetRequests:
     """Answers OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete."""
 
-    def __init__(self, config: GroupConfig, offsets: CommittedOffsets, consumer_groups: ConsumerGroups) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        offsets: CommittedOffsets,
+        modern: Callable[[str], Modern | None],
+        topics: Topics,
+    ) -> None:
         self._config = config
         self._offsets = offsets
-        self._consumer_groups = consumer_groups
+        self._modern = modern
+        self._topics = topics
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
     def commit(self, group: Group | None, request: OffsetCommitRequest, version: int, now_ms: int) -> Decision:
         """OffsetCommit v2-10."""
-        consumer = self._consumer_groups.by_id.get(request.group_id)
-        if consumer is not None:
-            error_code, check = consumer_group_queries.check_commit(
-                consumer,
+        modern = self._modern(request.group_id)
+        if modern is not None:
+            error_code = self._check_member(
+                modern,
                 request.member_id,
                 request.group_instance_id,
                 request.generation_id_or_member_epoch,
+                [(each.name, p.partition_index) for each in request.topics for p in each.partitions],
                 is_transactional=False,
                 version=version,
             )
-            if check is not None:
-                asked = [
-                    (self._topic_id(each.name), p.partition_index) for each in request.topics for p in each.partitions
-                ]
-                error_code = _worst(check(topic_id, index) for topic_id, index in asked)
         else:
             is_new = version >= FIRST_COMMIT_VERSION_WITH_GROUP_ID_NOT_FOUND
             error_code = check_commit(
@@ -183,27 +191,47 @@ class OffsetRequests:
     def _check_transactional(self, group: Group | None, request: TxnOffsetCommitRequest) -> ErrorCode:
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
-        consumer = self._consumer_groups.by_id.get(request.group_id)
-        if consumer is None:
+        modern = self._modern(request.group_id)
+        if modern is None:
             return check_commit(
                 group, request.generation_id, request.member_id, request.group_instance_id, is_transactional=True
             )
-        error_code, check = consumer_group_queries.check_commit(
-            consumer,
+        error_code = self._check_member(
+            modern,
             request.member_id,
             request.group_instance_id,
             request.generation_id,
+            [(each.name, p.partition_index) for each in request.topics for p in each.partitions],
             is_transactional=True,
             version=0,
         )
-        if check is not None:
-            asked = [(self._topic_id(each.name), p.partition_index) for each in request.topics for p in each.partitions]
-            error_code = _worst(check(topic_id, index) for topic_id, index in asked)
         # What a transactional producer understands (Kafka: `OffsetMetadataManager`).
         return ErrorCode.ILLEGAL_GENERATION if error_code == ErrorCode.STALE_MEMBER_EPOCH else error_code
 
+    def _check_member(
+        self,
+        group: Modern,
+        member_id: str,
+        instance_id: str | None,
+        member_epoch: int,
+        asked: list[tuple[str, int]],
+        *,
+        is_transactional: bool,
+        version: int,
+    ) -> ErrorCode:
+        """Whether this member may commit these partitions; one that it may not refuses all."""
+        if isinstance(group, StreamsGroup):
+            error_code, of_topic = streams_group_queries.check_commit(
+                group, member_id, instance_id, member_epoch, is_transactional=is_transactional, version=version
+            )
+            return error_code if of_topic is None else _worst(of_topic(name, index) for name, index in asked)
+        error_code, check = consumer_group_queries.check_commit(
+            group, member_id, instance_id, member_epoch, is_transactional=is_transactional, version=version
+        )
+        return error_code if check is None else _worst(check(self._topic_id(name), index) for name, index in asked)
+
     def _topic_id(self, name: str) -> bytes:
-        topic = self._consumer_groups.topics.topics.get(name)
+        topic = self._topics.topics.get(name)
         return bytes(16) if topic is None else topic.topic_id
 
     def _check_metadata(self, error_code: ErrorCode, metadata: str | None) -> ErrorCode:
@@ -231,9 +259,9 @@ class OffsetRequests:
         return OffsetFetchResponse(topics=[_old_topic(each) for each in group.topics])
 
     def _fetch_group(self, wanted: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
-        consumer = self._consumer_groups.by_id.get(wanted.group_id)
-        if consumer is not None:
-            error_code = consumer_group_queries.check_fetch(consumer, wanted.member_id, wanted.member_epoch)
+        modern = self._modern(wanted.group_id)
+        if modern is not None:
+            error_code = _check_fetch(modern, wanted.member_id, wanted.member_epoch)
             if error_code != ErrorCode.NONE:
                 return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error_code)
         topics = wanted.topics
@@ -286,8 +314,8 @@ class OffsetRequests:
 
     def delete(self, group: Group | None, request: OffsetDeleteRequest) -> Decision:
         """OffsetDelete v0: not under the feet of a member that reads the topic (KIP-496)."""
-        consumer = self._consumer_groups.by_id.get(request.group_id)
-        if consumer is None:
+        modern = self._modern(request.group_id)
+        if modern is None:
             error_code = _check_delete(group) if request.group_id else ErrorCode.INVALID_GROUP_ID
             if error_code != ErrorCode.NONE:
                 return Decision(reply=OffsetDeleteResponse(error_code=error_code))
@@ -295,7 +323,7 @@ class OffsetRequests:
         topics = []
         existing = self._offsets.all_partitions(request.group_id)
         for topic in request.topics:
-            is_read = _is_read(consumer or group, topic.name)
+            is_read = _is_read(modern or group, topic.name)
             partition_error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
             indexes = [each.partition_index for each in topic.partitions]
             partitions = [
@@ -319,7 +347,7 @@ class OffsetRequests:
 
     # -- expiry ----------------------------------------------------------------------------------------------------
 
-    def expired(self, group: Group | ConsumerGroup, now_ms: int) -> list[OffsetDeleted]:
+    def expired(self, group: Group | Modern, now_ms: int) -> list[OffsetDeleted]:
         """KIP-211: offsets expire a retention after the group became empty, or, where it has no members by nature or
         nobody reads the topic, a retention after their commit. What a transaction may still change stays."""
         starts_ms = self._retention_start(group)
@@ -343,9 +371,9 @@ class OffsetRequests:
         return expired
 
     @staticmethod
-    def _retention_start(group: Group | ConsumerGroup) -> Callable[[OffsetCommit], int | None] | None:
+    def _retention_start(group: Group | Modern) -> Callable[[OffsetCommit], int | None] | None:
         """From when an offset's retention counts; None (of the function, or for an offset): it does not expire now."""
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, MODERN):
             read = group.subscribed_topics()
             return lambda record: None if record.topic in read else record.commit_timestamp_ms
         if group.protocol_type is None:
@@ -364,10 +392,16 @@ def _worst(error_codes: Iterable[ErrorCode]) -> ErrorCode:
     return next((each for each in error_codes if each != ErrorCode.NONE), ErrorCode.NONE)
 
 
-def _is_read(group: Group | ConsumerGroup | None, topic: str) -> bool:
-    if isinstance(group, ConsumerGroup):
+def _is_read(group: Group | Modern | None, topic: str) -> bool:
+    if isinstance(group, MODERN):
         return topic in group.subscribed_topics()
     return group is not None and group.state is not GroupState.EMPTY and group.is_subscribed_to(topic)
+
+
+def _check_fetch(group: Modern, member_id: str | None, member_epoch: int) -> ErrorCode:
+    if isinstance(group, StreamsGroup):
+        return streams_group_queries.check_fetch(group, member_id, member_epoch)
+    return consumer_group_queries.check_fetch(group, member_id, member_epoch)
 
 
 def _check_delete(group: Group | None) -> ErrorCode:

@@ -1,6 +1,6 @@
 """The configs of groups and of client-metrics subscriptions: keys, kinds, bounds (KIP-848, KIP-714).
 
-Consumer groups honour theirs; those of share and streams groups are stored only. Subscriptions: `core/client_metrics`.
+Consumer and streams groups honour theirs; those of share groups are stored only. Subscriptions: `core/client_metrics`.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ _MATCHABLE = frozenset(
     )
 )
 _MEMBER_KINDS = ("consumer.", "share.", "streams.")
+_STANDBYS, _STANDBYS_MAX = "streams.num.standby.replicas", "group.streams.max.standby.replicas"
 _BOUNDED = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
 
 
@@ -80,6 +81,10 @@ def group_refusal(name: str, value: str, broker_value: Callable[[str], str | Non
             fault = f"{name} must be greater than or equal to group.{kind}.min.{rest}"
         elif high is not None and int(value) > int(high):
             fault = f"{name} must be less than or equal to group.{kind}.max.{rest}"
+    elif fault is None and name == _STANDBYS:
+        high = broker_value(_STANDBYS_MAX)
+        if high is not None and int(value) > int(high):
+            fault = f"{name} must be less than or equal to {_STANDBYS_MAX}"
     return Refusal(ErrorCode.INVALID_CONFIG, fault) if fault else None
 
 

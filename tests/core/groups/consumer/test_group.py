@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from oncelog.core.groups.consumer.group import ConsumerGroup, ConsumerGroupState, MemberTimer, metadata_hash
+from oncelog.core.groups.consumer.group import ConsumerGroup, ConsumerGroupState, metadata_hash
 from oncelog.core.groups.consumer.member import ConsumerGroupMember
+from oncelog.core.groups.member_timers import MemberTimer
 from oncelog.core.metadata.cluster import Topic
 from oncelog.wire.log_records.consumer_groups import (
     ConsumerGroupKey,

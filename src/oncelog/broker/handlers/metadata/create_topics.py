@@ -30,7 +30,14 @@ def handle(node: Node, request: Request) -> Coroutine[Any, Any, CreateTopicsResp
 
 
 async def _handle(node: Node, message: CreateTopicsRequest) -> CreateTopicsResponse:
-    names = Counter(topic.name for topic in message.topics)
+    return CreateTopicsResponse(topics=await create(node, message.topics, is_only_checked=message.validate_only))
+
+
+async def create(
+    node: Node, topics: list[CreatableTopic], *, is_only_checked: bool = False
+) -> list[CreatableTopicResult]:
+    """Create these; each has its own result."""
+    names = Counter(topic.name for topic in topics)
     async with node.store.changing():
         results = [
             _refused(name, Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
@@ -38,12 +45,12 @@ async def _handle(node: Node, message: CreateTopicsRequest) -> CreateTopicsRespo
             if count > 1
         ]
         creation = _Creation(node)
-        for asked in message.topics:
+        for asked in topics:
             if names[asked.name] == 1:
-                await creation.decide(asked, is_only_checked=message.validate_only)
+                await creation.decide(asked, is_only_checked=is_only_checked)
         await creation.store()
-        results += [creation.results[asked.name] for asked in message.topics if names[asked.name] == 1]
-    return CreateTopicsResponse(topics=results)
+        results += [creation.results[asked.name] for asked in topics if names[asked.name] == 1]
+    return results
 
 
 class _Creation:

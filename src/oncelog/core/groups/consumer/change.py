@@ -13,9 +13,11 @@ from enum import Enum
 
 from oncelog.core.groups.config import ConsumerSettings, GroupConfig
 from oncelog.core.groups.consumer.assignors import ASSIGNORS, MemberSpec
-from oncelog.core.groups.consumer.group import ConsumerGroup, MemberTimer, Topics, metadata_hash
+from oncelog.core.groups.consumer.group import ConsumerGroup, Topics, metadata_hash
 from oncelog.core.groups.consumer.member import ConsumerGroupMember, MemberState
 from oncelog.core.groups.consumer.reconciliation import Owned, Reconciliation, Target
+from oncelog.core.groups.member_timers import MemberTimer
+from oncelog.core.groups.refused import Refused
 from oncelog.core.name_pattern import InvalidPattern, NamePattern
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.consumer_groups import (
@@ -31,15 +33,6 @@ from oncelog.wire.log_records.consumer_offsets import ConsumerOffsetsRecord
 
 FIRST_GROUP_EPOCH = 1  # a new group is in the log, whatever its first member asks for
 REGEX_RESOLVE_INTERVAL_MIN_MS = 10_000  # Kafka's: patterns of a group are looked at together, and not more often
-
-
-class Refused(Exception):
-    """The request's answer is an error."""
-
-    def __init__(self, error_code: ErrorCode, message: str | None = None) -> None:
-        super().__init__(message)
-        self.error_code = error_code
-        self.message = message
 
 
 class RegexChange(Enum):

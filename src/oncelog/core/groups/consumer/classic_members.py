@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from oncelog.core.groups.classic.group import CONSUMER_PROTOCOL_TYPE
-from oncelog.core.groups.consumer.change import GroupChange, Refused, RegexChange
-from oncelog.core.groups.consumer.group import ConsumerGroup, MemberTimer, Topics
+from oncelog.core.groups.consumer.change import GroupChange, RegexChange
+from oncelog.core.groups.consumer.group import ConsumerGroup, Topics
 from oncelog.core.groups.consumer.heartbeat import MemberClient, check_room, check_static, unknown_member
 from oncelog.core.groups.consumer.member import ConsumerGroupMember, MemberState, to_consumer_protocol
 from oncelog.core.groups.consumer.migration import protocol_version
+from oncelog.core.groups.member_timers import MemberTimer
+from oncelog.core.groups.refused import Refused
 from oncelog.errors import ErrorCode, MalformedMessage
 from oncelog.wire.consumer_protocol import Subscription, subscription_from_bytes
 from oncelog.wire.log_records.consumer_groups import ClassicMember

@@ -11,10 +11,11 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import Protocol
 
 from oncelog.core.groups.consumer.member import ConsumerGroupMember
+from oncelog.core.groups.member_timers import MemberTimers
 from oncelog.core.metadata.cluster import Topic
 from oncelog.wire.log_records.consumer_groups import (
     ConsumerGroupKey,
@@ -41,15 +42,6 @@ class ConsumerGroupState(Enum):
     STABLE = "Stable"
 
 
-class MemberTimer(IntEnum):
-    """What puts a member out of the group unless it comes in time."""
-
-    SESSION = 0
-    REBALANCE = 1  # of the consumer protocol: giving partitions back
-    JOIN = 2  # of the classic protocol: joining a rebalance ...
-    SYNC = 3  # ... and asking for its assignment
-
-
 class Topics(Protocol):
     """The topics of the cluster; `topics_version` changes whenever they do."""
 
@@ -58,10 +50,11 @@ class Topics(Protocol):
     topics_version: int
 
 
-class ConsumerGroup:
+class ConsumerGroup(MemberTimers):
     """The tables of one group."""
 
     def __init__(self, group_id: str) -> None:
+        super().__init__()
         self.group_id = group_id
         self.group_epoch = 0
         self.metadata_hash = 0
@@ -72,14 +65,11 @@ class ConsumerGroup:
         self.regexes: dict[str, ResolvedRegex] = {}
         self._owners: Counter[tuple[bytes, int]] = Counter()
         # soft
-        self.timers: dict[tuple[str, MemberTimer], int] = {}
-        self.revoking_epochs: dict[str, int] = {}  # the member epoch that a REBALANCE timer is about
         self.assigned_ms: int | None = None
         self.topics_version = -1  # of the topics that the hash was last compared with
         self.regexes_resolved_ms: int | None = None
         self.regexes_version = -1
         self.must_resolve_regexes = False
-        self.scheduled_ms: int | None = None  # the coordinator's alarm for this group
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
@@ -222,41 +212,9 @@ class ConsumerGroup:
             Tombstone(key, self.group_id, member_id) for key in (keys.CURRENT_MEMBER, keys.TARGET_MEMBER, keys.MEMBER)
         ]
 
-    # -- time ------------------------------------------------------------------------------------------------------
-
-    def set_timer(self, member_id: str, timer: MemberTimer, deadline_ms: int) -> None:
-        """The member has until then."""
-        self.timers[member_id, timer] = deadline_ms
-
-    def stop_timer(self, member_id: str, timer: MemberTimer) -> None:
-        """The member has come."""
-        self.timers.pop((member_id, timer), None)
-
-    def forget_timers(self, member_id: str) -> None:
-        """The member is gone."""
-        for timer in MemberTimer:
-            self.stop_timer(member_id, timer)
-        self.revoking_epochs.pop(member_id, None)
-
-    def next_deadline(self) -> int | None:
-        """When something of this group is due, in ms of the caller's clock."""
-        return min(self.timers.values(), default=None)
-
-    def take_overdue(self, now_ms: int) -> list[str]:
-        """The members whose time is over; their timers have rung. A member that has left the epoch in which it had to
-        give back is not meant any more."""
-        overdue: dict[str, None] = {}
-        for (member_id, timer), deadline_ms in list(self.timers.items()):
-            if deadline_ms > now_ms:
-                continue
-            self.stop_timer(member_id, timer)
-            member = self.members.get(member_id)
-            if member is None:
-                continue
-            if timer is MemberTimer.REBALANCE and self.revoking_epochs.get(member_id) != member.member_epoch:
-                continue
-            overdue[member_id] = None
-        return list(overdue)
+    def member_epoch_of(self, member_id: str) -> int | None:
+        member = self.members.get(member_id)
+        return None if member is None else member.member_epoch
 
 
 def metadata_hash(names: Iterable[str], topics: Mapping[str, Topic]) -> int:

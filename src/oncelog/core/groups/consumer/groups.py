@@ -18,11 +18,13 @@ from oncelog.core.groups.committed_offsets import CommittedOffsets
 from oncelog.core.groups.config import GroupConfig
 from oncelog.core.groups.consumer import classic_members as consumer_group_classic
 from oncelog.core.groups.consumer import heartbeat as consumer_group_heartbeat
-from oncelog.core.groups.consumer.change import GroupChange, Refused
-from oncelog.core.groups.consumer.group import ConsumerGroup, MemberTimer, Topics
+from oncelog.core.groups.consumer.change import GroupChange
+from oncelog.core.groups.consumer.group import ConsumerGroup, Topics
 from oncelog.core.groups.consumer.heartbeat import MemberClient
 from oncelog.core.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, ConsumerGroupMember, MemberState
 from oncelog.core.groups.consumer.migration import check_upgrade, downgraded, may_downgrade, upgraded
+from oncelog.core.groups.member_timers import MemberTimer
+from oncelog.core.groups.refused import Refused
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.consumer_groups import ConsumerGroupKey, ConsumerGroupRecord, Tombstone
@@ -37,7 +39,8 @@ Overrides = Callable[[str], Mapping[str, str]]
 
 
 class ConsumerGroups:
-    """The table of consumer groups. `classic` is the table of classic groups, `overrides` a group's own configs."""
+    """The table of consumer groups. `classic` is the table of classic groups, `overrides` a group's own configs, `is_other`
+    whether a group is of a third kind."""
 
     def __init__(
         self,
@@ -48,6 +51,7 @@ class ConsumerGroups:
         topics: Topics | None = None,
         clock: WallClock | None = None,
         overrides: Overrides = lambda _: {},
+        is_other: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.by_id: dict[str, ConsumerGroup] = {}
         self.topics: Topics = topics or ClusterMetadata()
@@ -57,6 +61,7 @@ class ConsumerGroups:
         self._offsets = offsets
         self._clock = clock or WallClock()
         self._overrides = overrides
+        self._is_other = is_other
         self._beginning: dict[str, ConsumerGroup] = {}  # decided, not in the log
         self._downgraded: dict[str, tuple[Group, bool]] = {}  # likewise; whether its members have to share anew
         self._ahead: deque[ConsumerGroupRecord] = deque()
@@ -175,8 +180,9 @@ class ConsumerGroups:
         if group is not None:
             return group, []
         classic = self._classic.get(group_id)
-        if not may_create:
-            raise _not_found(group_id, is_classic=classic is not None, kind="Consumer group")
+        is_other = self._is_other(group_id)
+        if is_other or not may_create:
+            raise _not_found(group_id, is_other=is_other or classic is not None, kind="Consumer group")
         if classic is None or not classic.members:
             is_logged = classic is not None and classic.metadata is not None
             return ConsumerGroup(group_id), [GroupDeleted(group_id)] if is_logged else []
@@ -196,7 +202,8 @@ class ConsumerGroups:
     def _leave(self, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Decision:
         group = self.by_id.get(request.group_id)
         if group is None:
-            raise _not_found(request.group_id, is_classic=request.group_id in self._classic)
+            is_other = request.group_id in self._classic or self._is_other(request.group_id)
+            raise _not_found(request.group_id, is_other=is_other)
         change = self.change(group, now_ms)
         member = consumer_group_heartbeat.leaving_member(group, request)
         if request.member_epoch == STATIC_LEAVE_EPOCH:
@@ -297,6 +304,6 @@ class ConsumerGroups:
         )
 
 
-def _not_found(group_id: str, *, is_classic: bool, kind: str = "Group") -> Refused:
-    message = f"Group {group_id} is not a consumer group." if is_classic else f"{kind} {group_id} not found."
+def _not_found(group_id: str, *, is_other: bool, kind: str = "Group") -> Refused:
+    message = f"Group {group_id} is not a consumer group." if is_other else f"{kind} {group_id} not found."
     return Refused(ErrorCode.GROUP_ID_NOT_FOUND, message)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from oncelog.core.groups.consumer.change import GroupChange, Refused, RegexChange
-from oncelog.core.groups.consumer.group import ConsumerGroup, MemberTimer
+from oncelog.core.groups.consumer.change import GroupChange, RegexChange
+from oncelog.core.groups.consumer.group import ConsumerGroup
 from oncelog.core.groups.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -18,6 +18,8 @@ from oncelog.core.groups.consumer.member import (
     to_wire,
 )
 from oncelog.core.groups.consumer.reconciliation import Owned
+from oncelog.core.groups.member_timers import MemberTimer
+from oncelog.core.groups.refused import Refused
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.consumer_groups import EpochsOfPartitions
 from oncelog.wire.messages.consumer_group_heartbeat import (

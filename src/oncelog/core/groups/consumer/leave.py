@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from oncelog.core.decision import Decision
 from oncelog.core.groups.classic.membership import FIRST_VERSION_WITH_BATCHED_LEAVE
-from oncelog.core.groups.consumer.change import Refused
 from oncelog.core.groups.consumer.group import ConsumerGroup
 from oncelog.core.groups.consumer.groups import ConsumerGroups
 from oncelog.core.groups.consumer.heartbeat import check_static, unknown_member
 from oncelog.core.groups.consumer.member import ConsumerGroupMember
+from oncelog.core.groups.refused import Refused
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from oncelog.core.groups.classic.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState, Member, WallClock
 from oncelog.core.groups.config import GroupConfig
-from oncelog.core.groups.consumer.change import Refused
 from oncelog.core.groups.consumer.group import ConsumerGroup, Topics, metadata_hash
 from oncelog.core.groups.consumer.member import ConsumerGroupMember, to_consumer_protocol
+from oncelog.core.groups.refused import Refused
 from oncelog.core.metadata.cluster import Topic
 from oncelog.errors import ErrorCode, MalformedMessage
 from oncelog.wire.consumer_protocol import assignment_from_bytes, subscription_from_bytes
