@@ -213,7 +213,8 @@ def test_a_damaged_windows_file_is_said_and_costs_nothing_else(tmp_path, caplog)
             await client.create("t")
             await five_in_flight(client)
         path = tmp_path / "producer-windows-checkpoint"
-        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         async with broker_and_client(tmp_path) as (_, client):
             assert await client.read("t") == [str(n) for n in range(5)]
         assert "not recognised when it is retried" in caplog.text

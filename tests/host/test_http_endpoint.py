@@ -57,7 +57,7 @@ def test_an_answer_may_come_later():
 
 
 def test_who_does_not_read_makes_room(monkeypatch):
-    page = "x" * (8 << 20)  # more than the system takes in for the other end
+    page = "x" * (32 << 20)  # twice what the system takes in for the other end, and more
     monkeypatch.setattr(http_endpoint, "UNSENT_BYTES_MAX", 2 * len(page))
 
     async def work():

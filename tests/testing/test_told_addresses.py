@@ -18,10 +18,13 @@ BEHIND = "the-broker-behind"
 
 
 def places(value: Any) -> list[Any]:
-    """Every struct with a host and a port, found in the values: not in the way the proxy finds them."""
+    """Every struct with a host and a port, found in the values: not in the way the proxy finds them. Applications' are not
+    brokers'."""
     if isinstance(value, list):
         return [found for each in value for found in places(each)]
     if not hasattr(value, "FIELDS"):
+        return []
+    if type(value).__module__.rpartition(".")[2].startswith("streams_group"):
         return []
     within = [found for name in vars(value) for found in places(getattr(value, name))]
     return within + ([value] if hasattr(value, "host") and hasattr(value, "port") else [])

@@ -1,7 +1,8 @@
 """Where answers tell addresses of brokers: found in the schemas, so that a new API or version cannot be forgotten.
 
 A struct that has a host and a port is an address, wherever it stands: brokers of Metadata, coordinators of FindCoordinator
-(the answer itself before the batched form), new leaders of Produce and Fetch (KIP-951), listeners of a quorum.
+(the answer itself before the batched form), new leaders of Produce and Fetch (KIP-951), listeners of a quorum. But for those where
+applications of Kafka Streams answer each other (KIP-1071).
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from oncelog.wire.api import APIS
+from oncelog.wire.messages import streams_group_describe, streams_group_heartbeat
 from oncelog.wire.schema import Sized, Struct
+
+OF_APPLICATIONS = frozenset({streams_group_describe.Endpoint, streams_group_heartbeat.Endpoint})
 
 
 def _inner(wire: object) -> type[Struct] | None:
@@ -19,7 +23,7 @@ def _inner(wire: object) -> type[Struct] | None:
 
 
 def _is_address(cls: type[Struct]) -> bool:
-    return {"host", "port"} <= {field.name for field in cls.FIELDS}
+    return cls not in OF_APPLICATIONS and {"host", "port"} <= {field.name for field in cls.FIELDS}
 
 
 def _tells_addresses(cls: type[Struct]) -> bool:
