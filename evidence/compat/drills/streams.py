@@ -60,7 +60,10 @@ def _drill(bootstrap: str, scale: Scale, chance: random.Random, protocol: str, p
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="oncelog-streams-") as state:
         workers = [
-            Worker(f"streams-{index}", partial(_command, [*command, bootstrap, f"{state}/{index}", str(PARTITIONS), protocol]))
+            Worker(
+                f"streams-{index}",
+                partial(_command, [*command, bootstrap, f"{state}/{index}", str(PARTITIONS), protocol]),
+            )
             for index in range(processes)
         ]
         stopped = threading.Event()
