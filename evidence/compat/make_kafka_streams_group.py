@@ -23,6 +23,11 @@ from oncelog.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from oncelog.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from oncelog.wire.messages.streams_group_describe import StreamsGroupDescribeRequest
 from oncelog.wire.messages.streams_group_heartbeat import (
     Endpoint,
@@ -58,13 +63,14 @@ COUNTING = Topology(
 )
 
 
-async def grown(client: Client) -> None:
+async def grown(client: Client, *, must_create: bool = True) -> None:
     """Make the group: `a` has everything, `b` has come, and `a` has been asked for half of it."""
     await client.call(FindCoordinatorRequest(coordinator_keys=[GROUP]), 4)  # makes the topic of groups
     standbys = AlterableConfig(name="streams.num.standby.replicas", config_operation=0, value="1")
     resource = AlterConfigsResource(resource_type=32, resource_name=GROUP, configs=[standbys])
     await client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
-    await client.create("words", 2)
+    if must_create:
+        await client.create("words", 2)
     endpoint, tags = Endpoint(host="a.example", port=8080), [KeyValue(key="zone", value="z")]
     await _joined(client, "a", rack_id="r", client_tags=tags)
     await _beat(
@@ -72,6 +78,25 @@ async def grown(client: Client) -> None:
     )  # with topics missing: an error (G13)
     await _joined(client, "b")
     await _beat(client, "a", await _epoch_of(client, "a"))
+
+
+async def committed(client: Client, member_id: str, topic: str, partition: int, offset: int) -> None:
+    """A position, stored by a member."""
+    where = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        member_id=member_id,
+        generation_id_or_member_epoch=await _epoch_of(client, member_id),
+        topics=[OffsetCommitRequestTopic(name=topic, partitions=[where])],
+    )
+    reply = await client.call(request, 9)
+    assert reply.topics[0].partitions[0].error_code == 0, reply
+
+
+async def gone(client: Client) -> None:
+    """Both members leave."""
+    for member_id in ("a", "b"):
+        await _beat(client, member_id, -1)
 
 
 async def _joined(client: Client, member_id: str, **fields: Any) -> None:
