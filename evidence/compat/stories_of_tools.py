@@ -6,17 +6,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pathlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any
 
+from evidence.compat.make_kafka_streams_group import committed, gone, grown
 from evidence.compat.tool_runner import Ran, ToolRunner
+from evidence.world.broker import Client
 from oncelog import sync
 
 TOOLS = "org.apache.kafka.tools."
 CONFIGS = "kafka.admin.ConfigCommand"
 GROUPS = "consumer.group.ConsumerGroupCommand"
+STREAMS = "streams.StreamsGroupCommand"
 MASKED = (
     (re.compile(r"(TopicId|topicId|topic_id)(: |\":\")[\w-]{22}"), r"\1\2ID"),
     (re.compile(r"\b1[78]\d{11}\b"), "TIME"),
@@ -403,6 +409,47 @@ def groups(x: Story) -> None:
     x.say(*one, "--delete-offsets", "--topic", "grouped:0")
     x.say(*one, "--delete-offsets", "--topic", "nosuch")
     x.say(*one, "--describe")
+    x.say(*one, "--delete")
+    x.say(*one, "--describe")
+    x.say(*one, "--delete")
+
+
+@story
+def streams_groups(x: Story) -> None:
+    """An application of two processes, by raw requests: `a` has been asked for a task, `b` waits for it."""
+    host, _, port = x.bootstrap_servers.partition(":")
+
+    async def ask(*steps: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
+        client = await Client.connect_to(host, int(port))
+        for step in steps:
+            await step(client)
+        client.close()
+
+    for topic in ("words", "by-word", "counts"):
+        x.create(topic, 2)
+    for partition in (0, 1):
+        x.fill("words", partition, 4)
+    positions = (partial(committed, member_id="a", topic="words", partition=0, offset=3),)
+    asyncio.run(ask(partial(grown, must_create=False), *positions))
+    one = (STREAMS, "--group", "application")
+    x.say(STREAMS, "--list", only="application")
+    x.say(STREAMS, "--list", "--state", only="application|GROUP")
+    x.say(STREAMS, "--list", "--state", "Stable", only="application|GROUP")
+    x.say("GroupsCommand", "--list", "--streams", only="application|GROUP")
+    x.say(GROUPS, "--list", only="application")
+    for how in ((), ("--members",), ("--members", "--verbose"), ("--state",), ("--state", "--verbose")):
+        x.say(*one, "--describe", *how)
+    x.say(*one, "--describe", "--offsets", "--verbose")
+    x.say(*one, "--reset-offsets", "--all-input-topics", "--to-earliest", "--dry-run")
+    x.say(*one, "--delete")
+    asyncio.run(ask(gone))
+    x.say(*one, "--describe")
+    x.say(*one, "--reset-offsets", "--all-input-topics", "--to-earliest", "--dry-run")
+    x.say(*one, "--reset-offsets", "--input-topic", "words", "--to-latest", "--execute")
+    x.say(*one, "--reset-offsets", "--all-input-topics", "--to-latest", "--execute")
+    x.say(*one, "--describe")
+    x.say(*one, "--delete-offsets", "--input-topic", "words:0")
+    x.say(*one, "--describe", "--offsets", "--verbose")
     x.say(*one, "--delete")
     x.say(*one, "--describe")
     x.say(*one, "--delete")

@@ -107,6 +107,16 @@ def test_offsets(directory, dump):
     assert any(each.get("protocolType") == "consumer" for each in committed["members"])
 
 
+def test_a_streams_group(directory, dump):
+    lines = dump(files(directory, "__consumer_offsets-*/*.log"), "--offsets-decoder")
+    written = values(lines, "groupId")["application"]
+    topology = next(each for each in written if "subtopologies" in each)
+    assert [each["subtopologyId"] for each in topology["subtopologies"]] == ["0", "1"]
+    assert any(each.get("activeTasksPendingRevocation") for each in written)
+    assert any(each.get("standbyTasks") for each in written)
+    assert {"a.example"} == {each["userEndpoint"]["host"] for each in written if each.get("userEndpoint")}
+
+
 def values(lines, name):
     """Decoded values by what their keys call `name`, in order."""
     found = {}
@@ -114,5 +124,6 @@ def values(lines, name):
         match = re.search(r" key: (\{.*\}) payload: (\{.*\})$", line)
         if match:
             key, value = (json.loads(text)["data"] for text in match.groups())
-            found.setdefault(key[name], []).append(value)
+            if name in key:
+                found.setdefault(key[name], []).append(value)
     return found

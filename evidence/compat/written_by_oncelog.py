@@ -7,6 +7,8 @@ import pathlib
 import random
 import shutil
 
+from evidence.compat.make_kafka_streams_group import grown
+from evidence.world.broker import Client
 from oncelog import Admin, Broker, Consumer, OffsetAndMetadata, Producer, TopicPartition
 
 CONFIG: dict[str, object] = {
@@ -14,6 +16,8 @@ CONFIG: dict[str, object] = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.state.log.num.partitions": "2",
     "offsets.topic.num.partitions": "2",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
 }
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SEGMENT_BYTES = 1 << 20
@@ -35,6 +39,7 @@ async def write_directory(directory: pathlib.Path, *, journal: str = "off", kill
         await _transactions(servers)
         await _two_phase(servers)
         await _group(servers)
+        await _streams_group(*broker.addresses[0])
         if killed is not None:
             shutil.copytree(directory, killed)
     if killed is not None:
@@ -90,3 +95,9 @@ async def _group(servers: str) -> None:
         while not await reader.poll(1000):  # noqa: ASYNC110
             await asyncio.sleep(0)
         await reader.commit()
+
+
+async def _streams_group(host: str, port: int) -> None:
+    client = await Client.connect_to(host, port)
+    await grown(client)
+    client.close()

@@ -21,6 +21,13 @@ from oncelog.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.wire.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    TaskIds,
+    TopicInfo,
+    Topology,
+)
 from oncelog.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from oncelog.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -202,6 +209,28 @@ def _consumer_heartbeat(values: Values) -> Step:
     return request, values.random.randint(0, 1)
 
 
+def _streams_heartbeat(values: Values) -> Step:
+    actor, random = values.actor, values.random
+    is_new = actor.member_epoch <= 0
+    source = Subtopology(
+        subtopology_id="0", source_topics=["t0"], state_changelog_topics=[TopicInfo(name=f"{actor.group_id}-store")]
+    )
+    owned = [TaskIds(subtopology_id="0", partitions=[0])] if random.random() < 0.3 and not is_new else []
+    request = StreamsGroupHeartbeatRequest(
+        group_id=f"s{actor.group_id}",
+        member_id=actor.uuid,
+        member_epoch=actor.member_epoch,
+        rebalance_timeout_ms=5_000 if is_new else -1,
+        topology=Topology(subtopologies=[source]) if is_new else None,
+        active_tasks=owned,
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id=actor.uuid,
+        shutdown_application=random.random() < 0.05,
+    )
+    return request, 0
+
+
 _RECIPES: tuple[Callable[[Values], Step], ...] = (
     _create,
     _create,
@@ -219,4 +248,5 @@ _RECIPES: tuple[Callable[[Values], Step], ...] = (
     _heartbeat,
     _commit,
     *(_consumer_heartbeat,) * 2,
+    *(_streams_heartbeat,) * 2,
 )

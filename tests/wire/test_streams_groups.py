@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from oncelog.core.groups.coordinator import GroupCoordinator
 from oncelog.errors import MalformedMessage
 from oncelog.wire.log_records.consumer_offsets import record_from_key_value, record_to_key_value
 from oncelog.wire.log_records.streams_groups import (
+    STREAMS_GROUP_RECORDS,
     AssignedTasks,
     StreamsCurrentMember,
     StreamsGroupEpoch,
@@ -20,7 +25,9 @@ from oncelog.wire.log_records.streams_groups import (
     StreamsTopologyRecord,
     TargetTasks,
 )
+from oncelog.wire.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from oncelog.wire.messages.streams_group_heartbeat import CopartitionGroup, KeyValue, Subtopology, TopicInfo
+from oncelog.wire.schema import decode_message
 
 names = st.text(max_size=6)
 maybe = st.none() | names
@@ -125,3 +132,34 @@ def test_before_assignment_epochs_a_tasks_epoch_was_the_members():
 def test_a_torn_record_is_malformed():
     with pytest.raises(MalformedMessage):
         record_from_key_value(bytes.fromhex("0016 0001 67 0001 6d"), b"\x00\x00\x00")
+
+
+RECORDED = json.loads((pathlib.Path(__file__).parents[1] / "data" / "kafka_streams_group.json").read_text())
+
+
+def test_what_apache_kafka_wrote_is_read_and_written_alike():
+    """Recorded by `evidence/compat/make_kafka_streams_group.py`."""
+    kinds = set()
+    for key, value in RECORDED["records"]:
+        stored = (bytes.fromhex(key), None if value is None else bytes.fromhex(value))
+        record = record_from_key_value(*stored)
+        kinds.add(type(record))
+        assert record_to_key_value(record) == stored
+    assert kinds == set(STREAMS_GROUP_RECORDS) - {StreamsTombstone}
+
+
+def test_a_coordinator_that_loads_it_describes_the_group_as_apache_kafka_did():
+    coordinator = GroupCoordinator(0)
+    for key, value in RECORDED["records"]:
+        coordinator.apply(record_from_key_value(bytes.fromhex(key), bytes.fromhex(value)))
+    coordinator.loaded(0)
+    (ours,) = coordinator.streams_group_describe(StreamsGroupDescribeRequest(group_ids=["application"])).reply.groups
+    (theirs,) = decode_message(StreamsGroupDescribeResponse, 0, bytes.fromhex(RECORDED["described"])).groups
+    topology = theirs.topology
+    assert ours.replace(topology=topology, members=sorted(ours.members, key=lambda each: each.member_id)) == (
+        theirs.replace(members=sorted(theirs.members, key=lambda each: each.member_id))
+    )
+    assert [each.subtopology_id for each in ours.topology.subtopologies] == ["0", "1"]
+    assert any(
+        each.pending_revocation.active for each in coordinator.streams_groups.by_id["application"].members.values()
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from evidence.world.broker import broker_and_client, run
+from evidence.world.broker import Client, broker_and_client, run
 
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.core.groups.streams.topology import StatusCode
@@ -91,6 +93,33 @@ def test_internal_topics_are_there_when_the_member_hears_of_them_and_all_survive
             assert (await beat(client, "m", 3)).error_code == E.NONE
             listed = (await client.call(ListGroupsRequest(types_filter=["streams"]), 5)).groups
             assert [(each.group_id, each.group_state) for each in listed] == [("g", "Stable")]
+
+    run(main())
+
+
+def test_an_answer_waits_for_what_it_rests_on(tmp_path):
+    """A retry must not tell tasks that a crash could still take back."""
+
+    async def main():
+        async with broker_and_client(tmp_path, **AT_ONCE) as (broker, client):
+            await client.create("t", 1)
+            await beat(client, "a", 0)
+            holder = await broker.groups.coordinator_of("g")
+            partition = holder.partition
+            committed, held_back = partition.committed, []
+            partition.committed = held_back.append  # type: ignore[method-assign]
+            other = await Client.connect(broker)
+            first = asyncio.ensure_future(beat(client, "b", 0))
+            await asyncio.sleep(0.05)
+            assert holder.machine.streams_groups.is_ahead
+            second = asyncio.ensure_future(beat(other, "a", 0))
+            await asyncio.sleep(0.05)
+            assert not first.done()
+            assert not second.done()
+            partition.committed = committed  # type: ignore[method-assign]
+            partition.committed(partition.log_end_offset)
+            assert ((await first).error_code, (await second).error_code) == (E.NONE, E.NONE)
+            other.close()
 
     run(main())
 

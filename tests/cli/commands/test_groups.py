@@ -214,3 +214,5 @@ def test_a_streams_group_is_listed_and_described(cli: Cli) -> None:
     (member,) = cli.json("groups", "describe", "counting", "--members")
     assert (member["member"], member["partitions"], member["standby"]) == ("m", ["counted-0", "counted-1"], [])
     assert [each["partition"] for each in cli.json("groups", "describe", "counting")] == [0, 1]
+    looked_at = cli.json("why", "counting")
+    assert (looked_at["type"], looked_at["verdict"]) == ("group", "free")

@@ -271,7 +271,7 @@ async def _bounds(looking: Looking, where: list[TopicPartition]) -> list[Partiti
 async def _positions(looking: Looking) -> dict[str, dict[TopicPartition, int]]:
     """What each group has stored; of so many groups at most."""
     listed = await looking.ask("the list of groups", looking.admin.list_groups()) or []
-    names = [each.group_id for each in listed if each.group_type.lower() in ("", "classic", "consumer")]
+    names = [each.group_id for each in listed if each.group_type.lower() in ("", "classic", "consumer", "streams")]
     if len(names) > GROUPS_MAX:
         looking.notes.append(f"{len(names)} groups: {GROUPS_MAX} of them were looked at")
     found = {}

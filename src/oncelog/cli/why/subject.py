@@ -22,7 +22,7 @@ from oncelog.errors import ErrorCode, InvalidTopic, KafkaError, UnknownTopicOrPa
 from oncelog.types import TopicPartition
 
 NAMES_COMPARED_MAX = 10_000
-READABLE_TYPES = ("", "classic", "consumer")
+READABLE_TYPES = ("", "classic", "consumer", "streams")
 _PARTITION = re.compile(r"(.+)([:-])([0-9]{1,9})", re.ASCII | re.DOTALL)
 
 
