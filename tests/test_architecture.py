@@ -53,15 +53,17 @@ ALLOWED_BESIDE = {
 }
 # Inside the three big rooms: what each may import of its neighbours, beside its room's root and the layers below.
 ROOMS = {
-    "core": set(),  # its root: decision, name_pattern, placement
+    "core": set(),  # its root: decision, name_pattern, offset_reset, placement
     "core/leader": set(),
     "core/transactions": set(),
     "core/metadata": set(),
     "core/client_metrics": {"core/metadata"},
     "core/access": {"core/metadata"},
-    "core/groups": {"core/groups/classic", "core/groups/consumer"},
+    "core/groups": {"core/groups/classic", "core/groups/consumer", "core/groups/share"},
     "core/groups/classic": {"core/groups"},
     "core/groups/consumer": {"core/groups", "core/groups/classic", "core/metadata"},
+    "core/groups/share": {"core/groups", "core/groups/classic", "core/groups/consumer"},
+    "core/share": set(),
     "core/producer": set(),
     "core/consumer": set(),
     "core/two_phase": set(),
@@ -94,8 +96,25 @@ ROOMS = {
         "core/metadata",
         "core/transactions",
     },
+    "broker/share": {
+        "broker/config",
+        "broker/coordinators",
+        "broker/metadata",
+        "broker/partitions",
+        "core/leader",
+        "core/metadata",
+        "core/share",
+    },
     "broker/handlers": {"broker", "broker/config", "broker/coordinators", "broker/partitions", "broker/requests"}
-    | {"core/groups", "core/groups/classic", "core/groups/consumer", "core/leader", "core/metadata"}
+    | {
+        "core/groups",
+        "core/groups/classic",
+        "core/groups/consumer",
+        "core/groups/share",
+        "core/leader",
+        "core/metadata",
+    }
+    | {"broker/share", "core/share"}
     | {"core/client_metrics", "core/transactions"},
     "client": {"client/consumer", "core/consumer", "core/login", "core/producer"},
     "client/cluster": {"client", "core/login", "core/telemetry"},

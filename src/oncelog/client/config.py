@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 from oncelog.client.arguments import INT32_MAX, INT64_MAX, is_wire_text
 from oncelog.client.security import ClientSecurity, security_of
 from oncelog.core.consumer.assignors import ASSIGNORS
-from oncelog.core.consumer.offset_reset import check_strategy
+from oncelog.core.offset_reset import check_strategy
 from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
 from oncelog.errors import ConfigurationError
 from oncelog.wire.compression import Codec, Compression

@@ -120,7 +120,7 @@ class Groups(CoordinatorTable[GroupCoordinator]):
     async def admit(self, group_id: str) -> None:
         """Refuse a group that nobody knows yet where there are too many. Raises CoordinatorFailed."""
         coordinator = await self.coordinator_of(group_id)
-        if group_id in coordinator.machine.groups or group_id in coordinator.machine.consumer_groups.by_id:
+        if coordinator.machine.knows_group(group_id):
             return
         if self.key_count >= self._config().oncelog_max_groups:
             self._metrics.limit_hit("oncelog.max.groups")
@@ -201,6 +201,7 @@ class Groups(CoordinatorTable[GroupCoordinator]):
         config = self._group_config()
         for coordinator in self._coordinators.values():
             coordinator.machine.consumer_groups.reconfigured(config)
+            coordinator.machine.share_groups.reconfigured(config)
 
     def close(self) -> None:
         """Stop all timers, and send away everybody who waits."""
@@ -287,7 +288,7 @@ def _apply(
 
 async def _wait_for_log(coordinator: Coordinator[GroupCoordinator]) -> None:
     """Wait until the log has all that the machine has taken over. Raises CoordinatorFailed."""
-    if coordinator.machine.consumer_groups.is_ahead:
+    if coordinator.machine.is_ahead:
         partition = coordinator.partition
         if await partition.commit(partition.log_end_offset) is not ErrorCode.NONE:
             raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)

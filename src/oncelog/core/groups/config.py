@@ -42,6 +42,16 @@ class GroupConfig:
     group_consumer_assignors: str = "uniform,range"
     group_consumer_migration_policy: str = "bidirectional"
     group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_share_session_timeout_ms: int = 45_000
+    group_share_min_session_timeout_ms: int = 45_000
+    group_share_max_session_timeout_ms: int = 60_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_min_heartbeat_interval_ms: int = 5_000
+    group_share_max_heartbeat_interval_ms: int = 15_000
+    group_share_assignment_interval_ms: int = 1_000
+    group_share_min_assignment_interval_ms: int = 0
+    group_share_max_assignment_interval_ms: int = 15_000
+    group_share_max_size: int = 200
 
     @property
     def offsets_retention_ms(self) -> int:
@@ -66,19 +76,28 @@ class GroupConfig:
     def consumer_settings(self, overrides: Mapping[str, str]) -> ConsumerSettings:
         """What holds for one group; `overrides` are its own configs, kept within the broker's bounds (KIP-1263)."""
 
-        def chosen(name: str) -> int:
-            own = overrides.get(f"consumer.{name.replace('_', '.')}")
-            if own is None:
-                return int(getattr(self, f"group_consumer_{name}"))
-            low = int(getattr(self, f"group_consumer_min_{name}"))
-            high = int(getattr(self, f"group_consumer_max_{name}"))
-            return max(low, min(int(own), high))
-
         return ConsumerSettings(
-            session_timeout_ms=chosen("session_timeout_ms"),
-            heartbeat_interval_ms=chosen("heartbeat_interval_ms"),
-            assignment_interval_ms=chosen("assignment_interval_ms"),
+            session_timeout_ms=self._chosen("consumer", "session_timeout_ms", overrides),
+            heartbeat_interval_ms=self._chosen("consumer", "heartbeat_interval_ms", overrides),
+            assignment_interval_ms=self._chosen("consumer", "assignment_interval_ms", overrides),
         )
+
+    def share_settings(self, overrides: Mapping[str, str]) -> ShareGroupSettings:
+        """As `consumer_settings`, for a share group (KIP-932)."""
+        return ShareGroupSettings(
+            session_timeout_ms=self._chosen("share", "session_timeout_ms", overrides),
+            heartbeat_interval_ms=self._chosen("share", "heartbeat_interval_ms", overrides),
+            assignment_interval_ms=self._chosen("share", "assignment_interval_ms", overrides),
+            members_max=self.group_share_max_size,
+        )
+
+    def _chosen(self, kind: str, name: str, overrides: Mapping[str, str]) -> int:
+        own = overrides.get(f"{kind}.{name.replace('_', '.')}")
+        if own is None:
+            return int(getattr(self, f"group_{kind}_{name}"))
+        low = int(getattr(self, f"group_{kind}_min_{name}"))
+        high = int(getattr(self, f"group_{kind}_max_{name}"))
+        return max(low, min(int(own), high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +107,16 @@ class ConsumerSettings:
     session_timeout_ms: int
     heartbeat_interval_ms: int
     assignment_interval_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupSettings:
+    """What holds for the members of one share group; times in ms."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+    members_max: int
 
 
 KAFKA_KEYS = {
@@ -111,4 +140,14 @@ KAFKA_KEYS = {
     "group_consumer_assignors": "group.consumer.assignors",
     "group_consumer_migration_policy": "group.consumer.migration.policy",
     "group_consumer_regex_refresh_interval_ms": "group.consumer.regex.refresh.interval.ms",
+    "group_share_session_timeout_ms": "group.share.session.timeout.ms",
+    "group_share_min_session_timeout_ms": "group.share.min.session.timeout.ms",
+    "group_share_max_session_timeout_ms": "group.share.max.session.timeout.ms",
+    "group_share_heartbeat_interval_ms": "group.share.heartbeat.interval.ms",
+    "group_share_min_heartbeat_interval_ms": "group.share.min.heartbeat.interval.ms",
+    "group_share_max_heartbeat_interval_ms": "group.share.max.heartbeat.interval.ms",
+    "group_share_assignment_interval_ms": "group.share.assignment.interval.ms",
+    "group_share_min_assignment_interval_ms": "group.share.min.assignment.interval.ms",
+    "group_share_max_assignment_interval_ms": "group.share.max.assignment.interval.ms",
+    "group_share_max_size": "group.share.max.size",
 }

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 from oncelog.core.decision import NOTHING, Decision
 from oncelog.core.groups.classic.group import NO_MEMBER_ID, Group, GroupState, Member, MetadataWrite, WallClock
@@ -28,6 +29,8 @@ from oncelog.core.groups.consumer.heartbeat import MemberClient
 from oncelog.core.groups.consumer.leave import leave_consumer_group
 from oncelog.core.groups.offsets import OffsetRequests
 from oncelog.core.groups.queries import GroupQueries
+from oncelog.core.groups.share.group import ShareGroup
+from oncelog.core.groups.share.groups import Caller, ShareGroups
 from oncelog.errors import ErrorCode
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records import consumer_offsets
@@ -39,6 +42,7 @@ from oncelog.wire.log_records.consumer_offsets import (
     OffsetCommit,
     OffsetDeleted,
 )
+from oncelog.wire.log_records.share_groups import SHARE_GROUP_RECORDS, Partitions, ShareGroupRecord
 from oncelog.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from oncelog.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from oncelog.wire.messages.delete_groups import DeleteGroupsRequest
@@ -50,6 +54,8 @@ from oncelog.wire.messages.list_groups import ListGroupsRequest
 from oncelog.wire.messages.offset_commit import OffsetCommitRequest
 from oncelog.wire.messages.offset_delete import OffsetDeleteRequest
 from oncelog.wire.messages.offset_fetch import OffsetFetchRequest
+from oncelog.wire.messages.share_group_describe import ShareGroupDescribeRequest
+from oncelog.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from oncelog.wire.messages.sync_group import SyncGroupRequest
 from oncelog.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -79,29 +85,51 @@ class GroupCoordinator:
         self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets()
         self.consumer_groups = ConsumerGroups(
-            self.config, self.groups, self.offsets, topics=topics, clock=self.clock, overrides=overrides
+            self.config,
+            self.groups,
+            self.offsets,
+            topics=topics,
+            clock=self.clock,
+            overrides=overrides,
+            is_other_kind=lambda group_id: group_id in self.share_groups.by_id,
+        )
+        self.share_groups = ShareGroups(
+            self.config,
+            self.consumer_groups.topics,
+            other_kinds=lambda group_id: group_id in self.groups or group_id in self.consumer_groups.by_id,
+            clock=self.clock,
+            overrides=overrides,
         )
         self._rebalance = Rebalance(self.config)
         self._membership = Membership(self.config, self._rebalance)
-        self._offset_requests = OffsetRequests(self.config, self.offsets, self.consumer_groups)
-        self._queries = GroupQueries(self.config, self.groups, self.consumer_groups, self._offset_requests)
+        self._offset_requests = OffsetRequests(self.config, self.offsets, self.consumer_groups, self.share_groups)
+        self._queries = GroupQueries(
+            self.config, self.groups, self.consumer_groups, self.share_groups, self._offset_requests
+        )
         self._alarms: list[tuple[int, str]] = []
         self._ended: list[tuple[Group, MetadataWrite, bool]] = []  # (.., is_written): what handle_timer goes on with
         self._expiry_ms: int | None = None
         self._to_sweep: list[str] = []  # groups that the retention sweep has still to look at
 
     def __len__(self) -> int:
-        return len(self.groups) + len(self.consumer_groups.by_id)
+        return len(self.groups) + len(self.consumer_groups.by_id) + len(self.share_groups.by_id)
 
     @property
     def member_count(self) -> int:
         """Members of all groups, and ids that were given to those who are to come back with them."""
         classic = sum(len(group.members) + len(group.pending_members) for group in self.groups.values())
-        return classic + sum(len(group.members) for group in self.consumer_groups.by_id.values())
+        shares = sum(len(group.members) for group in self.share_groups.by_id.values())
+        return classic + shares + sum(len(group.members) for group in self.consumer_groups.by_id.values())
+
+    def knows_group(self, group_id: str) -> bool:
+        """Whether there is a group of this name, of whichever kind."""
+        tables = (self.groups, self.consumer_groups.by_id, self.share_groups.by_id)
+        return any(group_id in table for table in tables)
 
     def knows_member(self, group_id: str, member_id: str, instance_id: str | None) -> bool:
         """Whether who joins so is, or takes the place of, a member."""
-        group = self.consumer_groups.by_id.get(group_id) or self.groups.get(group_id)
+        found: ConsumerGroup | Group | ShareGroup | None = self.consumer_groups.by_id.get(group_id)
+        group = found or self.groups.get(group_id) or self.share_groups.by_id.get(group_id)
         if group is None:
             return False
         return member_id in group.members or (instance_id is not None and instance_id in group.static_members)
@@ -124,6 +152,8 @@ class GroupCoordinator:
         error_code = self._membership.check_join(join)
         if error_code != ErrorCode.NONE:
             return Decision(reply=join_error(error_code, request.member_id))
+        if request.group_id in self.share_groups.by_id:
+            return Decision(reply=join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
         consumer = self.consumer_groups.by_id.get(request.group_id)
         if consumer is not None and consumer.members:
             caller = MemberClient(client_id or "", client_host)
@@ -218,6 +248,22 @@ class GroupCoordinator:
             self._schedule(group)
         return decision
 
+    def share_group_heartbeat(
+        self,
+        request: ShareGroupHeartbeatRequest,
+        *,
+        client_id: str | None,
+        client_host: str,
+        begun: Partitions,
+        now_ms: int,
+    ) -> Decision:
+        """ShareGroupHeartbeat v1. `begun` are the partitions of `share_groups.to_begin` whose state is stored now."""
+        decision = self.share_groups.heartbeat(request, Caller(client_id or "", client_host), begun, now_ms)
+        group = self.share_groups.by_id.get(request.group_id)
+        if group is not None:
+            self._schedule(group)
+        return decision
+
     def cancel(self, token: int, now_ms: int) -> Decision:
         """The connection of a waiting request is gone: nobody is there to be answered.
 
@@ -287,6 +333,10 @@ class GroupCoordinator:
         """ConsumerGroupDescribe v0-1 for groups of this partition."""
         return Decision(reply=self._queries.describe_consumer(request))
 
+    def share_group_describe(self, request: ShareGroupDescribeRequest) -> Decision:
+        """ShareGroupDescribe v1 for groups of this partition."""
+        return Decision(reply=self._queries.describe_share(request))
+
     def list_groups(self, request: ListGroupsRequest) -> Decision:
         """ListGroups v0-5: the groups of this partition."""
         return Decision(reply=self._queries.list(request))
@@ -312,10 +362,13 @@ class GroupCoordinator:
                 case GroupMetadata() | OffsetDeleted():
                     pass
                 case _:
-                    self.consumer_groups.appended(record)
+                    self._kind_of(record).appended(record)
         for group_id in {each.group_id for each in records if isinstance(each, CONSUMER_GROUP_RECORDS)}:
             if group_id in self.consumer_groups.by_id:
                 self._schedule(self.consumer_groups.by_id[group_id])
+        for group_id in {each.group_id for each in records if isinstance(each, SHARE_GROUP_RECORDS)}:
+            if group_id in self.share_groups.by_id:
+                self._schedule(self.share_groups.by_id[group_id])
 
     def failed(self, records: Sequence[ConsumerOffsetsRecord]) -> None:
         """The append, or what should have made it durable, failed: nothing of it happened."""
@@ -330,7 +383,7 @@ class GroupCoordinator:
                 case GroupMetadata():
                     self._end_write(record, is_written=False)
                 case _:
-                    self.consumer_groups.failed(record)
+                    self._kind_of(record).failed(record)
 
     def apply(self, record: ConsumerOffsetsRecord) -> None:
         """One committed record, in the log's order: live and in recovery alike."""
@@ -346,10 +399,15 @@ class GroupCoordinator:
             case GroupDeleted():
                 self._delete(record.group_id)
             case _:
-                self._apply_consumer(record)
+                self._kind_of(record).apply(record)
 
-    def _apply_consumer(self, record: ConsumerGroupRecord) -> None:
-        self.consumer_groups.apply(record)
+    def _kind_of(self, record: ConsumerGroupRecord | ShareGroupRecord) -> Any:
+        return self.share_groups if isinstance(record, SHARE_GROUP_RECORDS) else self.consumer_groups
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether answers may rest on what the log does not have yet."""
+        return self.consumer_groups.is_ahead or self.share_groups.is_ahead
 
     def apply_marker(self, producer_id: int, producer_epoch: int, commit: bool) -> None:
         """A committed transaction marker of this partition: its offsets become visible, or are gone."""
@@ -365,6 +423,9 @@ class GroupCoordinator:
         self.consumer_groups.loaded(now_ms)
         for consumer in self.consumer_groups.by_id.values():
             self._schedule(consumer)
+        self.share_groups.loaded(now_ms)
+        for share in self.share_groups.by_id.values():
+            self._schedule(share)
         self._expiry_ms = now_ms + self.config.offsets_retention_check_interval_ms
 
     def resigned(self, error_code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> Decision:
@@ -455,8 +516,13 @@ class GroupCoordinator:
                 consumer.scheduled_ms = None
                 outcome.records += self.consumer_groups.overdue(consumer, now_ms)
                 self._schedule(consumer)
+            share = self.share_groups.by_id.get(group_id)
+            if share is not None and share.scheduled_ms == alarm_ms:
+                share.scheduled_ms = None
+                outcome.records += self.share_groups.overdue(share, now_ms)
+                self._schedule(share)
 
-    def _schedule(self, group: Group | ConsumerGroup) -> None:
+    def _schedule(self, group: Group | ConsumerGroup | ShareGroup) -> None:
         """Sets the group's alarm unless one is set that rings early enough; heartbeats only move deadlines away."""
         deadline_ms = group.next_deadline()
         if deadline_ms is not None and (group.scheduled_ms is None or deadline_ms < group.scheduled_ms):
@@ -467,7 +533,11 @@ class GroupCoordinator:
 
     def _drop_stale_alarms(self) -> None:
         """Alarms of groups that are gone, or that were set anew, would else stay until their time."""
-        known: list[Group | ConsumerGroup] = [*self.groups.values(), *self.consumer_groups.by_id.values()]
+        known: list[Group | ConsumerGroup | ShareGroup] = [
+            *self.groups.values(),
+            *self.consumer_groups.by_id.values(),
+            *self.share_groups.by_id.values(),
+        ]
         self._alarms = [(each.scheduled_ms, each.group_id) for each in known if each.scheduled_ms is not None]
         heapify(self._alarms)
 

@@ -17,6 +17,7 @@ from oncelog.core.groups.config import GroupConfig
 from oncelog.core.groups.consumer import queries as consumer_group_queries
 from oncelog.core.groups.consumer.group import ConsumerGroup
 from oncelog.core.groups.consumer.groups import ConsumerGroups
+from oncelog.core.groups.share.groups import ShareGroups
 from oncelog.errors import ErrorCode
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.consumer_offsets import NO_TIMESTAMP, OffsetCommit, OffsetDeleted
@@ -87,17 +88,26 @@ def check_commit(
 class OffsetRequests:
     """Answers OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete."""
 
-    def __init__(self, config: GroupConfig, offsets: CommittedOffsets, consumer_groups: ConsumerGroups) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        offsets: CommittedOffsets,
+        consumer_groups: ConsumerGroups,
+        share_groups: ShareGroups,
+    ) -> None:
         self._config = config
         self._offsets = offsets
         self._consumer_groups = consumer_groups
+        self._share_groups = share_groups
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
     def commit(self, group: Group | None, request: OffsetCommitRequest, version: int, now_ms: int) -> Decision:
         """OffsetCommit v2-10."""
         consumer = self._consumer_groups.by_id.get(request.group_id)
-        if consumer is not None:
+        if request.group_id in self._share_groups.by_id:
+            error_code = ErrorCode.GROUP_ID_NOT_FOUND  # it keeps no offsets: its records are acknowledged one by one
+        elif consumer is not None:
             error_code, check = consumer_group_queries.check_commit(
                 consumer,
                 request.member_id,
@@ -183,6 +193,8 @@ class OffsetRequests:
     def _check_transactional(self, group: Group | None, request: TxnOffsetCommitRequest) -> ErrorCode:
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
+        if request.group_id in self._share_groups.by_id:
+            return ErrorCode.GROUP_ID_NOT_FOUND
         consumer = self._consumer_groups.by_id.get(request.group_id)
         if consumer is None:
             return check_commit(

@@ -1,4 +1,4 @@
-"""DescribeGroups, ConsumerGroupDescribe, ListGroups and DeleteGroups: a group as administrators see it.
+"""DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe, ListGroups and DeleteGroups: a group as administrators see it.
 
 A group that nobody knows is described as Dead before version 6 and is GROUP_ID_NOT_FOUND from there (KIP-1043). What an
 administrator may not see (authorization) is the shell's.
@@ -13,6 +13,8 @@ from oncelog.core.groups.consumer import queries as consumer_group_queries
 from oncelog.core.groups.consumer.group import ConsumerGroupState
 from oncelog.core.groups.consumer.groups import ConsumerGroups
 from oncelog.core.groups.offsets import OffsetRequests
+from oncelog.core.groups.share import queries as share_group_queries
+from oncelog.core.groups.share.groups import ShareGroups
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.consumer_offsets import ConsumerOffsetsRecord, GroupDeleted
 from oncelog.wire.messages.consumer_group_describe import (
@@ -30,6 +32,8 @@ from oncelog.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from oncelog.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from oncelog.wire.messages.share_group_describe import DescribedGroup as DescribedShareGroup
+from oncelog.wire.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 
 GROUP_TYPE = "classic"
 FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
@@ -39,11 +43,17 @@ class GroupQueries:
     """Answers what is asked about the groups of one coordinator."""
 
     def __init__(
-        self, config: GroupConfig, groups: dict[str, Group], consumer_groups: ConsumerGroups, offsets: OffsetRequests
+        self,
+        config: GroupConfig,
+        groups: dict[str, Group],
+        consumer_groups: ConsumerGroups,
+        share_groups: ShareGroups,
+        offsets: OffsetRequests,
     ) -> None:
         self._config = config
         self._groups = groups
         self._consumer_groups = consumer_groups
+        self._share_groups = share_groups
         self._offsets = offsets
 
     # -- describe --------------------------------------------------------------------------------------------------
@@ -57,7 +67,7 @@ class GroupQueries:
         if group is None or group.state is GroupState.DEAD:
             described = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
             if version >= FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
-                is_other = group_id in self._consumer_groups.by_id
+                is_other = group_id in self._consumer_groups.by_id or group_id in self._share_groups.by_id
                 described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
                 described.error_message = f"Group {group_id} {'is not a classic group' if is_other else 'not found'}."
             return described
@@ -79,8 +89,20 @@ class GroupQueries:
     def _describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
         group = self._consumer_groups.by_id.get(group_id)
         if group is None:
-            return consumer_group_queries.not_found(group_id, is_classic=group_id in self._groups)
+            is_other = group_id in self._groups or group_id in self._share_groups.by_id
+            return consumer_group_queries.not_found(group_id, is_other=is_other)
         return consumer_group_queries.described(group, self._consumer_groups.topics, self._config.assignors)
+
+    def describe_share(self, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
+        """ShareGroupDescribe v1: groups of KIP-932."""
+        return ShareGroupDescribeResponse(groups=[self._describe_share(each) for each in request.group_ids])
+
+    def _describe_share(self, group_id: str) -> DescribedShareGroup:
+        group = self._share_groups.by_id.get(group_id)
+        if group is None:
+            is_other = group_id in self._groups or group_id in self._consumer_groups.by_id
+            return share_group_queries.not_found(group_id, is_other=is_other)
+        return share_group_queries.described(group, self._share_groups.topics)
 
     # -- list ------------------------------------------------------------------------------------------------------
 
@@ -90,6 +112,7 @@ class GroupQueries:
         types = {each.lower() for each in request.types_filter}
         listed = [_listed(each) for each in self._groups.values()]
         listed += [consumer_group_queries.listed(each) for each in self._consumer_groups.by_id.values()]
+        listed += [share_group_queries.listed(each) for each in self._share_groups.by_id.values()]
         return ListGroupsResponse(
             groups=[
                 each
@@ -117,6 +140,9 @@ class GroupQueries:
         if consumer is not None:
             is_empty = consumer.state is ConsumerGroupState.EMPTY
             return (ErrorCode.NONE, tuple(consumer.tombstones())) if is_empty else (ErrorCode.NON_EMPTY_GROUP, ())
+        share = self._share_groups.by_id.get(group_id)
+        if share is not None:
+            return (ErrorCode.NON_EMPTY_GROUP, ()) if share.members else (ErrorCode.NONE, tuple(share.tombstones()))
         group = self._groups.get(group_id)
         if group is None or group.state is GroupState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND, ()

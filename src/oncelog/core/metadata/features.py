@@ -22,6 +22,7 @@ from oncelog.wire.messages.update_features import (
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
 METADATA_VERSION = "metadata.version"
+SHARE_VERSION = "share.version"
 OPERATOR_ABORT = "oncelog.operator.abort"  # WriteTxnMarkers may carry the transaction's start offset (KIP-664)
 KAFKAS_LEVEL = 2  # of transaction.version: the last one that Apache Kafka has
 TWO_PHASE_LEVEL = 3
@@ -45,6 +46,7 @@ SUPPORTED: dict[str, Levels] = {
     GROUP_VERSION: Levels(0, 1, 1),
     METADATA_VERSION: Levels(30, 30, 30),  # 4.3-IV0: what clients and tools may expect of this broker
     OPERATOR_ABORT: Levels(1, 1, 1),
+    SHARE_VERSION: Levels(0, 1, 1),
     TRANSACTION_VERSION: Levels(0, 3, 3),
 }
 INITIAL: dict[str, int] = {name: levels.initial for name, levels in SUPPORTED.items()}

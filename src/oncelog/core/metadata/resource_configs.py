@@ -1,6 +1,6 @@
 """The configs of groups and of client-metrics subscriptions: keys, kinds, bounds (KIP-848, KIP-714).
 
-Consumer groups honour theirs; those of share and streams groups are stored only. Subscriptions: `core/client_metrics`.
+Consumer and share groups honour theirs; those of streams groups are stored only. Subscriptions: `core/client_metrics`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `record_to_key_value` writes the versions that Apache Kafka 4.3 writes (offset commit 4, 3 where the topic's id is not
 known, 1 where the commit has an expiry of its own; group metadata 3). `record_from_key_value` reads all that it reads.
-A deletion is a key without value. Records of KIP-848's groups are in `consumer_groups`; keys of groups of other kinds
-(KIP-932, KIP-1071) are not ours and read as None.
+A deletion is a key without value. Records of KIP-848's groups are in `consumer_groups`, of KIP-932's in `share_groups`; keys of
+groups of other kinds (KIP-1071) are not ours and read as None.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ from typing import cast
 
 from oncelog.errors import MalformedMessage
 from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from oncelog.wire.log_records import consumer_groups
+from oncelog.wire.log_records import consumer_groups, share_groups
 from oncelog.wire.log_records.consumer_groups import CONSUMER_GROUP_RECORDS, ConsumerGroupRecord
+from oncelog.wire.log_records.share_groups import SHARE_GROUP_RECORDS, ShareGroupRecord
 from oncelog.wire.schema import (
     EMPTY,
     ZERO_UUID,
@@ -106,7 +107,9 @@ class GroupDeleted:
     group_id: str
 
 
-ConsumerOffsetsRecord = OffsetCommit | OffsetDeleted | GroupMetadata | GroupDeleted | ConsumerGroupRecord
+ConsumerOffsetsRecord = (
+    OffsetCommit | OffsetDeleted | GroupMetadata | GroupDeleted | ConsumerGroupRecord | ShareGroupRecord
+)
 
 
 class OffsetCommitKey(Struct, versions=(0, 1)):
@@ -152,6 +155,8 @@ def record_to_key_value(record: ConsumerOffsetsRecord) -> tuple[bytes, bytes | N
     """The key and the value to append; the value is None for a deletion."""
     if isinstance(record, CONSUMER_GROUP_RECORDS):
         return consumer_groups.to_key_value(record)
+    if isinstance(record, SHARE_GROUP_RECORDS):
+        return share_groups.to_key_value(record)
     if isinstance(record, OffsetCommit | OffsetDeleted):
         key = OffsetCommitKey(group=record.group_id, topic=record.topic, partition=record.partition)
         value = _offset_value(record) if isinstance(record, OffsetCommit) else None
@@ -182,6 +187,8 @@ def record_from_key_value(
     if version == GROUP_METADATA_KEY:
         group_id = decode_message(GroupMetadataKey, version, rest).group
         return GroupDeleted(group_id) if value is None else _group_metadata(group_id, value)
+    if share_groups.is_share_group_key(version):
+        return share_groups.from_key_value(version, rest, value)
     return consumer_groups.from_key_value(version, rest, value)
 
 

@@ -48,6 +48,7 @@ class ConsumerGroups:
         topics: Topics | None = None,
         clock: WallClock | None = None,
         overrides: Overrides = lambda _: {},
+        is_other_kind: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.by_id: dict[str, ConsumerGroup] = {}
         self.topics: Topics = topics or ClusterMetadata()
@@ -57,6 +58,7 @@ class ConsumerGroups:
         self._offsets = offsets
         self._clock = clock or WallClock()
         self._overrides = overrides
+        self._is_other_kind = is_other_kind  # neither a consumer group nor a classic one
         self._beginning: dict[str, ConsumerGroup] = {}  # decided, not in the log
         self._downgraded: dict[str, tuple[Group, bool]] = {}  # likewise; whether its members have to share anew
         self._ahead: deque[ConsumerGroupRecord] = deque()
@@ -175,8 +177,10 @@ class ConsumerGroups:
         if group is not None:
             return group, []
         classic = self._classic.get(group_id)
+        if self._is_other_kind(group_id):
+            raise _not_found(group_id, is_other=True)
         if not may_create:
-            raise _not_found(group_id, is_classic=classic is not None, kind="Consumer group")
+            raise _not_found(group_id, is_other=classic is not None, kind="Consumer group")
         if classic is None or not classic.members:
             is_logged = classic is not None and classic.metadata is not None
             return ConsumerGroup(group_id), [GroupDeleted(group_id)] if is_logged else []
@@ -196,7 +200,8 @@ class ConsumerGroups:
     def _leave(self, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Decision:
         group = self.by_id.get(request.group_id)
         if group is None:
-            raise _not_found(request.group_id, is_classic=request.group_id in self._classic)
+            is_other = request.group_id in self._classic or self._is_other_kind(request.group_id)
+            raise _not_found(request.group_id, is_other=is_other)
         change = self.change(group, now_ms)
         member = consumer_group_heartbeat.leaving_member(group, request)
         if request.member_epoch == STATIC_LEAVE_EPOCH:
@@ -297,6 +302,6 @@ class ConsumerGroups:
         )
 
 
-def _not_found(group_id: str, *, is_classic: bool, kind: str = "Group") -> Refused:
-    message = f"Group {group_id} is not a consumer group." if is_classic else f"{kind} {group_id} not found."
+def _not_found(group_id: str, *, is_other: bool, kind: str = "Group") -> Refused:
+    message = f"Group {group_id} is not a consumer group." if is_other else f"{kind} {group_id} not found."
     return Refused(ErrorCode.GROUP_ID_NOT_FOUND, message)

@@ -32,9 +32,9 @@ def described(group: ConsumerGroup, topics: Topics, assignors: list[str]) -> Des
     )
 
 
-def not_found(group_id: str, *, is_classic: bool) -> DescribedGroup:
+def not_found(group_id: str, *, is_other: bool) -> DescribedGroup:
     """There is no consumer group of this name."""
-    message = f"Group {group_id} is not a consumer group." if is_classic else f"Group {group_id} not found."
+    message = f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
     return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message)
 
 
