@@ -64,6 +64,7 @@ ROOMS = {
     "core/groups/consumer": {"core/groups", "core/groups/classic", "core/metadata"},
     "core/groups/share": {"core/groups", "core/groups/classic", "core/groups/consumer"},
     "core/share": set(),
+    "core/sharing": set(),
     "core/producer": set(),
     "core/consumer": set(),
     "core/two_phase": set(),
@@ -121,6 +122,7 @@ ROOMS = {
     "client/producer": {"client", "client/cluster", "core/producer"},
     "client/consumer": {"client", "client/cluster", "core/consumer"},
     "client/admin": {"client", "client/cluster", "core/diagnosis", "core/lanes"},
+    "client/sharing": {"client", "client/cluster", "client/consumer", "core/sharing"},
     "client/processing": {"client", "client/consumer", "client/producer", "core/processing"},
 }
 ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
@@ -129,7 +131,7 @@ ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
     "core/metadata",
 }
 # The wall: a client and a broker speak as peers, and neither knows the other's machines.
-CLIENTS_OWN = {"core/login", "core/producer", "core/consumer", "core/two_phase", "core/processing"} | {
+CLIENTS_OWN = {"core/sharing", "core/login", "core/producer", "core/consumer", "core/two_phase", "core/processing"} | {
     "core/telemetry",
     "core/diagnosis",
     "core/lanes",
