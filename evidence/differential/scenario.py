@@ -49,6 +49,7 @@ MODULES = (
     "reading",
     "restarts",
     "sessions",
+    "share_groups",
     "single_node",
     "topics",
     "transactional_offsets",
@@ -88,6 +89,13 @@ KINDS = {
             "group.consumer.assignment.interval.ms": 0,
             "group.consumer.min.session.timeout.ms": 1000,
             "group.consumer.session.timeout.ms": 45_000,
+        }
+    ),
+    # where assignments come at once, and records are locked for a second
+    "share": Kind(
+        {
+            "group.share.assignment.interval.ms": 0,
+            "group.share.min.record.lock.duration.ms": 1000,
         }
     ),
     "unverified": Kind(

@@ -40,6 +40,9 @@ PARAMETER = "the interface: a parameter's default"
 NOBODY = "nobody authenticates in a simulated cluster yet"
 RECONCILING = "of `oncelog reconcile`, which reads a directory that no simulated broker has"
 NAMED: dict[str, str] = {
+    "oncelog.client.sharing.member.FIRST_INTERVAL_MS": ELSEWHERE,
+    "oncelog.client.sharing.share_consumer.POLL_TIMEOUT_MS": PARAMETER,
+    "oncelog.client.sharing.share_consumer.REFUSED_MAX": ELSEWHERE,
     "oncelog.broker.handlers.groups.find_coordinator._SHARE": PROTOCOL,
     "oncelog.broker.handlers.share.describe_share_group_offsets.UNKNOWN": PROTOCOL,
     "oncelog.broker.handlers.share.share_fetch.RECORD_LIMIT": PROTOCOL,
