@@ -21,6 +21,9 @@ from oncelog.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from oncelog.wire.messages.share_group_describe import Assignment as ShareAssignment
+from oncelog.wire.messages.share_group_describe import DescribedGroup as DescribedShareGroup
+from oncelog.wire.messages.share_group_describe import ShareGroupDescribeRequest
 
 STATES = (
     "Empty",
@@ -61,8 +64,8 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group; state "Dead" where it does not exist (in brokers that say so). `group_type` is "classic" or "consumer";
-    `protocol_name` is the assignor. Only a consumer group has epochs."""
+    """A group; state "Dead" where it does not exist (in brokers that say so). `group_type` is "classic", "consumer" or "share";
+    `protocol_name` is the assignor. A classic group has no epochs."""
 
     group_id: str
     state: str
@@ -92,11 +95,12 @@ class AdminGroups(AdminSession):
         return sorted(found, key=lambda group: group.group_id)
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
-        """State and members, of groups of both protocols. Raises GroupIdNotFound (from Apache Kafka 4 on)."""
+        """State and members, of groups of every kind but streams groups. Raises GroupIdNotFound (from Apache Kafka 4 on)."""
 
         async def ask(node: Node, keys: list[str]) -> list[GroupDescription]:
             found = await self._describe_consumer_groups(node, keys)
-            rest = [key for key in keys if key not in {each.group_id for each in found}]
+            found += await self._describe_share_groups(node, [key for key in keys if key not in _names(found)])
+            rest = [key for key in keys if key not in _names(found)]
             if rest:
                 response = await self._cluster.request(node, DescribeGroupsRequest(groups=rest))
                 found += [_description(group, node) for group in response.groups]
@@ -119,6 +123,21 @@ class AdminGroups(AdminSession):
             if group.error_code:
                 raise error_for(group.error_code, f"group {group.group_id!r}")
             found.append(_consumer_description(group, node))
+        return found
+
+    async def _describe_share_groups(self, node: Node, keys: list[str]) -> list[GroupDescription]:
+        """Those of KIP-932 among these groups; none where the broker knows no such groups."""
+        try:
+            response = await self._cluster.request(node, ShareGroupDescribeRequest(group_ids=keys)) if keys else None
+        except UnsupportedVersion:
+            return []
+        found = []
+        for group in [] if response is None else response.groups:
+            if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                continue
+            if group.error_code:
+                raise error_for(group.error_code, f"group {group.group_id!r}")
+            found.append(_share_description(group, node))
         return found
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
@@ -215,7 +234,35 @@ def _consumer_description(group: DescribedConsumerGroup, node: Node) -> GroupDes
     )
 
 
-def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+def _share_description(group: DescribedShareGroup, node: Node) -> GroupDescription:
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        "share",
+        group.assignor_name,
+        node.node_id,
+        tuple(
+            GroupMember(
+                member.member_id,
+                None,
+                member.client_id,
+                member.client_host,
+                _partitions(member.assignment),
+                member.member_epoch,
+            )
+            for member in group.members
+        ),
+        "share",
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
+def _names(found: list[GroupDescription]) -> set[str]:
+    return {each.group_id for each in found}
+
+
+def _partitions(assignment: Assignment | ShareAssignment) -> tuple[TopicPartition, ...]:
     found = [
         TopicPartition(each.topic_name, index) for each in assignment.topic_partitions for index in each.partitions
     ]
