@@ -160,6 +160,7 @@ async def resume_transactions(parts: Assembly) -> None:
     parts.tasks.start(parts.marker_sender.run(), name="markers")
     parts.node.transactions.resume()
     parts.tasks.start(parts.audit_topic.run(), name="audit-topic")
+    parts.tasks.start(parts.node.share_partitions.forget_orphans(parts.node.groups.may_know), name="share-orphans")
 
 
 async def start_timers(parts: Assembly) -> None:

@@ -1,4 +1,4 @@
-"""Members and brokers that die: each record is acknowledged or given again, none is lost, none is given more often than it may."""
+"""Members and brokers that die: each record is acknowledged or given again, none is lost, none comes more often than it may."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from evidence.world.broker import Client, broker_and_client, run, until
 
 from oncelog.broker.share.share_coordinators import PRUNED_RECORDS_MIN
 from oncelog.broker.share.share_partition import SharePartition
+from oncelog.core.decision import Decision
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.share_state import ShareKey
 from oncelog.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -187,5 +188,37 @@ def test_the_states_log_gives_up_what_it_needs_no_more(tmp_path, monkeypatch):
             assert await offsets(client) == before
         async with broker_and_client(tmp_path) as (_, client):
             assert await Reader(client, topic_id).fetch() == [(8, 9, 2)]
+
+    run(main())
+
+
+def test_states_that_a_crash_left_behind_are_forgotten(tmp_path):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await started(client)
+            await started(client, topic="u", group="h")
+            await beat(client, "m", -1)
+            machine = (await broker.groups.coordinator_of("g")).machine
+            # as if the broker had died between the end of the group and that of its state
+            await broker.groups.ask(
+                "g", lambda found, _: Decision(records=tuple(found.share_groups.by_id["g"].tombstones()))
+            )
+            assert not machine.knows_group("g")
+            assert broker.share_partitions.coordinators.key_count == 2
+        async with broker_and_client(tmp_path) as (broker, _):
+            await until(lambda: broker.share_partitions.coordinators.key_count == 1)
+
+    run(main())
+
+
+def test_a_partition_that_is_gone_is_told_once_and_then_waits_like_the_others(tmp_path):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            m = Reader(client, await started(client))
+            reply = await client.call(m.request(wait_ms=WAIT_MS, partition=7))
+            assert reply.responses[0].partitions[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+            sent = client.send(m.request(wait_ms=50))
+            assert (await client.receive())[0] == sent
+            assert broker.share_partitions.sessions
 
     run(main())

@@ -142,6 +142,11 @@ class SharePartitions:
         self._close(self._open.get(group_id, ()))
         await self.coordinators.forget(lambda key: key.group_id == group_id)
 
+    async def forget_orphans(self, knows_group: Callable[[str], bool]) -> None:
+        """States of groups and topics that are gone, which a crash kept from going with them."""
+        topics = self._metadata.topics_by_id
+        await self.coordinators.forget(lambda key: key.topic_id not in topics or not knows_group(key.group_id))
+
     async def move(self, key: ShareKey, start_offset: int) -> None:
         """An operator wants the group to go on from there. Raises CoordinatorFailed."""
         self._close([key])

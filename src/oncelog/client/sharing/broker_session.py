@@ -37,6 +37,7 @@ class BrokerSession:
         self.node = node
         self.holdings: dict[Partition, Holding] = {}
         self.lock_duration_ms = 0
+        self.has_fault = False  # whether the last fetch told of a partition that cannot be read now
         self._cluster, self._config, self._member_id = cluster, config, member_id
         self._name_of, self._refused = name_of, refused
         self._state = SessionState()
@@ -162,7 +163,7 @@ class BrokerSession:
 
     def _records(self, response: fetching.ShareFetchResponse) -> list[ShareRecord]:
         found: list[ShareRecord] = []
-        fault: KafkaError | None = None
+        self.has_fault = False
         for topic in response.responses:
             topic_id = bytes(topic.topic_id)
             for part in topic.partitions:
@@ -170,6 +171,7 @@ class BrokerSession:
                 self._hear([(topic_id, part.partition_index, code, part.acknowledge_error_message)])
                 if part.error_code:
                     fault = error_for(part.error_code, part.error_message or f"share fetch of {topic_id.hex()}")
+                    self.has_fault = True
                     self._cluster.refresh_soon()
                     if not fault.retriable and part.error_code not in _PASSING:
                         raise fault

@@ -326,6 +326,7 @@ class ShareConsumer:
             error = task.exception()
             if error is None:
                 self._buffer.extend(task.result())
+                has_failed |= self._sessions[node_id].has_fault and not task.result()
             elif isinstance(error, KafkaError) and (error.retriable or error.code in BEGIN_ANEW):
                 log.debug("share fetch: %s", error)
                 self._cluster.refresh_soon(self._topics)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import ConfigKey, value_fault
 from oncelog.core.name_pattern import InvalidPattern, NamePattern
+from oncelog.core.offset_reset import check_strategy
 from oncelog.errors import ErrorCode
 
 _INT_MAX = 2**31 - 1
@@ -80,7 +81,18 @@ def group_refusal(name: str, value: str, broker_value: Callable[[str], str | Non
             fault = f"{name} must be greater than or equal to group.{kind}.min.{rest}"
         elif high is not None and int(value) > int(high):
             fault = f"{name} must be less than or equal to group.{kind}.max.{rest}"
+    if fault is None and name == "share.auto.offset.reset":
+        fault = _reset_fault(value.strip().lower())
     return Refusal(ErrorCode.INVALID_CONFIG, fault) if fault else None
+
+
+def _reset_fault(value: str) -> str | None:
+    """Why a share group cannot begin so: as a consumer's `auto.offset.reset`, but that it has to begin somewhere."""
+    try:
+        check_strategy(value)
+    except ValueError as error:
+        return f"Invalid value {value} for configuration share.auto.offset.reset: {error}"
+    return "Invalid value none for configuration share.auto.offset.reset" if value == "none" else None
 
 
 def match_patterns(match: str) -> dict[str, NamePattern]:

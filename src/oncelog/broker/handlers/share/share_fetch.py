@@ -115,7 +115,10 @@ class _Fetch:
         if message.is_renew_ack:
             return self._response({}, acknowledged, ())
         found = await self._find()
-        if not found.faults and message.max_wait_ms > 0 and not self._is_enough(found):
+        is_news = any(
+            wanted in batches for wanted in found.faults
+        )  # what is told again and again waits as everything does
+        if not is_news and message.max_wait_ms > 0 and not self._is_enough(found):
             await self._wait(found)
         return self._response(self._read(found), acknowledged, batches)
 

@@ -145,14 +145,15 @@ class ShareGroups:
     def began(self, group_id: str, partitions: Partitions) -> list[ShareGroupRecord]:
         """These partitions have a state now: what says so in the log, with those that had one."""
         group = self.by_id.get(group_id) or ShareGroup(group_id)
-        names = dict(group.topic_names)
-        begun = dict(group.begun)
+        known = self._topics.topics_by_id
+        begun = {topic_id: indexes for topic_id, indexes in group.begun.items() if topic_id in known}
+        names = {topic_id: group.topic_names[topic_id] for topic_id in begun}
         for topic_id, indexes in partitions.items():
-            topic = self._topics.topics_by_id.get(topic_id)
+            topic = known.get(topic_id)
             if topic is not None:
                 begun[topic_id] = begun.get(topic_id, frozenset()) | indexes
                 names[topic_id] = topic.name
-        if begun == group.begun:
+        if not partitions or begun == group.begun:
             return []
         return [ShareStatePartitions(group_id, begun, names)]
 
