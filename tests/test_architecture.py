@@ -55,16 +55,19 @@ ALLOWED_BESIDE = {
 }
 # Inside the three big rooms: what each may import of its neighbours, beside its room's root and the layers below.
 ROOMS = {
-    "core": set(),  # its root: decision, name_pattern, placement
+    "core": set(),  # its root: decision, name_pattern, offset_reset, placement
     "core/leader": set(),
     "core/transactions": set(),
     "core/metadata": set(),
     "core/client_metrics": {"core/metadata"},
     "core/access": {"core/metadata"},
-    "core/groups": {"core/groups/classic", "core/groups/consumer", "core/groups/streams"},
+    "core/groups": {"core/groups/classic", "core/groups/consumer", "core/groups/share", "core/groups/streams"},
     "core/groups/classic": {"core/groups"},
     "core/groups/consumer": {"core/groups", "core/groups/classic", "core/metadata"},
+    "core/groups/share": {"core/groups", "core/groups/classic", "core/groups/consumer"},
     "core/groups/streams": {"core/groups", "core/groups/classic", "core/groups/consumer"},
+    "core/share": set(),
+    "core/sharing": set(),
     "core/producer": set(),
     "core/consumer": set(),
     "core/two_phase": set(),
@@ -97,21 +100,33 @@ ROOMS = {
         "core/metadata",
         "core/transactions",
     },
+    "broker/share": {
+        "broker/config",
+        "broker/coordinators",
+        "broker/metadata",
+        "broker/partitions",
+        "core/leader",
+        "core/metadata",
+        "core/share",
+    },
     "broker/handlers": {"broker", "broker/config", "broker/coordinators", "broker/partitions", "broker/requests"}
     | {
         "core/groups",
         "core/groups/classic",
         "core/groups/consumer",
+        "core/groups/share",
         "core/groups/streams",
         "core/leader",
         "core/metadata",
     }
+    | {"broker/share", "core/share"}
     | {"core/client_metrics", "core/transactions"},
     "client": {"client/consumer", "core/consumer", "core/login", "core/producer"},
     "client/cluster": {"client", "core/login", "core/telemetry"},
     "client/producer": {"client", "client/cluster", "core/producer"},
     "client/consumer": {"client", "client/cluster", "core/consumer"},
     "client/admin": {"client", "client/cluster", "core/diagnosis", "core/lanes"},
+    "client/sharing": {"client", "client/cluster", "client/consumer", "core/sharing"},
     "client/processing": {"client", "client/consumer", "client/producer", "core/processing"},
 }
 ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
@@ -120,7 +135,7 @@ ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
     "core/metadata",
 }
 # The wall: a client and a broker speak as peers, and neither knows the other's machines.
-CLIENTS_OWN = {"core/login", "core/producer", "core/consumer", "core/two_phase", "core/processing"} | {
+CLIENTS_OWN = {"core/sharing", "core/login", "core/producer", "core/consumer", "core/two_phase", "core/processing"} | {
     "core/telemetry",
     "core/diagnosis",
     "core/lanes",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from oncelog.client.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
+from oncelog.client.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig, ShareConsumerConfig
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "client-options.md"
 
@@ -107,6 +107,8 @@ MEANINGS = {
     "stats_cb": "a function that gets `metrics()` every `statistics_interval_ms` (librdkafka's callback; a typed object "
     "instead of JSON, `as_dict()` has that); it must not block",
     "statistics_interval_ms": "how often; 0: never (librdkafka's `statistics.interval.ms`)",
+    "share_acknowledgement_mode": "`implicit`: accepted with the next poll; `explicit`: `acknowledge` says it of each",
+    "share_acquire_mode": "`batch_optimized`: whole batches, perhaps a few more than `max_poll_records`; `record_limit`: no more",
     "group_id": "the group that shares the partitions and keeps the positions",
     "group_instance_id": "a static member's name: it may come back without a rebalance",
     "group_protocol": "`classic`, or `consumer` (KIP-848: the broker assigns)",
@@ -141,7 +143,8 @@ def render() -> str:
     """The page."""
     parts = [
         "# Every option of the clients",
-        "Keyword arguments of `Producer`, `Consumer` and `Admin` (and those of `oncelog.sync`), or Kafka's dotted keys through",
+        "Keyword arguments of `Producer`, `Consumer`, `ShareConsumer` and `Admin` (and of those in `oncelog.sync`), or Kafka's",
+        "dotted keys through",
         "`from_config({...})` and properties files. An unknown one is refused with the nearest known name; keys of Kafka's",
         "that mean nothing here are taken with a warning. Written by `tools/client_options_page.py`.",
         "",
@@ -153,6 +156,7 @@ def render() -> str:
         ("All clients", ClientConfig),
         ("Producer", ProducerConfig),
         ("Consumer", ConsumerConfig),
+        ("ShareConsumer", ShareConsumerConfig),
         ("Admin", AdminConfig),
     ):
         inherited = set() if config is ClientConfig else {field.name for field in dataclasses.fields(ClientConfig)}

@@ -94,13 +94,11 @@ APACHE_KAFKA: dict[int, tuple[str, int, int]] = {
     92: ("DeleteShareGroupOffsets", 0, 0),
 }
 
-_SHARE = "share groups (KIP-932) are outside oncelog's scope so far; clients that probe for them carry on"
-_SHARE_STATE = "between the brokers of a cluster with share groups"
+_SHARE_STATE = "between the brokers of a cluster with share groups; here one node keeps their state itself"
 _TELEMETRY = (
     "KIP-714; Apache Kafka offers it where a plugin receives metrics, oncelog where `metrics.listen` shows them"
 )
 NOT_SERVED: dict[int, str] = {
-    **dict.fromkeys((76, 77, 78, 79, 90, 91, 92), _SHARE),
     **dict.fromkeys((83, 84, 85, 86, 87), _SHARE_STATE),
 }
 # Keys that Apache Kafka does not offer to its clients either

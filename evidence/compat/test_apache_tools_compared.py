@@ -8,6 +8,7 @@ import difflib
 import pytest
 
 from evidence.compat.apache import find_launcher
+from evidence.compat.stories_of_share_groups import SHARE_STORIES
 from evidence.compat.stories_of_tools import STORIES, Story
 from evidence.compat.tool_runner import ToolRunner
 from evidence.differential.brokers import ApacheKafkaNode, OncelogNode
@@ -36,6 +37,9 @@ def brokers(tmp_path_factory):
             Story(kafkas_tools, "{}:{}".format(*kafka.address), theirs / "data", work),
             Story(oncelogs_tools, "{}:{}".format(*oncelog.address), ours, work),
         )
+
+
+assert STORIES.keys() >= SHARE_STORIES, "they register with the others"
 
 
 @pytest.mark.parametrize("name", STORIES)

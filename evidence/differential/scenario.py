@@ -49,6 +49,7 @@ MODULES = (
     "reading",
     "restarts",
     "sessions",
+    "share_groups",
     "single_node",
     "streams_groups",
     "topics",
@@ -93,6 +94,13 @@ KINDS = {
     ),
     # the same for streams groups
     "streams": Kind({"group.streams.initial.rebalance.delay.ms": 0, "group.streams.assignment.interval.ms": 0}),
+    # where assignments come at once, and records are locked for a second
+    "share": Kind(
+        {
+            "group.share.assignment.interval.ms": 0,
+            "group.share.min.record.lock.duration.ms": 1000,
+        }
+    ),
     "unverified": Kind(
         {"transaction.partition.verification.enable": False, "transaction.two.phase.commit.enable": False}
     ),

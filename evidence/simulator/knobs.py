@@ -122,6 +122,11 @@ def _broker_constants() -> Iterator[Knob]:
     yield from _constants("oncelog.broker.gauges", LAGGING_PARTITIONS_MAX=(1, 1000), LAG_INTERVAL_S=(0.01, 10.0))
     yield from _constants("oncelog.broker.handlers.metadata.create_topics", TOPICS_OF_CHANGE_MAX=(1, 1000))
     yield from _constants("oncelog.broker.network.log_budget", WINDOW_S=(0.1, 60.0))
+    yield from _constants("oncelog.broker.share.share_partition", ROUNDS_MAX=(1, 100))
+    yield from _constants(
+        "oncelog.broker.share.share_coordinators", PRUNED_RECORDS_MIN=(1, 10_000), PRUNED_RECORDS_PER_STATE=(1, 100)
+    )
+    yield from _constants("oncelog.core.share.states", RECORDS_PER_DECISION_MAX=(1, 1000))
     yield from _constants("oncelog.broker.partitions.log_cleaner", LOOKED_AT_TOGETHER=(1, 64))
     yield from _constants(
         "oncelog.broker.coordinators.marker_sender",

@@ -40,9 +40,23 @@ PARAMETER = "the interface: a parameter's default"
 NOBODY = "nobody authenticates in a simulated cluster yet"
 RECONCILING = "of `oncelog reconcile`, which reads a directory that no simulated broker has"
 NAMED: dict[str, str] = {
-    "oncelog.core.consumer.offset_reset._SECONDS_MAX": "the range of Java's durations",
-    "oncelog.core.consumer.offset_reset._TEXT_LENGTH_MAX": LIMIT,
-    "oncelog.core.consumer.offset_reset._UNITS_S": "the calendar",
+    "oncelog.client.sharing.member.FIRST_INTERVAL_MS": ELSEWHERE,
+    "oncelog.client.sharing.share_consumer.POLL_TIMEOUT_MS": PARAMETER,
+    "oncelog.client.sharing.share_consumer.REFUSED_MAX": ELSEWHERE,
+    "oncelog.broker.handlers.groups.find_coordinator._SHARE": PROTOCOL,
+    "oncelog.broker.handlers.share.describe_share_group_offsets.UNKNOWN": PROTOCOL,
+    "oncelog.broker.handlers.share.share_fetch.RECORD_LIMIT": PROTOCOL,
+    "oncelog.core.access.check_groups._SHARE": PROTOCOL,
+    "oncelog.core.share.settings.THROTTLED_DELIVERIES_MIN": PROTOCOL,
+    "oncelog.wire.log_records.share_groups.STABLE_MEMBER": "the format of a record",
+    **dict.fromkeys(
+        (f"oncelog.wire.log_records.share_state.{name}" for name in ("NOT_COUNTED", "NOT_UPDATED", "UNINITIALIZED")),
+        "the format of a record",
+    ),
+    "oncelog.wire.uuids.UUID_BYTES": "how long a UUID is",
+    "oncelog.core.offset_reset._SECONDS_MAX": "the range of Java's durations",
+    "oncelog.core.offset_reset._TEXT_LENGTH_MAX": LIMIT,
+    "oncelog.core.offset_reset._UNITS_S": "the calendar",
     **dict.fromkeys(
         (
             *(

@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from oncelog.client.option_types import ConsumerOptions as ConsumerOptions
     from oncelog.client.option_types import ProcessOptions as ProcessOptions
     from oncelog.client.option_types import ProducerOptions as ProducerOptions
+    from oncelog.client.option_types import ShareConsumerOptions as ShareConsumerOptions
     from oncelog.client.processing.processor import Processor as Processor
     from oncelog.client.processing.processor import process as process
     from oncelog.client.producer.producer import Producer as Producer
     from oncelog.client.records import ConsumerRecord as ConsumerRecord
     from oncelog.client.records import RecordMetadata as RecordMetadata
+    from oncelog.client.records import ShareRecord as ShareRecord
+    from oncelog.client.sharing.share_consumer import ShareConsumer as ShareConsumer
     from oncelog.types import OffsetAndMetadata as OffsetAndMetadata
     from oncelog.types import PreparedTxnState as PreparedTxnState
     from oncelog.types import TopicPartition as TopicPartition
@@ -59,6 +62,9 @@ _HOME = {
     "ProducerRecord": "oncelog.client.interceptors",
     "RebalanceListener": "oncelog.client.consumer.group",
     "RecordMetadata": "oncelog.client.records",
+    "ShareConsumer": "oncelog.client.sharing.share_consumer",
+    "ShareConsumerOptions": "oncelog.client.option_types",
+    "ShareRecord": "oncelog.client.records",
     "TopicPartition": "oncelog.types",
     "process": "oncelog.client.processing.processor",
 }

@@ -355,6 +355,16 @@ KAFKA = {
     ),
     "FetchSessionTopicId": Advice("A fetch session mixes topics by name and by id.", _INSIDE),
     "OffsetMovedToTieredStorage": Advice("The offset lies in tiered storage.", "Read it from a cluster that has that."),
+    "InvalidRecordState": Advice(
+        "A share consumer acknowledged a record that it does not have any more: the lock was over, and others may have it.",
+        'Be done within the lock (`share.record.lock.duration.ms` of the group), or `acknowledge(record, "renew")` in time.',
+    ),
+    "ShareSessionNotFound": Advice("The broker knows no such share session: its connection ended.", _INSIDE),
+    "InvalidShareSessionEpoch": Advice("A share session's request was lost or came twice.", _INSIDE),
+    "ShareSessionLimitReached": Advice(
+        "As many share consumers read from this broker as it takes.",
+        _TRIED + "stop some, or raise `group.share.max.share.sessions`.",
+    ),
     "FencedMemberEpoch": Advice("The group has moved on without this member.", "Poll: the consumer joins again."),
     "UnreleasedInstanceId": Advice(
         "The former member with this `group_instance_id` has not left yet.", "Stop it, or wait for its session to end."

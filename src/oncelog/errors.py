@@ -2,7 +2,7 @@
 
 Four kinds are kept apart: protocol errors are `ErrorCode` values that machines return; user errors are the exceptions
 below, each saying whether it is retriable, abortable (abort the transaction and go on) or fatal (this producer is over);
-corruption is raised where bytes are parsed; our own bugs are assertions. Codes of raft, share groups and streams groups,
+corruption is raised where bytes are parsed; our own bugs are assertions. Codes of raft and streams groups,
 which no oncelog client asks for, have no class.
 """
 
@@ -501,3 +501,15 @@ class PurgedInQueue(PurgedLocally, abortable=True):
 class PurgedInFlight(PurgedLocally, abortable=True):
     """The record was sent and not acknowledged yet: it may be stored or not. Outside a transaction, sending it again may
     double it."""
+
+
+class InvalidRecordState(KafkaError, code=ErrorCode.INVALID_RECORD_STATE): ...
+
+
+class ShareSessionNotFound(KafkaError, code=ErrorCode.SHARE_SESSION_NOT_FOUND): ...
+
+
+class InvalidShareSessionEpoch(KafkaError, code=ErrorCode.INVALID_SHARE_SESSION_EPOCH): ...
+
+
+class ShareSessionLimitReached(KafkaError, code=ErrorCode.SHARE_SESSION_LIMIT_REACHED): ...

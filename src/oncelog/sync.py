@@ -22,20 +22,27 @@ from oncelog.client.consumer.group import RebalanceListener
 from oncelog.client.consumer.iteration import Lent
 from oncelog.client.delivery import Delivery
 from oncelog.client.metrics import ProcessMetrics
-from oncelog.client.option_types import AdminOptions, ConsumerOptions, ProcessOptions, ProducerOptions
+from oncelog.client.option_types import (
+    AdminOptions,
+    ConsumerOptions,
+    ProcessOptions,
+    ProducerOptions,
+    ShareConsumerOptions,
+)
 from oncelog.client.processing.blocking import ThreadProcessor
 from oncelog.client.producer.producer import Headers
 from oncelog.client.producer.producer import Producer as AsyncProducer
-from oncelog.client.records import ConsumerRecord, RecordMetadata
+from oncelog.client.records import ConsumerRecord, RecordMetadata, ShareRecord
+from oncelog.client.sharing.share_consumer import ShareConsumer as AsyncShareConsumer
 from oncelog.errors import IllegalState, KafkaError
 from oncelog.host.loop_thread import BEFORE_A_FORK, Call, LoopThread, loop_thread
 from oncelog.types import PreparedTxnState
 
 P = ParamSpec("P")
 T = TypeVar("T")
-C = TypeVar("C", AsyncProducer, AsyncConsumer, AsyncAdmin)
+C = TypeVar("C", AsyncProducer, AsyncConsumer, AsyncShareConsumer, AsyncAdmin)
 
-__all__ = ["Admin", "Consumer", "Processor", "Producer", "process"]
+__all__ = ["Admin", "Consumer", "Processor", "Producer", "ShareConsumer", "process"]
 
 
 class _Blocking(Generic[C]):
@@ -412,6 +419,44 @@ class Consumer(_Blocking[AsyncConsumer]):
     client_instance_id = _blocking(AsyncConsumer.client_instance_id)
 
 
+class ShareConsumer(_Blocking[AsyncShareConsumer]):
+    """`oncelog.ShareConsumer` without async; iterate it with `for record in consumer`."""
+
+    def __init__(self, *topics: str, **config: Unpack[ShareConsumerOptions]) -> None:
+        super().__init__(lambda: AsyncShareConsumer(*topics, **config))
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *topics: str, **more: Any) -> Self:
+        """From Kafka's dotted keys; `more` are keyword arguments beside them."""
+        made = cls.__new__(cls)
+        _Blocking.__init__(made, lambda: AsyncShareConsumer.from_config(config, *topics, **more))
+        return made
+
+    def __iter__(self) -> Iterator[ShareRecord]:
+        return self
+
+    def __next__(self) -> ShareRecord:
+        async def following() -> ShareRecord | None:
+            try:
+                return await self._client.__anext__()
+            except StopAsyncIteration:
+                return None
+
+        record = self._call(following())
+        if record is None:
+            raise StopIteration
+        return record
+
+    def _stop_within(self, timeout_ms: int | None) -> None:
+        if os.getpid() == self._owner.process_id:
+            self._call(self._client.stop(timeout_ms))
+
+    subscribe = _in_loop(AsyncShareConsumer.subscribe)
+    poll = _blocking(AsyncShareConsumer.poll)
+    acknowledge = _in_loop(AsyncShareConsumer.acknowledge)
+    commit = _blocking(AsyncShareConsumer.commit)
+
+
 class Processor(ThreadProcessor):
     """`oncelog.Processor` without async; the transform is called by the thread that calls `run`."""
 
@@ -470,6 +515,9 @@ class Admin(_Blocking[AsyncAdmin]):
     describe_groups = _blocking(AsyncAdmin.describe_groups)
     delete_groups = _blocking(AsyncAdmin.delete_groups)
     list_consumer_group_offsets = _blocking(AsyncAdmin.list_consumer_group_offsets)
+    list_share_group_offsets = _blocking(AsyncAdmin.list_share_group_offsets)
+    alter_share_group_offsets = _blocking(AsyncAdmin.alter_share_group_offsets)
+    delete_share_group_offsets = _blocking(AsyncAdmin.delete_share_group_offsets)
     list_pending_offset_commits = _blocking(AsyncAdmin.list_pending_offset_commits)
     alter_consumer_group_offsets = _blocking(AsyncAdmin.alter_consumer_group_offsets)
     delete_consumer_group_offsets = _blocking(AsyncAdmin.delete_consumer_group_offsets)

@@ -9,7 +9,7 @@ from typing import Any, Required, get_origin, get_type_hints
 import pytest
 
 from oncelog.client import option_types
-from oncelog.client.config import ALIASES, AdminConfig, ConsumerConfig, ProducerConfig
+from oncelog.client.config import ALIASES, AdminConfig, ConsumerConfig, ProducerConfig, ShareConsumerConfig
 from oncelog.client.option_types import (
     AdminOptions,
     ConsumerOptions,
@@ -17,6 +17,7 @@ from oncelog.client.option_types import (
     ProcessClientOptions,
     ProcessOptions,
     ProducerOptions,
+    ShareConsumerOptions,
 )
 from oncelog.client.processing.options import _OURS
 from oncelog.client.processing.processor import Processor
@@ -35,7 +36,12 @@ def fields(config: type[Any]) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("options", "config"),
-    [(ProducerOptions, ProducerConfig), (ConsumerOptions, ConsumerConfig), (AdminOptions, AdminConfig)],
+    [
+        (ProducerOptions, ProducerConfig),
+        (ConsumerOptions, ConsumerConfig),
+        (ShareConsumerOptions, ShareConsumerConfig),
+        (AdminOptions, AdminConfig),
+    ],
 )
 def test_every_option_of_a_client_with_its_type(options: Any, config: type[Any]) -> None:
     known, hints = fields(config), get_type_hints(options)

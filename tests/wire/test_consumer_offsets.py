@@ -129,7 +129,7 @@ def test_records_of_a_transaction_know_their_producer():
     assert not plain.is_transactional
 
 
-@pytest.mark.parametrize("key", [None, b"\x00\x0b\x00\x01g", b"\x00\x12", b"\xff\xff"])
+@pytest.mark.parametrize("key", [None, b"\x00\x18\x00\x01g", b"\x00\x1a", b"\xff\xff"])
 def test_records_of_other_kinds_are_not_ours(key):
     assert record_from_key_value(key, b"\x00\x00") is None
 

@@ -38,10 +38,12 @@ from oncelog.broker.partitions.partitions import Partitions
 from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import Outcome, Request
+from oncelog.broker.share.share_coordinators import ShareCoordinators
+from oncelog.broker.share.share_partitions import SharePartitions
 from oncelog.core.access.listeners import NamedAddress
 from oncelog.core.leader.fetch_session import FetchSessions
 from oncelog.core.leader.gate import GateConfig
-from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.host.clock import Clock
 from oncelog.host.host import Host
 from oncelog.host.network import Listener
@@ -111,10 +113,8 @@ def assemble(
     store = _store(host, files, data_directory, tasks, in_force, metrics)
     metadata, node_id, has_shortcut = store.metadata, in_force().node_id, host.network.has_shortcut
     partitions = Partitions(files, data_directory, metadata, in_force, flusher, host.worker, host.syncer)
-    topics = Topics(
-        store, partitions, in_force, host.random, node_id, lambda topic: groups.topic_deleted(topic), metrics
-    )
-    groups = Groups(metadata, partitions, topics, clock, in_force, metrics)
+    topics = Topics(store, partitions, in_force, host.random, node_id, lambda topic: forget(topic), metrics)
+    groups, shares, forget = _groups(metadata, partitions, topics, clock, in_force, metrics)
 
     def handle_here(request: Request) -> Outcome:
         return answer(node, request)  # the broker asks itself past the access rules
@@ -130,7 +130,7 @@ def assemble(
     audit_topic = AuditTopic(lambda: in_force().oncelog_audit_topic, topics, to_audit, clock, metrics)
     transactions.entries, transactions.deeds = audit_topic, Deeds(_log_budget(in_force), audit_topic)
     admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here, transactions.deeds)
-    server = _server(host, in_force, metrics, metadata, admission, peers, audit)
+    server = _server(host, in_force, metrics, metadata, admission, peers, audit, shares.connection_lost)
     node = Node(
         configuration=configuration,
         store=store,
@@ -142,6 +142,7 @@ def assemble(
         gate=gate,
         marker_writer=marker_writer,
         fetch_sessions=_fetch_sessions(host, in_force),
+        share_partitions=shares,
         authorization=authorization,
         metrics=metrics,
         client_metrics=_client_metrics(metadata, in_force, metrics, host.worker),
@@ -167,6 +168,26 @@ def assemble(
     )
     register_gauges(node, parts.log_cleaner, marker_sender, flusher.journal)
     return parts
+
+
+def _groups(
+    metadata: ClusterMetadata,
+    partitions: Partitions,
+    topics: Topics,
+    clock: Clock,
+    in_force: InForce,
+    metrics: Metrics,
+) -> tuple[Groups, SharePartitions, Callable[[Topic], Awaitable[None]]]:
+    """Groups, what share groups have, and what both do when a topic is gone."""
+    groups = Groups(metadata, partitions, topics, clock, in_force, metrics)
+    coordinators = ShareCoordinators(partitions, topics, clock, in_force)
+    shares = SharePartitions(coordinators, metadata, partitions, clock, in_force)
+
+    async def forget(topic: Topic) -> None:
+        await groups.topic_deleted(topic)
+        await shares.topic_deleted(topic)
+
+    return groups, shares, forget
 
 
 def _client_metrics(metadata: ClusterMetadata, in_force: InForce, metrics: Metrics, worker: Worker) -> ClientMetrics:
@@ -224,6 +245,7 @@ def _server(
     admission: RequestAdmission,
     own_peers: tuple[Peer | LocalPeer, ...],
     audit: Audit,
+    when_lost: Callable[[int], None],
 ) -> Server:
     return Server(
         host.network,
@@ -238,6 +260,7 @@ def _server(
         random=host.random,
         audit=audit,
         now_ms=host.clock.now_ms,
+        when_lost=when_lost,
     )
 
 

@@ -69,6 +69,7 @@ class Broker:
         node = self.node = parts.node
         self.store, self.partitions, self.topics = node.store, node.partitions, node.topics
         self.transactions, self.groups, self.gate = node.transactions, node.groups, node.gate
+        self.share_partitions = node.share_partitions
         self.fetch_sessions, self.producer_id_blocks = node.fetch_sessions, node.producer_id_blocks
         self.flusher, self.log_cleaner, self.server = parts.flusher, parts.log_cleaner, parts.server
         self.marker_sender, self.files = parts.marker_sender, parts.files
@@ -191,6 +192,7 @@ class Broker:
             return
         self._is_started = False
         self.server.stop_accepting()
+        self.share_partitions.close()
         await self.server.drain(DRAIN_TIMEOUT_S)
         self.groups.close()
         await self.flusher.sync_all()
@@ -205,6 +207,7 @@ class Broker:
             self.host.files.remove_directory(self._data_dir)
 
     async def _release(self, parts: Assembly, *, is_clean: bool) -> None:
+        parts.node.share_partitions.end()
         if parts.metrics_listener is not None:
             parts.metrics_listener.close()
         await parts.server.close()

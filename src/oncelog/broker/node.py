@@ -22,6 +22,7 @@ from oncelog.broker.metrics.client_metrics import ClientMetrics
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.broker.requests.request import Request
+from oncelog.broker.share.share_partitions import SharePartitions
 from oncelog.core.leader.fetch_session import FetchSessions
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.configs import BrokerKeys
@@ -46,6 +47,7 @@ class Node:
     gate: TransactionGate
     marker_writer: MarkerWriter
     fetch_sessions: FetchSessions
+    share_partitions: SharePartitions
     authorization: Authorization | None
     metrics: Metrics
     client_metrics: ClientMetrics

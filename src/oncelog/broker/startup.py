@@ -136,9 +136,10 @@ def _directory_id(parts: Assembly) -> bytes:
 
 
 async def load_coordinators(parts: Assembly) -> None:
-    """Transactions and groups, through the `apply` that runs live."""
+    """Transactions, groups and share partitions, through the `apply` that runs live."""
     parts.node.transactions.load_all()
     parts.node.groups.load_all()
+    parts.node.share_partitions.coordinators.load_all()
 
 
 async def start_flusher(parts: Assembly) -> None:
@@ -159,6 +160,7 @@ async def resume_transactions(parts: Assembly) -> None:
     parts.tasks.start(parts.marker_sender.run(), name="markers")
     parts.node.transactions.resume()
     parts.tasks.start(parts.audit_topic.run(), name="audit-topic")
+    parts.tasks.start(parts.node.share_partitions.forget_orphans(parts.node.groups.may_know), name="share-orphans")
 
 
 async def start_timers(parts: Assembly) -> None:
@@ -173,6 +175,10 @@ async def start_timers(parts: Assembly) -> None:
         ),
         (config.delegation_token_expiry_check_interval_ms, lambda: sweep_tokens(parts)),
         (config.log_retention_check_interval_ms, lambda: apply_retention(parts)),
+        (
+            config.share_coordinator_state_topic_prune_interval_ms,
+            parts.node.share_partitions.coordinators.prune,
+        ),
         (config.log_flush_offset_checkpoint_interval_ms, parts.node.partitions.checkpoint_aside),
     )
     for interval_ms, act in timers:

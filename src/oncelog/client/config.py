@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 from oncelog.client.arguments import INT32_MAX, INT64_MAX, is_wire_text
 from oncelog.client.security import ClientSecurity, security_of
 from oncelog.core.consumer.assignors import ASSIGNORS
-from oncelog.core.consumer.offset_reset import check_strategy
+from oncelog.core.offset_reset import check_strategy
 from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
 from oncelog.errors import ConfigurationError
 from oncelog.wire.compression import Codec, Compression
@@ -443,6 +443,39 @@ class ConsumerConfig(ClientConfig):
     def uses_consumer_protocol(self) -> bool:
         """Whether groups are joined by KIP-848, where the broker assigns."""
         return self.group_protocol == "consumer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareConsumerConfig(ClientConfig):
+    """Kafka's keys of share consumers (KIP-932)."""
+
+    group_id: str = ""
+    client_rack: str = ""
+    share_acknowledgement_mode: str = "implicit"
+    share_acquire_mode: str = "batch_optimized"
+    max_poll_records: int = 500
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 52428800
+    fetch_max_wait_ms: int = 500
+    check_crcs: bool = True
+    key_deserializer: Any = None
+    value_deserializer: Any = None
+
+    KIND: ClassVar[str] = "share consumer"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.group_id:
+            raise ConfigurationError(
+                "share consumer: group_id is missing: records are shared among those who name the same"
+            )
+        _one_of("share_acknowledgement_mode", self.share_acknowledgement_mode, ("implicit", "explicit"))
+        _one_of("share_acquire_mode", self.share_acquire_mode, ("batch_optimized", "record_limit"))
+        _functions(self, "key_deserializer", "value_deserializer")
+
+    def must_be_positive(self) -> tuple[str, ...]:
+        """Keys that take no zero and nothing below."""
+        return (*super().must_be_positive(), "max_poll_records")
 
 
 @dataclass(frozen=True, kw_only=True)

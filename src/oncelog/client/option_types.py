@@ -137,6 +137,22 @@ class WritingOptions(SendingOptions, total=False):
     transaction_timeout_ms: int
 
 
+class ShareConsumerOptions(ClientOptions, total=False):
+    """The keyword arguments of a ShareConsumer."""
+
+    group_id: Required[str]
+    client_rack: str
+    share_acknowledgement_mode: str
+    share_acquire_mode: str
+    max_poll_records: int
+    fetch_min_bytes: int
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    check_crcs: bool
+    key_deserializer: Deserializer
+    value_deserializer: Deserializer
+
+
 class ConsumerOptions(ReadingOptions, total=False):
     """The keyword arguments of a Consumer."""
 

@@ -29,6 +29,25 @@ class RecordMetadata:
         return TopicPartition(self.topic, self.partition)
 
 
+class ShareRecord(NamedTuple):
+    """A record that a share consumer has for a time; `delivery_count` is 1 where nobody of the group had it before."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: int
+    key: Any
+    value: Any
+    headers: tuple[tuple[str, bytes | None], ...]
+    delivery_count: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
 class ConsumerRecord(NamedTuple):
     """A record read from a partition. `timestamp_ms` is -1 where there is none; `headers` may repeat a name.
 

@@ -16,7 +16,7 @@ _OPTIONS = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: ("transactional id", "--transactional-id", "write"),
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ("the cluster", "--cluster", "idempotent-write"),
 }
-OF_TOPICS = {"consumer": "read", "producer": "write", "admin": "describe"}
+OF_TOPICS = {"consumer": "read", "share consumer": "read", "producer": "write", "admin": "describe"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Where answers tell addresses of brokers: found in the schemas, so that a new API or version cannot be forgotten.
 
 A struct that has a host and a port is an address, wherever it stands: brokers of Metadata, coordinators of FindCoordinator
-(the answer itself before the batched form), new leaders of Produce and Fetch (KIP-951), listeners of a quorum. But for those where
-applications of Kafka Streams answer each other (KIP-1071).
+(the answer itself before the batched form), new leaders of Produce and Fetch (KIP-951), listeners of a quorum. But for those
+where applications of Kafka Streams answer each other (KIP-1071).
 """
 
 from __future__ import annotations

@@ -17,6 +17,10 @@ from oncelog.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 from oncelog.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from oncelog.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+)
 from oncelog.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -31,6 +35,10 @@ from oncelog.wire.messages.create_topics import CreateTopicsRequest, CreateTopic
 from oncelog.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from oncelog.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from oncelog.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from oncelog.wire.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+)
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from oncelog.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from oncelog.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
@@ -44,6 +52,10 @@ from oncelog.wire.messages.describe_groups import DescribeGroupsRequest, Describ
 from oncelog.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from oncelog.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from oncelog.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from oncelog.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
 from oncelog.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -89,6 +101,10 @@ from oncelog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, Remo
 from oncelog.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from oncelog.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from oncelog.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from oncelog.wire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from oncelog.wire.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from oncelog.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from oncelog.wire.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from oncelog.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from oncelog.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -164,10 +180,17 @@ class ApiKey(IntEnum):
     PUSH_TELEMETRY = 72
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
     STREAMS_GROUP_HEARTBEAT = 88
     STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,9 +304,16 @@ _ALL = (
     _api(PushTelemetryRequest, PushTelemetryResponse),
     _api(ListConfigResourcesRequest, ListConfigResourcesResponse),
     _api(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
+    _api(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse),
+    _api(ShareGroupDescribeRequest, ShareGroupDescribeResponse),
+    _api(ShareFetchRequest, ShareFetchResponse),
+    _api(ShareAcknowledgeRequest, ShareAcknowledgeResponse),
     _api(AddRaftVoterRequest, AddRaftVoterResponse),
     _api(RemoveRaftVoterRequest, RemoveRaftVoterResponse),
     _api(StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse),
     _api(StreamsGroupDescribeRequest, StreamsGroupDescribeResponse),
+    _api(DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse),
+    _api(AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse),
+    _api(DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse),
 )
 APIS: dict[int, Api] = {api.key: api for api in _ALL}

@@ -24,6 +24,7 @@ from oncelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 from oncelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.wire.messages.share_fetch import ShareFetchRequest
 from oncelog.wire.record_batch import Codec, build_batch
 from tests.broker.admission import test_population
 from tests.broker.metrics import test_client_metrics
@@ -448,6 +449,20 @@ def test_a_fetch_without_a_session_is_answered_all_the_same(tmp_path):
             assert second.session_id == 0
             assert second.responses[0].partitions[0].records
             assert broker.metrics.limit_hits("max.incremental.fetch.session.cache.slots") == 1
+
+    run(work())
+
+
+@shows("group.share.max.share.sessions")
+def test_a_share_session_too_many_is_refused(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path, group_share_max_share_sessions=1) as (broker, client):
+            fields = {"group_id": "g", "share_session_epoch": 0, "max_wait_ms": 0, "max_records": 1}
+            assert (await client.call(ShareFetchRequest(member_id="m", **fields))).error_code == E.NONE
+            assert (await client.call(ShareFetchRequest(member_id="m", **fields))).error_code == E.NONE, "in its place"
+            refused = await client.call(ShareFetchRequest(member_id="n", **fields))
+            assert refused.error_code == E.SHARE_SESSION_LIMIT_REACHED
+            assert broker.metrics.limit_hits("group.share.max.share.sessions") == 1
 
     run(work())
 

@@ -31,8 +31,10 @@ from oncelog.wire.frame import encode_request, encode_response
 from oncelog.wire.messages.fetch import FetchResponse
 from oncelog.wire.messages.produce import ProduceResponse
 
-_KEYS = {ApiKey.PRODUCE: PRODUCER_BYTE_RATE, ApiKey.FETCH: CONSUMER_BYTE_RATE} | dict.fromkeys(
-    MUTATIONS, CONTROLLER_MUTATION_RATE
+_KEYS = (
+    {ApiKey.PRODUCE: PRODUCER_BYTE_RATE}
+    | dict.fromkeys((ApiKey.FETCH, ApiKey.SHARE_FETCH), CONSUMER_BYTE_RATE)
+    | dict.fromkeys(MUTATIONS, CONTROLLER_MUTATION_RATE)
 )
 SESSIONS_SINCE_VERSION = 7
 THROTTLE_MS_MAX = 1_000  # of handling times and connections: one window, as in Kafka
@@ -96,6 +98,8 @@ class Quotas:
             ).handle(answer)
         if request.api_key == ApiKey.FETCH:
             return finished(answer(request), partial(self._fetched, request, bound))
+        if request.api_key == ApiKey.SHARE_FETCH:
+            return finished(answer(request), partial(self._share_fetched, request, bound))
         # Counted in the step in which it begins, so that what was sent behind it already waits.
         size_bytes = _request_size_bytes(request)
         outcome = answer(request)
@@ -120,6 +124,17 @@ class Quotas:
         if request.api_version >= SESSIONS_SINCE_VERSION:
             empty = empty.replace(error_code=ErrorCode.NONE, session_id=session_id)
         return empty
+
+    def _share_fetched(self, request: Request, bound: Bound, reply: Reply) -> Reply:
+        """Its records are the member's by now: they are sent, and the next request waits."""
+        if isinstance(reply, CloseConnection):
+            return reply
+        size_bytes = sum(map(len, encode_response(request.api_key, request.api_version, 0, reply)))
+        throttle_ms = self._rates.record(CONSUMER_BYTE_RATE, bound, size_bytes, self._now_ms())
+        if not throttle_ms:
+            return reply
+        request.connection.mute(throttle_ms / 1000)
+        return reply.replace(throttle_time_ms=throttle_ms)
 
     def _now_ms(self) -> int:
         return self._clock.now_ms()

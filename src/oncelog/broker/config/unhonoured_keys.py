@@ -80,7 +80,7 @@ _KEYS = frozenset(
 _DYNAMIC = {
     "int": """
         background.threads
-        group.coordinator.cached.buffer.max.bytes group.share.assignment.interval.ms
+        group.coordinator.cached.buffer.max.bytes
         log.cleaner.io.buffer.size log.cleaner.threads num.io.threads
         num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms
         remote.log.manager.copier.thread.pool.size remote.log.manager.expiration.thread.pool.size
@@ -125,7 +125,6 @@ _LONG_MAX = 2**63 - 1
 DYNAMIC_BOUNDS: dict[str, tuple[int, int]] = {
     "background.threads": (1, 1_000),
     "group.coordinator.cached.buffer.max.bytes": (524_288, 2**31 - 1),
-    "group.share.assignment.interval.ms": (0, 15_000),
     "log.cleaner.threads": (1, 1_000),
     "log.flush.interval.messages": (1, _LONG_MAX),
     "log.flush.interval.ms": (-_LONG_MAX, _LONG_MAX),

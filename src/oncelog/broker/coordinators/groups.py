@@ -25,6 +25,7 @@ from oncelog.core.groups.config import KAFKA_KEYS, GroupConfig
 from oncelog.core.groups.coordinator import GroupCoordinator
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC
+from oncelog.core.placement import coordinator_partition
 from oncelog.errors import ErrorCode
 from oncelog.host.clock import Clock
 from oncelog.log.newest_in_log import newest_in_log
@@ -126,6 +127,18 @@ class Groups(CoordinatorTable[GroupCoordinator]):
             self._metrics.limit_hit("oncelog.max.groups")
             raise CoordinatorFailed(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
+    def may_know(self, group_id: str) -> bool:
+        """Whether there may be a group of this name: there is, or its coordinator could not be loaded."""
+        topic = self._metadata.topics.get(CONSUMER_OFFSETS_TOPIC)
+        if topic is None:
+            return False
+        try:
+            return self.coordinator(coordinator_partition(group_id, topic.partition_count)).machine.knows_group(
+                group_id
+            )
+        except CoordinatorFailed:
+            return True
+
     async def admit_member(self, group_id: str, member_id: str, instance_id: str | None) -> None:
         """Refuse a member that nobody knows yet where there are too many, in all groups. Raises CoordinatorFailed."""
         if self._members.has_room(1, self._config().oncelog_max_group_members, asyncio.get_running_loop().time()):
@@ -202,6 +215,7 @@ class Groups(CoordinatorTable[GroupCoordinator]):
         for coordinator in self._coordinators.values():
             coordinator.machine.consumer_groups.reconfigured(config)
             coordinator.machine.streams_groups.reconfigured(config)
+            coordinator.machine.share_groups.reconfigured(config)
 
     def close(self) -> None:
         """Stop all timers, and send away everybody who waits."""

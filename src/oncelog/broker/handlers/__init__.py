@@ -82,10 +82,17 @@ MODULES: dict[ApiKey, str] = {
     ApiKey.PUSH_TELEMETRY: "telemetry.push_telemetry",
     ApiKey.LIST_CONFIG_RESOURCES: "metadata.list_config_resources",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "metadata.describe_topic_partitions",
+    ApiKey.SHARE_GROUP_HEARTBEAT: "share.share_group_heartbeat",
+    ApiKey.SHARE_GROUP_DESCRIBE: "share.share_group_describe",
+    ApiKey.SHARE_FETCH: "share.share_fetch",
+    ApiKey.SHARE_ACKNOWLEDGE: "share.share_acknowledge",
     ApiKey.ADD_RAFT_VOTER: "single_node.add_raft_voter",
     ApiKey.REMOVE_RAFT_VOTER: "single_node.remove_raft_voter",
     ApiKey.STREAMS_GROUP_HEARTBEAT: "groups.streams_group_heartbeat",
     ApiKey.STREAMS_GROUP_DESCRIBE: "groups.streams_group_describe",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "share.describe_share_group_offsets",
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: "share.alter_share_group_offsets",
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: "share.delete_share_group_offsets",
 }
 
 _loaded: dict[ApiKey, Handler] = {}

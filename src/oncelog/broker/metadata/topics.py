@@ -16,6 +16,7 @@ from oncelog.core.metadata.topic_configs import (
     AUDIT_TOPIC,
     BROKER_WRITTEN_TOPICS,
     CONSUMER_OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
 )
 from oncelog.core.metadata.topics import Defaults, create_topic
@@ -54,6 +55,7 @@ class Topics:
         counts = {
             TRANSACTION_STATE_TOPIC: config.transaction_state_log_num_partitions,
             CONSUMER_OFFSETS_TOPIC: config.offsets_topic_num_partitions,
+            SHARE_STATE_TOPIC: config.share_coordinator_state_topic_num_partitions,
             AUDIT_TOPIC: 1,
         }
         return Defaults(

@@ -137,13 +137,14 @@ LIMITS = (
     ),
     Limit(
         "oncelog.max.committed.offsets",
-        "offsets of all groups, pending ones of transactions included",
+        "offsets of all groups, pending ones of transactions included; for themselves: partitions of all share groups",
         "POLICY_VIOLATION where the group has none of the partition yet",
     ),
+    Limit("group.share.max.share.sessions", "sessions of share groups' members", "SHARE_SESSION_LIMIT_REACHED"),
     Limit(
         "oncelog.max.fetch.session.partitions",
-        "partitions of all fetch sessions, existing or not",
-        "a fetch gets no session; one that grows beyond it begins anew (FETCH_SESSION_ID_NOT_FOUND)",
+        "partitions of all fetch sessions, existing or not; for themselves: those of all share sessions",
+        "a fetch gets no session; one that grows beyond it begins anew (FETCH_SESSION_ID_NOT_FOUND); SHARE_SESSION_LIMIT_REACHED",
     ),
     Limit(
         "oncelog.journal.max.bytes",

@@ -214,6 +214,11 @@ FAMILIES: dict[str, Family] = {
         "Fetch sessions.",
         kafka=f"{_SESSIONS}NumIncrementalFetchSessions",
     ),
+    "share_sessions": _gauge("oncelog_share_sessions", "Sessions of share groups' members."),
+    "share_partitions": _gauge("oncelog_share_partitions", "Partitions in use by share groups, each for itself."),
+    "share_records_in_flight": _gauge(
+        "oncelog_share_records_in_flight", "Records that members of share groups have, or gave back and nobody has yet."
+    ),
     "fetch_session_partitions": _gauge(
         "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
         "Partitions in fetch sessions.",

@@ -32,12 +32,14 @@ from oncelog.host.tasks import Tasks
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import FrameReader, FrameTooLarge, RequestHeader, decode_request_header, encode_response
 from oncelog.wire.messages.fetch import FetchResponse
+from oncelog.wire.messages.share_fetch import ShareFetchResponse
 from oncelog.wire.schema import TooManyItems, decode_message
 
 _log = logging.getLogger("oncelog.connection")
 
 JOINED_SIZE_BYTES_MAX = 4096  # below it one buffer costs the loop less than a list of them
 _API_KEYS = {int(key): key for key in ApiKey}
+_WITH_RECORDS = (FetchResponse, ShareFetchResponse)
 _END_TXN = ApiKey.END_TXN.to_bytes(2, "big")
 PARKED_APIS = frozenset((ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))  # nothing is lost when they end early
 
@@ -414,7 +416,7 @@ class Connection(asyncio.Protocol):
             self._end_turn(slot)
         if self._transport is None:
             return
-        if isinstance(slot.reply, FetchResponse):
+        if isinstance(slot.reply, _WITH_RECORDS):
             self._hold_back(slot, slot.reply)
         if not self._is_sending_soon:
             self._is_sending_soon = True
@@ -446,11 +448,11 @@ class Connection(asyncio.Protocol):
     def _answer(self, slot: Slot, reply: Reply) -> None:
         slot.reply = reply
         slot.is_done = True
-        if isinstance(reply, FetchResponse):
+        if isinstance(reply, _WITH_RECORDS):
             self._hold_back(slot, reply)
         self._send()
 
-    def _hold_back(self, slot: Slot, reply: FetchResponse) -> None:
+    def _hold_back(self, slot: Slot, reply: FetchResponse | ShareFetchResponse) -> None:
         """Records that wait for the reply before them are unsent too; `_may_begin` bounds them."""
         if not self._slots or self._slots[0] is slot:
             return

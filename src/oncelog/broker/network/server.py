@@ -56,6 +56,7 @@ class Server:
         random: Random,
         audit: Audit,
         now_ms: Callable[[], int],
+        when_lost: Callable[[int], None] = lambda _connection_id: None,
     ) -> None:
         self._now_ms = now_ms
         self._token_keys = token_keys
@@ -87,6 +88,7 @@ class Server:
         self._next_connection_id = 0
         self._is_draining = False
         self._all_closed: asyncio.Event | None = None
+        self._when_lost = when_lost  # hears of every connection that has ended, by its id
         metrics.gauge("connections", lambda: len(self._connections))
         metrics.gauge("requests_in_flight", lambda: sum(each.in_flight_count for each in self._connections))
         metrics.gauge("unsent_reply_bytes", lambda: sum(each.unsent_bytes for each in self._connections))
@@ -170,6 +172,7 @@ class Server:
         if connection in self._connections:
             del self._connections[connection]
             self._counts.closed(connection.client_host)
+            self._when_lost(connection.connection_id)
         if self._all_closed is not None and not self._has_clients():
             self._all_closed.set()
 

@@ -6,6 +6,7 @@ from oncelog.broker.config.config import BrokerConfig
 from oncelog.core.metadata.topic_configs import (
     AUDIT_TOPIC,
     CONSUMER_OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     TopicSettings,
 )
@@ -98,9 +99,12 @@ def internal_topic_configs(name: str, config: BrokerConfig) -> dict[str, str]:
     segment_bytes = {
         TRANSACTION_STATE_TOPIC: config.transaction_state_log_segment_bytes,
         CONSUMER_OFFSETS_TOPIC: config.offsets_topic_segment_bytes,
+        SHARE_STATE_TOPIC: config.share_coordinator_state_topic_segment_bytes,
     }[name]
     configs = {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)}
-    if name == TRANSACTION_STATE_TOPIC:
+    if name == SHARE_STATE_TOPIC:  # an update rests on those before it: nothing may be compacted away
+        configs |= {"cleanup.policy": "delete", "retention.ms": "-1", "compression.type": "producer"}
+    elif name == TRANSACTION_STATE_TOPIC:
         configs |= {"compression.type": "uncompressed", "unclean.leader.election.enable": "false"}
         configs["min.insync.replicas"] = str(config.transaction_state_log_min_isr)
     else:

@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
-from oncelog.broker.partitions.local_partition import LocalPartition
-from oncelog.broker.partitions.unwritten_partition import UnwrittenPartition
+from oncelog.broker.partitions.local_partition import LocalPartition, Watcher
+
+
+class Watched(Protocol):
+    """What has records some day."""
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell `watcher` of every change until `unwatch`."""
+        ...
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Tell it no more."""
+        ...
 
 
 class ParkedFetch:
     """Waits until `is_satisfied()` after a change of one of the partitions, or the time is over."""
 
-    def __init__(
-        self, partitions: Iterable[LocalPartition | UnwrittenPartition], is_satisfied: Callable[[], bool]
-    ) -> None:
+    def __init__(self, partitions: Iterable[Watched], is_satisfied: Callable[[], bool]) -> None:
         self._partitions = tuple(partitions)
         self._is_satisfied = is_satisfied
         self._changed = asyncio.Event()

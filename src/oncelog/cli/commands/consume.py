@@ -22,7 +22,7 @@ from oncelog.client.admin.admin import Admin
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.records import ConsumerRecord
-from oncelog.core.consumer.offset_reset import BY_DURATION, first_time_ms
+from oncelog.core.offset_reset import BY_DURATION, first_time_ms
 from oncelog.errors import CorruptRecord, KafkaError, RequestTimedOut
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition

@@ -29,6 +29,9 @@ from oncelog.types import TopicPartition
 EMPTY_STATES = ("Empty", "Dead")
 
 
+SHARE = "share"
+
+
 @click.group(cls=Group)
 def groups() -> None:
     """Consumer groups: positions, lag under transactions, reset, delete."""
@@ -65,7 +68,8 @@ async def describe_groups(ctx: click.Context, names: tuple[str, ...], members: b
     LAG      offsets a read_committed reader can read now: position to last stable offset
     BLOCKED  offsets it cannot: last stable offset to high watermark, held back by open transactions
     RAW-LAG  position to high watermark: what tools that know of no transactions show
-    Markers and aborted records have offsets, too: a lag counts offsets, not records.
+    Markers and aborted records have offsets, too: a lag counts offsets, not records. A share group's position is the
+    first offset that is not done with, its lag the offsets that are not, up to the end.
     """
     settings = ctx.ensure_object(Settings)
     unreadable: dict[TopicPartition, KafkaError] = {}
@@ -129,8 +133,20 @@ async def lag_rows(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for each partition that the group has a position of or reads, and what to say beside them."""
     scope = await group_scope(admin, name, existing)
+    if scope.group is not None and scope.group.group_type == SHARE:
+        return await _share_rows(admin, name), []
     bounds = await partition_bounds(admin, list(scope.partitions), unreadable=unreadable)
     return rows_of_scope(settings, scope, bounds)
+
+
+async def _share_rows(admin: Admin, name: str) -> list[dict[str, Any]]:
+    """Of a share group: its position is the first offset that is not done with, its lag counts those that are not."""
+    empty = dict.fromkeys(("blocked", "raw_lag", "client", "member", "metadata", "leader_epoch", "pending"))
+    return [
+        {"group": name, "topic": where.topic, "partition": where.partition, **empty}
+        | {"position": found.start_offset, "lag": found.lag}
+        for where, found in sorted((await admin.list_share_group_offsets(name)).items())
+    ]
 
 
 def rows_of_scope(

@@ -33,10 +33,10 @@ def dump_log(
 ) -> None:
     """Decode files of a data directory, of oncelog or of Apache Kafka, without a broker.
 
-    PATHS are segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots, checkpoints, segments of the
-    journal, partition directories, or a whole data directory. Records of __transaction_state, __consumer_offsets and
-    __cluster_metadata are decoded. Checksums are verified and indexes compared with their log. Exit status 1 when anything
-    is damaged.
+    PATHS are segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots, checkpoints, segments of
+    the journal, partition directories, or a whole data directory. Records of __transaction_state, __consumer_offsets,
+    __share_group_state and __cluster_metadata are decoded. Checksums are verified and indexes compared with their
+    log. Exit status 1 when anything is damaged.
     """
     settings = ctx.ensure_object(Settings)
     out = settings.out

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from oncelog.cli.durations import moment_text
@@ -15,7 +15,8 @@ from oncelog.cli.output import bytes_value, json_text, printable
 from oncelog.errors import CorruptBatch, MalformedMessage
 from oncelog.types import TopicPartition
 from oncelog.wire.control_records import end_txn_marker_from_bytes
-from oncelog.wire.log_records import cluster_metadata, consumer_offsets, transaction_state
+from oncelog.wire.log_records import cluster_metadata, consumer_offsets, share_state, transaction_state
+from oncelog.wire.log_records.share_state import ShareKey
 from oncelog.wire.record import Record
 from oncelog.wire.record_batch import RecordBatch
 
@@ -43,6 +44,10 @@ def _consumer_offsets(batch: RecordBatch, record: Record) -> Any:
     )
 
 
+def _share_state(_: RecordBatch, record: Record) -> Any:
+    return share_state.record_from_key_value(record.key, record.value)
+
+
 def _cluster_metadata(_: RecordBatch, record: Record) -> Any:
     decoded = cluster_metadata.record_from_value(record.value or b"")
     if isinstance(decoded, cluster_metadata.ScramCredentialRecord):  # enough to guess the password with
@@ -53,6 +58,7 @@ def _cluster_metadata(_: RecordBatch, record: Record) -> Any:
 DECODERS: dict[str, Decoder] = {
     "__transaction_state": _transaction_state,
     "__consumer_offsets": _consumer_offsets,
+    "__share_group_state": _share_state,
     "__cluster_metadata": _cluster_metadata,
 }
 
@@ -130,8 +136,14 @@ def as_object(value: Any) -> Any:
         return {field.name: as_object(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, frozenset | set):
         return [as_object(one) for one in sorted(value)]
-    if isinstance(value, list | tuple):
+    if isinstance(value, ShareKey):
+        return str(value)
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         return [as_object(one) for one in value]
+    if isinstance(value, tuple):
+        return {name: as_object(getattr(value, name)) for name in value._fields}  # type: ignore[attr-defined]
+    if isinstance(value, Mapping):  # topic ids as keys
+        return {str(as_object(key)): as_object(one) for key, one in value.items()}
     if isinstance(value, bytes):
         return value.hex() if len(value) == 16 else bytes_value(value)
     if hasattr(type(value), "__annotations__") and not isinstance(value, str | int | float):

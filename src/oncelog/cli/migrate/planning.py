@@ -144,7 +144,11 @@ async def _refused_configs(sides: Sides, plan: Plan) -> None:
 
 async def groups_of(sides: Sides, only: tuple[str, ...]) -> list[str]:
     """The source's groups, or these of them. Raises Failed for one that is not there."""
-    names = [each.group_id for each in await sides.source.list_groups()]
+    listed = await sides.source.list_groups()
+    names = [each.group_id for each in listed if each.group_type.lower() != "share"]  # those keep no positions
+    shares = [name for name in only if name in {each.group_id for each in listed} and name not in names]
+    if shares:
+        raise Failed(f"group {shares[0]} is a share group: what became of its records cannot be moved", "leave it out")
     missing = [name for name in only if name not in names]
     if missing:
         raise Failed(f"group {missing[0]} does not exist at the source", "`oncelog groups list` shows the known groups")

@@ -12,6 +12,7 @@ from oncelog.client.admin.groups import AdminGroups, GroupDescription, GroupList
 from oncelog.client.admin.lanes import AdminLanes
 from oncelog.client.admin.nodes import AdminNodes, LogDirectory, QuorumDescription, QuorumVoter
 from oncelog.client.admin.session import ClusterDescription, Features
+from oncelog.client.admin.share_groups import AdminShareGroups, SharePosition
 from oncelog.client.admin.tokens import AdminTokens, DelegationToken
 from oncelog.client.admin.topics import NewTopic
 from oncelog.client.admin.transaction_listing import (
@@ -23,7 +24,7 @@ from oncelog.client.admin.transaction_listing import (
 from oncelog.core.lanes.lanes import Lanes
 
 
-class Admin(AdminLanes, AdminConfigs, AdminGroups, AdminAcls, AdminClients, AdminTokens, AdminNodes):
+class Admin(AdminLanes, AdminConfigs, AdminGroups, AdminShareGroups, AdminAcls, AdminClients, AdminTokens, AdminNodes):
     """Everything an operator can do; keyword arguments are Kafka's admin keys in snake case."""
 
 
@@ -50,4 +51,5 @@ __all__ = [
     "ScramCredential",
     "TransactionDescription",
     "TransactionListing",
+    "SharePosition",
 ]

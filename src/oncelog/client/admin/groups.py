@@ -22,6 +22,9 @@ from oncelog.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from oncelog.wire.messages.share_group_describe import Assignment as ShareAssignment
+from oncelog.wire.messages.share_group_describe import DescribedGroup as DescribedShareGroup
+from oncelog.wire.messages.share_group_describe import ShareGroupDescribeRequest
 from oncelog.wire.messages.streams_group_describe import DescribedGroup as DescribedStreamsGroup
 from oncelog.wire.messages.streams_group_describe import StreamsGroupDescribeRequest, TaskIds
 
@@ -66,7 +69,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group; state "Dead" where it does not exist (in brokers that say so). `group_type` is "classic", "consumer" or
+    """A group; state "Dead" where it does not exist (in brokers that say so). `group_type` is "classic", "consumer", "share" or
     "streams"; `protocol_name` is the assignor, "" where the broker does not say. A classic group has no epochs."""
 
     group_id: str
@@ -97,12 +100,15 @@ class AdminGroups(AdminSession):
         return sorted(found, key=lambda group: group.group_id)
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
-        """State and members, of groups of all protocols but share groups'. Raises GroupIdNotFound (from Apache Kafka 4
-        on)."""
+        """State and members, of groups of every kind. Raises GroupIdNotFound (from Apache Kafka 4 on)."""
 
         async def ask(node: Node, keys: list[str]) -> list[GroupDescription]:
             found, rest = [], keys
-            for describe in (self._describe_consumer_groups, self._describe_streams_groups):
+            for describe in (
+                self._describe_consumer_groups,
+                self._describe_share_groups,
+                self._describe_streams_groups,
+            ):
                 found += await describe(node, rest) if rest else []
                 rest = [key for key in keys if key not in {each.group_id for each in found}]
             if rest:
@@ -127,6 +133,21 @@ class AdminGroups(AdminSession):
             if group.error_code:
                 raise error_for(group.error_code, f"group {group.group_id!r}")
             found.append(_consumer_description(group, node))
+        return found
+
+    async def _describe_share_groups(self, node: Node, keys: list[str]) -> list[GroupDescription]:
+        """Those of KIP-932 among these groups; none where the broker knows no such groups."""
+        try:
+            response = await self._cluster.request(node, ShareGroupDescribeRequest(group_ids=keys))
+        except UnsupportedVersion:
+            return []
+        found = []
+        for group in response.groups:
+            if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                continue
+            if group.error_code:
+                raise error_for(group.error_code, f"group {group.group_id!r}")
+            found.append(_share_description(group, node))
         return found
 
     async def _describe_streams_groups(self, node: Node, keys: list[str]) -> list[GroupDescription]:
@@ -244,6 +265,30 @@ def _consumer_description(group: DescribedConsumerGroup, node: Node) -> GroupDes
     )
 
 
+def _share_description(group: DescribedShareGroup, node: Node) -> GroupDescription:
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        "share",
+        group.assignor_name,
+        node.node_id,
+        tuple(
+            GroupMember(
+                member.member_id,
+                None,
+                member.client_id,
+                member.client_host,
+                _partitions(member.assignment),
+                member.member_epoch,
+            )
+            for member in group.members
+        ),
+        "share",
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
 def _streams_description(group: DescribedStreamsGroup, node: Node, counts: Mapping[str, int]) -> GroupDescription:
     topics = _topics_by_subtopology(group)
 
@@ -291,7 +336,7 @@ def _topics_by_subtopology(group: DescribedStreamsGroup) -> dict[str, list[str]]
     }
 
 
-def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+def _partitions(assignment: Assignment | ShareAssignment) -> tuple[TopicPartition, ...]:
     found = [
         TopicPartition(each.topic_name, index) for each in assignment.topic_partitions for index in each.partitions
     ]

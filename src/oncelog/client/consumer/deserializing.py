@@ -7,14 +7,15 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-from oncelog.client.config import ConsumerConfig
-from oncelog.client.records import ConsumerRecord
+from oncelog.client.config import ConsumerConfig, ShareConsumerConfig
+from oncelog.client.records import ConsumerRecord, ShareRecord
 from oncelog.errors import RecordDeserialization
 from oncelog.types import TopicPartition
 
 Decode = Callable[[ConsumerRecord], ConsumerRecord]
+R = TypeVar("R", ConsumerRecord, ShareRecord)
 UNREADABLE: tuple[type[Exception], ...] = (
     ValueError,
     TypeError,
@@ -31,13 +32,13 @@ UNREADABLE: tuple[type[Exception], ...] = (
 """What says that bytes are none of a format. Anything else may pass (a registry is down) and says nothing of the record."""
 
 
-def decoder_of(config: ConsumerConfig) -> Decode | None:
+def decoder_of(config: ConsumerConfig | ShareConsumerConfig) -> Callable[[R], R] | None:
     """What each record goes through; None where nothing is configured."""
     key_deserializer, value_deserializer = config.key_deserializer, config.value_deserializer
     if key_deserializer is None and value_deserializer is None:
         return None
 
-    def decode(record: ConsumerRecord) -> ConsumerRecord:
+    def decode(record: R) -> R:
         key = record.key if key_deserializer is None else _read("key", key_deserializer, record.key, record)
         value = record.value if value_deserializer is None else _read("value", value_deserializer, record.value, record)
         return record._replace(key=key, value=value)
@@ -45,7 +46,9 @@ def decoder_of(config: ConsumerConfig) -> Decode | None:
     return decode
 
 
-def _read(what: str, deserializer: Callable[[Any], Any], content: bytes | None, record: ConsumerRecord) -> Any:
+def _read(
+    what: str, deserializer: Callable[[Any], Any], content: bytes | None, record: ConsumerRecord | ShareRecord
+) -> Any:
     if content is None:
         return None
     where = TopicPartition(record.topic, record.partition)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST
 from oncelog.client.config import ConsumerConfig
-from oncelog.core.consumer.offset_reset import first_time_ms
+from oncelog.core.offset_reset import first_time_ms
 
 _ENDS = {"earliest": EARLIEST, "latest": LATEST}
 

@@ -28,14 +28,14 @@ from oncelog.wire.messages.sync_group import SyncGroupResponse
 
 E = ErrorCode
 DENIED = E.GROUP_AUTHORIZATION_FAILED
-_GROUP, _TRANSACTION = 0, 1
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 
 
 def member_check(reply: Callable[[], Any]) -> Callable[[Caller, Any, int], Passage | None]:
     """The check of a member's own requests: the group must be its to read."""
 
     def check(caller: Caller, message: Any, _version: int) -> Passage | None:
-        return None if caller.may_on_group(Operation.READ, message.group_id) else Passage(reply=reply())
+        return None if caller.may_on_group(Operation.READ, message.group_id or "") else Passage(reply=reply())
 
     return check
 
@@ -69,7 +69,9 @@ def check_consumer_group_heartbeat(
 
 
 def check_find_coordinator(caller: Caller, message: FindCoordinatorRequest, version: int) -> Passage | None:
-    """Each key to describe; other kinds of keys are the handler's business."""
+    """Each key to describe; a share partition is for brokers to ask for. Other kinds of keys are the handler's business."""
+    if message.key_type == _SHARE and not caller.may_on_cluster(Operation.CLUSTER_ACTION):
+        return Passage(reply=_no_share_coordinator(message, version))
     kind = {_GROUP: ResourceType.GROUP, _TRANSACTION: ResourceType.TRANSACTIONAL_ID}.get(message.key_type)
     if kind is None:
         return None
@@ -93,6 +95,16 @@ def check_find_coordinator(caller: Caller, message: FindCoordinatorRequest, vers
         return reply.replace(coordinators=[*reply.coordinators, *answers])
 
     return Passage(message.replace(coordinator_keys=passed), complete=complete)
+
+
+def _no_share_coordinator(message: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+    code = E.CLUSTER_AUTHORIZATION_FAILED
+    if version < 4:
+        return FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, port=-1)
+    keys = message.coordinator_keys
+    return FindCoordinatorResponse(
+        coordinators=[Coordinator(key=key, node_id=-1, port=-1, error_code=code) for key in keys]
+    )
 
 
 def check_describe_groups(caller: Caller, message: DescribeGroupsRequest, _version: int) -> Passage:

@@ -9,6 +9,7 @@ from oncelog.core.access import check_cluster as admin
 from oncelog.core.access import check_groups as groups
 from oncelog.core.access import check_offsets as offsets
 from oncelog.core.access import check_records as records
+from oncelog.core.access import check_shares as shares
 from oncelog.core.access import check_streams_groups as streams_groups
 from oncelog.core.access import check_topics as topics
 from oncelog.core.access import check_transactions as transactions
@@ -67,6 +68,13 @@ CHECKS: dict[ApiKey, Check] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: groups.check_consumer_group_describe,
     ApiKey.STREAMS_GROUP_HEARTBEAT: streams_groups.check_streams_group_heartbeat,
     ApiKey.STREAMS_GROUP_DESCRIBE: streams_groups.check_streams_group_describe,
+    ApiKey.SHARE_GROUP_HEARTBEAT: shares.check_share_group_heartbeat,
+    ApiKey.SHARE_GROUP_DESCRIBE: shares.check_share_group_describe,
+    ApiKey.SHARE_FETCH: shares.check_share_fetch,
+    ApiKey.SHARE_ACKNOWLEDGE: shares.check_share_acknowledge,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: shares.check_describe_share_group_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: shares.check_alter_share_group_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: shares.check_delete_share_group_offsets,
     ApiKey.LIST_CONFIG_RESOURCES: admin.check_list_config_resources,
     ApiKey.ADD_RAFT_VOTER: admin.check_add_raft_voter,
     ApiKey.REMOVE_RAFT_VOTER: admin.check_remove_raft_voter,

@@ -55,6 +55,16 @@ class GroupConfig:
     group_streams_num_standby_replicas: int = 0
     group_streams_max_standby_replicas: int = 2
     group_streams_max_size: int = 2_147_483_647
+    group_share_session_timeout_ms: int = 45_000
+    group_share_min_session_timeout_ms: int = 45_000
+    group_share_max_session_timeout_ms: int = 60_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_min_heartbeat_interval_ms: int = 5_000
+    group_share_max_heartbeat_interval_ms: int = 15_000
+    group_share_assignment_interval_ms: int = 1_000
+    group_share_min_assignment_interval_ms: int = 0
+    group_share_max_assignment_interval_ms: int = 15_000
+    group_share_max_size: int = 200
 
     @property
     def offsets_retention_ms(self) -> int:
@@ -97,6 +107,15 @@ class GroupConfig:
             num_standby_replicas=min(int(standby_replicas), self.group_streams_max_standby_replicas),
         )
 
+    def share_settings(self, overrides: Mapping[str, str]) -> ShareGroupSettings:
+        """As `consumer_settings`, for a share group (KIP-932)."""
+        return ShareGroupSettings(
+            session_timeout_ms=self._bounded("share", "session_timeout_ms", overrides),
+            heartbeat_interval_ms=self._bounded("share", "heartbeat_interval_ms", overrides),
+            assignment_interval_ms=self._bounded("share", "assignment_interval_ms", overrides),
+            members_max=self.group_share_max_size,
+        )
+
     def _bounded(self, kind: str, name: str, overrides: Mapping[str, str]) -> int:
         own = overrides.get(f"{kind}.{name.replace('_', '.')}")
         if own is None:
@@ -124,6 +143,16 @@ class StreamsSettings:
     assignment_interval_ms: int
     initial_rebalance_delay_ms: int
     num_standby_replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupSettings:
+    """What holds for the members of one share group; times in ms."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+    members_max: int
 
 
 KAFKA_KEYS = {
@@ -160,4 +189,14 @@ KAFKA_KEYS = {
     "group_streams_num_standby_replicas": "group.streams.num.standby.replicas",
     "group_streams_max_standby_replicas": "group.streams.max.standby.replicas",
     "group_streams_max_size": "group.streams.max.size",
+    "group_share_session_timeout_ms": "group.share.session.timeout.ms",
+    "group_share_min_session_timeout_ms": "group.share.min.session.timeout.ms",
+    "group_share_max_session_timeout_ms": "group.share.max.session.timeout.ms",
+    "group_share_heartbeat_interval_ms": "group.share.heartbeat.interval.ms",
+    "group_share_min_heartbeat_interval_ms": "group.share.min.heartbeat.interval.ms",
+    "group_share_max_heartbeat_interval_ms": "group.share.max.heartbeat.interval.ms",
+    "group_share_assignment_interval_ms": "group.share.assignment.interval.ms",
+    "group_share_min_assignment_interval_ms": "group.share.min.assignment.interval.ms",
+    "group_share_max_assignment_interval_ms": "group.share.max.assignment.interval.ms",
+    "group_share_max_size": "group.share.max.size",
 }

@@ -4,8 +4,8 @@ Requests give a `Decision`; its contract is in `decision`. Two things are partic
 may wait: such a decision has no reply, and a later one (of any request, or of `handle_timer`) answers the token. And
 joins, sessions and rebalances are soft state that requests change at once; only `apply` and `apply_marker` change what
 the log holds (offsets, the last generation). After an `apply` that somebody waits for, `next_timer()` is already due.
-Consumer groups (KIP-848) live in `consumer_groups` and streams groups (KIP-1071) in `streams_groups`, beside the classic
-ones: a group is in one of the three.
+Consumer groups (KIP-848) live in `consumer_groups`, streams groups (KIP-1071) in `streams_groups` and share groups (KIP-932)
+in `share_groups`, beside the classic ones: a group is in one of the four.
 Use: `apply` and `apply_marker` over the whole log, `loaded(now_ms)`, then requests.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 from oncelog.core.decision import NOTHING, Decision
 from oncelog.core.groups.classic.group import NO_MEMBER_ID, Group, GroupState, Member, MetadataWrite, WallClock
@@ -29,6 +30,8 @@ from oncelog.core.groups.consumer.leave import leave_consumer_group
 from oncelog.core.groups.offsets import OffsetRequests
 from oncelog.core.groups.queries import GroupQueries
 from oncelog.core.groups.refused import Refused
+from oncelog.core.groups.share.group import ShareGroup
+from oncelog.core.groups.share.groups import Caller, ShareGroups
 from oncelog.core.groups.streams.group import StreamsGroup
 from oncelog.core.groups.streams.groups import StreamsGroups
 from oncelog.errors import ErrorCode
@@ -42,6 +45,7 @@ from oncelog.wire.log_records.consumer_offsets import (
     OffsetCommit,
     OffsetDeleted,
 )
+from oncelog.wire.log_records.share_groups import SHARE_GROUP_RECORDS, Partitions
 from oncelog.wire.log_records.streams_groups import STREAMS_GROUP_RECORDS
 from oncelog.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from oncelog.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -54,11 +58,14 @@ from oncelog.wire.messages.list_groups import ListGroupsRequest
 from oncelog.wire.messages.offset_commit import OffsetCommitRequest
 from oncelog.wire.messages.offset_delete import OffsetDeleteRequest
 from oncelog.wire.messages.offset_fetch import OffsetFetchRequest
+from oncelog.wire.messages.share_group_describe import ShareGroupDescribeRequest
+from oncelog.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from oncelog.wire.messages.streams_group_describe import StreamsGroupDescribeRequest
 from oncelog.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from oncelog.wire.messages.sync_group import SyncGroupRequest
 from oncelog.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
+TIMED_GROUP_RECORDS = (*CONSUMER_GROUP_RECORDS, *STREAMS_GROUP_RECORDS, *SHARE_GROUP_RECORDS)
 AT_ONCE = 0
 ALARMS_SPARE = 64
 FIRST_SYNC_VERSION_WITH_PROTOCOL = 5  # KIP-559: from here on both names must be there
@@ -91,7 +98,7 @@ class GroupCoordinator:
             topics=topics,
             clock=self.clock,
             overrides=overrides,
-            is_other=lambda group_id: group_id in self.streams_groups.by_id,
+            is_other=lambda name: name in self.streams_groups.by_id or name in self.share_groups.by_id,
         )
         self.streams_groups = StreamsGroups(
             self.config,
@@ -100,47 +107,58 @@ class GroupCoordinator:
             topics=self.consumer_groups.topics,
             clock=self.clock,
             overrides=overrides,
-            is_other=lambda group_id: group_id in self.consumer_groups.by_id,
+            is_other=lambda name: name in self.consumer_groups.by_id or name in self.share_groups.by_id,
+        )
+        self.share_groups = ShareGroups(
+            self.config,
+            self.consumer_groups.topics,
+            other_kinds=lambda name: name in self.groups or self.modern(name) is not None,
+            clock=self.clock,
+            overrides=overrides,
         )
         self._rebalance = Rebalance(self.config)
         self._membership = Membership(self.config, self._rebalance)
-        self._offset_requests = OffsetRequests(self.config, self.offsets, self.modern, self.consumer_groups.topics)
-        self._queries = GroupQueries(
-            self.config, self.groups, self.consumer_groups, self.streams_groups, self._offset_requests
+        self._offset_requests = OffsetRequests(
+            self.config, self.offsets, self.modern, self.consumer_groups.topics, self.share_groups.by_id.__contains__
         )
+        self._queries = GroupQueries(self.config, self.groups, *self._tables, self._offset_requests)
         self._alarms: list[tuple[int, str]] = []
         self._ended: list[tuple[Group, MetadataWrite, bool]] = []  # (.., is_written): what handle_timer goes on with
         self._expiry_ms: int | None = None
         self._to_sweep: list[str] = []  # groups that the retention sweep has still to look at
 
     def __len__(self) -> int:
-        return len(self.groups) + len(self.consumer_groups.by_id) + len(self.streams_groups.by_id)
+        return len(self.groups) + sum(len(each.by_id) for each in self._tables)
+
+    @property
+    def _tables(self) -> tuple[ConsumerGroups, StreamsGroups, ShareGroups]:
+        return self.consumer_groups, self.streams_groups, self.share_groups
 
     def modern(self, group_id: str) -> ConsumerGroup | StreamsGroup | None:
-        """The group of this name, if the broker shares out for its members."""
+        """The group of this name, if the broker shares out partitions or tasks for its members."""
         return self.consumer_groups.by_id.get(group_id) or self.streams_groups.by_id.get(group_id)
 
-    def _all_modern(self) -> list[ConsumerGroup | StreamsGroup]:
-        return [*self.consumer_groups.by_id.values(), *self.streams_groups.by_id.values()]
+    def _all_timed(self) -> list[ConsumerGroup | StreamsGroup | ShareGroup]:
+        return [group for table in self._tables for group in table.by_id.values()]
 
     def knows_group(self, group_id: str) -> bool:
         """Whether there is a group of this name, of whatever kind."""
-        return group_id in self.groups or self.modern(group_id) is not None
+        return group_id in self.groups or any(group_id in each.by_id for each in self._tables)
 
     @property
     def is_ahead(self) -> bool:
         """Whether answers rest on changes that the log may still lose."""
-        return self.consumer_groups.is_ahead or self.streams_groups.is_ahead
+        return any(each.is_ahead for each in self._tables)
 
     @property
     def member_count(self) -> int:
         """Members of all groups, and ids that were given to those who are to come back with them."""
         classic = sum(len(group.members) + len(group.pending_members) for group in self.groups.values())
-        return classic + sum(len(group.members) for group in self._all_modern())
+        return classic + sum(len(group.members) for group in self._all_timed())
 
     def knows_member(self, group_id: str, member_id: str, instance_id: str | None) -> bool:
         """Whether who joins so is, or takes the place of, a member."""
-        group = self.modern(group_id) or self.groups.get(group_id)
+        group = self.modern(group_id) or self.groups.get(group_id) or self.share_groups.by_id.get(group_id)
         if group is None:
             return False
         if member_id in group.members or instance_id is None:
@@ -165,6 +183,8 @@ class GroupCoordinator:
         error_code = self._membership.check_join(join)
         if error_code != ErrorCode.NONE:
             return Decision(reply=join_error(error_code, request.member_id))
+        if request.group_id in self.share_groups.by_id:
+            return Decision(reply=join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
         consumer = self.consumer_groups.by_id.get(request.group_id)
         if consumer is not None and consumer.members:
             caller = MemberClient(client_id or "", client_host)
@@ -274,6 +294,22 @@ class GroupCoordinator:
             self._schedule(group)
         return decision
 
+    def share_group_heartbeat(
+        self,
+        request: ShareGroupHeartbeatRequest,
+        *,
+        client_id: str | None,
+        client_host: str,
+        begun: Partitions,
+        now_ms: int,
+    ) -> Decision:
+        """ShareGroupHeartbeat v1. `begun` are the partitions of `share_groups.to_begin` whose state is stored now."""
+        decision = self.share_groups.heartbeat(request, Caller(client_id or "", client_host), begun, now_ms)
+        group = self.share_groups.by_id.get(request.group_id)
+        if group is not None:
+            self._schedule(group)
+        return decision
+
     def cancel(self, token: int, now_ms: int) -> Decision:
         """The connection of a waiting request is gone: nobody is there to be answered.
 
@@ -347,6 +383,10 @@ class GroupCoordinator:
         """StreamsGroupDescribe v0 for groups of this partition."""
         return Decision(reply=self._queries.describe_streams(request))
 
+    def share_group_describe(self, request: ShareGroupDescribeRequest) -> Decision:
+        """ShareGroupDescribe v1 for groups of this partition."""
+        return Decision(reply=self._queries.describe_share(request))
+
     def list_groups(self, request: ListGroupsRequest) -> Decision:
         """ListGroups v0-5: the groups of this partition."""
         return Decision(reply=self._queries.list(request))
@@ -371,15 +411,12 @@ class GroupCoordinator:
                         group.state = GroupState.DEAD
                 case GroupMetadata() | OffsetDeleted():
                     pass
-                case _ if isinstance(record, STREAMS_GROUP_RECORDS):
-                    self.streams_groups.appended(record)
                 case _:
-                    self.consumer_groups.appended(record)
-        kinds = (*CONSUMER_GROUP_RECORDS, *STREAMS_GROUP_RECORDS)
-        for group_id in {each.group_id for each in records if isinstance(each, kinds)}:
-            modern = self.modern(group_id)
-            if modern is not None:
-                self._schedule(modern)
+                    self._kind_of(record).appended(record)
+        of_timed = [each for each in records if isinstance(each, TIMED_GROUP_RECORDS)]
+        for table, group_id in {(self._kind_of(each), each.group_id) for each in of_timed}:
+            if group_id in table.by_id:
+                self._schedule(table.by_id[group_id])
 
     def failed(self, records: Sequence[ConsumerOffsetsRecord]) -> None:
         """The append, or what should have made it durable, failed: nothing of it happened."""
@@ -393,10 +430,8 @@ class GroupCoordinator:
                         group.state = GroupState.EMPTY
                 case GroupMetadata():
                     self._end_write(record, is_written=False)
-                case _ if isinstance(record, STREAMS_GROUP_RECORDS):
-                    self.streams_groups.failed(record)
                 case _:
-                    self.consumer_groups.failed(record)
+                    self._kind_of(record).failed(record)
 
     def apply(self, record: ConsumerOffsetsRecord) -> None:
         """One committed record, in the log's order: live and in recovery alike."""
@@ -411,10 +446,13 @@ class GroupCoordinator:
                     self._end_write(record, is_written=True)
             case GroupDeleted():
                 self._delete(record.group_id)
-            case _ if isinstance(record, STREAMS_GROUP_RECORDS):
-                self.streams_groups.apply(record)
             case _:
-                self.consumer_groups.apply(record)
+                self._kind_of(record).apply(record)
+
+    def _kind_of(self, record: ConsumerOffsetsRecord) -> Any:
+        if isinstance(record, STREAMS_GROUP_RECORDS):
+            return self.streams_groups
+        return self.share_groups if isinstance(record, SHARE_GROUP_RECORDS) else self.consumer_groups
 
     def apply_marker(self, producer_id: int, producer_epoch: int, commit: bool) -> None:
         """A committed transaction marker of this partition: its offsets become visible, or are gone."""
@@ -429,8 +467,9 @@ class GroupCoordinator:
             self._schedule(group)
         self.consumer_groups.loaded(now_ms)
         self.streams_groups.loaded(now_ms)
-        for modern in self._all_modern():
-            self._schedule(modern)
+        self.share_groups.loaded(now_ms)
+        for timed in self._all_timed():
+            self._schedule(timed)
         self._expiry_ms = now_ms + self.config.offsets_retention_check_interval_ms
 
     def resigned(self, error_code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> Decision:
@@ -516,18 +555,14 @@ class GroupCoordinator:
                 group.scheduled_ms = None
                 self._rebalance.handle_timer(group, now_ms, outcome)
                 self._schedule(group)
-            consumer = self.consumer_groups.by_id.get(group_id)
-            if consumer is not None and consumer.scheduled_ms == alarm_ms:
-                consumer.scheduled_ms = None
-                outcome.records += self.consumer_groups.overdue(consumer, now_ms)
-                self._schedule(consumer)
-            streams = self.streams_groups.by_id.get(group_id)
-            if streams is not None and streams.scheduled_ms == alarm_ms:
-                streams.scheduled_ms = None
-                outcome.records += self.streams_groups.overdue(streams, now_ms)
-                self._schedule(streams)
+            for table in self._tables:
+                timed: Any = table.by_id.get(group_id)
+                if timed is not None and timed.scheduled_ms == alarm_ms:
+                    timed.scheduled_ms = None
+                    outcome.records += table.overdue(timed, now_ms)
+                    self._schedule(timed)
 
-    def _schedule(self, group: Group | ConsumerGroup | StreamsGroup) -> None:
+    def _schedule(self, group: Group | ConsumerGroup | StreamsGroup | ShareGroup) -> None:
         """Sets the group's alarm unless one is set that rings early enough; heartbeats only move deadlines away."""
         deadline_ms = group.next_deadline()
         if deadline_ms is not None and (group.scheduled_ms is None or deadline_ms < group.scheduled_ms):
@@ -538,7 +573,7 @@ class GroupCoordinator:
 
     def _drop_stale_alarms(self) -> None:
         """Alarms of groups that are gone, or that were set anew, would else stay until their time."""
-        known: list[Group | ConsumerGroup | StreamsGroup] = [*self.groups.values(), *self._all_modern()]
+        known: list[Group | ConsumerGroup | StreamsGroup | ShareGroup] = [*self.groups.values(), *self._all_timed()]
         self._alarms = [(each.scheduled_ms, each.group_id) for each in known if each.scheduled_ms is not None]
         heapify(self._alarms)
 

@@ -98,18 +98,24 @@ class OffsetRequests:
         offsets: CommittedOffsets,
         modern: Callable[[str], Modern | None],
         topics: Topics,
+        keeps_none: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """`modern`: the group of a name whose members the broker shares out for; `keeps_none`: whether a group of this name
+        keeps no offsets (KIP-932: its records are acknowledged one by one)."""
         self._config = config
         self._offsets = offsets
         self._modern = modern
         self._topics = topics
+        self._keeps_none = keeps_none
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
     def commit(self, group: Group | None, request: OffsetCommitRequest, version: int, now_ms: int) -> Decision:
         """OffsetCommit v2-10."""
         modern = self._modern(request.group_id)
-        if modern is not None:
+        if self._keeps_none(request.group_id):
+            error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        elif modern is not None:
             error_code = self._check_member(
                 modern,
                 request.member_id,
@@ -191,6 +197,8 @@ class OffsetRequests:
     def _check_transactional(self, group: Group | None, request: TxnOffsetCommitRequest) -> ErrorCode:
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
+        if self._keeps_none(request.group_id):
+            return ErrorCode.GROUP_ID_NOT_FOUND
         modern = self._modern(request.group_id)
         if modern is None:
             return check_commit(

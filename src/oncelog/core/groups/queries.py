@@ -1,4 +1,4 @@
-"""DescribeGroups, ConsumerGroupDescribe, StreamsGroupDescribe, ListGroups and DeleteGroups: a group as administrators see it.
+"""DescribeGroups, {Consumer,Streams,Share}GroupDescribe, ListGroups and DeleteGroups: a group as administrators see it.
 
 A group that nobody knows is described as Dead before version 6 and is GROUP_ID_NOT_FOUND from there (KIP-1043). What an
 administrator may not see (authorization) is the shell's.
@@ -13,6 +13,8 @@ from oncelog.core.groups.consumer import queries as consumer_group_queries
 from oncelog.core.groups.consumer.group import ConsumerGroupState
 from oncelog.core.groups.consumer.groups import ConsumerGroups
 from oncelog.core.groups.offsets import OffsetRequests
+from oncelog.core.groups.share import queries as share_group_queries
+from oncelog.core.groups.share.groups import ShareGroups
 from oncelog.core.groups.streams import queries as streams_group_queries
 from oncelog.core.groups.streams.group import StreamsGroupState
 from oncelog.core.groups.streams.groups import StreamsGroups
@@ -33,6 +35,8 @@ from oncelog.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from oncelog.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from oncelog.wire.messages.share_group_describe import DescribedGroup as DescribedShareGroup
+from oncelog.wire.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from oncelog.wire.messages.streams_group_describe import (
     DescribedGroup as DescribedStreamsGroup,
 )
@@ -54,12 +58,14 @@ class GroupQueries:
         groups: dict[str, Group],
         consumer_groups: ConsumerGroups,
         streams_groups: StreamsGroups,
+        share_groups: ShareGroups,
         offsets: OffsetRequests,
     ) -> None:
         self._config = config
         self._groups = groups
         self._consumer_groups = consumer_groups
         self._streams_groups = streams_groups
+        self._share_groups = share_groups
         self._offsets = offsets
 
     # -- describe --------------------------------------------------------------------------------------------------
@@ -73,7 +79,7 @@ class GroupQueries:
         if group is None or group.state is GroupState.DEAD:
             described = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
             if version >= FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
-                is_other = group_id in self._consumer_groups.by_id or group_id in self._streams_groups.by_id
+                is_other = self._is_modern(group_id)
                 described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
                 described.error_message = f"Group {group_id} {'is not a classic group' if is_other else 'not found'}."
             return described
@@ -95,8 +101,7 @@ class GroupQueries:
     def _describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
         group = self._consumer_groups.by_id.get(group_id)
         if group is None:
-            is_other = group_id in self._groups or group_id in self._streams_groups.by_id
-            return consumer_group_queries.not_found(group_id, is_other=is_other)
+            return consumer_group_queries.not_found(group_id, is_other=self._is_there(group_id))
         return consumer_group_queries.described(group, self._consumer_groups.topics, self._config.assignors)
 
     def describe_streams(self, request: StreamsGroupDescribeRequest) -> StreamsGroupDescribeResponse:
@@ -106,9 +111,25 @@ class GroupQueries:
     def _describe_streams(self, group_id: str) -> DescribedStreamsGroup:
         group = self._streams_groups.by_id.get(group_id)
         if group is None:
-            is_other = group_id in self._groups or group_id in self._consumer_groups.by_id
-            return streams_group_queries.not_found(group_id, is_other=is_other)
+            return streams_group_queries.not_found(group_id, is_other=self._is_there(group_id))
         return streams_group_queries.described(group)
+
+    def describe_share(self, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
+        """ShareGroupDescribe v1: groups of KIP-932."""
+        return ShareGroupDescribeResponse(groups=[self._describe_share(each) for each in request.group_ids])
+
+    def _describe_share(self, group_id: str) -> DescribedShareGroup:
+        group = self._share_groups.by_id.get(group_id)
+        if group is None:
+            return share_group_queries.not_found(group_id, is_other=self._is_there(group_id))
+        return share_group_queries.described(group, self._share_groups.topics)
+
+    def _is_modern(self, group_id: str) -> bool:
+        tables = (self._consumer_groups, self._streams_groups, self._share_groups)
+        return any(group_id in each.by_id for each in tables)
+
+    def _is_there(self, group_id: str) -> bool:
+        return group_id in self._groups or self._is_modern(group_id)
 
     # -- list ------------------------------------------------------------------------------------------------------
 
@@ -119,6 +140,7 @@ class GroupQueries:
         listed = [_listed(each) for each in self._groups.values()]
         listed += [consumer_group_queries.listed(each) for each in self._consumer_groups.by_id.values()]
         listed += [streams_group_queries.listed(each) for each in self._streams_groups.by_id.values()]
+        listed += [share_group_queries.listed(each) for each in self._share_groups.by_id.values()]
         return ListGroupsResponse(
             groups=[
                 each
@@ -150,6 +172,9 @@ class GroupQueries:
         if streams is not None:
             is_empty = streams.state is StreamsGroupState.EMPTY
             return (ErrorCode.NONE, tuple(streams.tombstones())) if is_empty else (ErrorCode.NON_EMPTY_GROUP, ())
+        share = self._share_groups.by_id.get(group_id)
+        if share is not None:
+            return (ErrorCode.NON_EMPTY_GROUP, ()) if share.members else (ErrorCode.NONE, tuple(share.tombstones()))
         group = self._groups.get(group_id)
         if group is None or group.state is GroupState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND, ()

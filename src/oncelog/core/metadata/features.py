@@ -23,6 +23,7 @@ TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
 METADATA_VERSION = "metadata.version"
 STREAMS_VERSION = "streams.version"
+SHARE_VERSION = "share.version"
 OPERATOR_ABORT = "oncelog.operator.abort"  # WriteTxnMarkers may carry the transaction's start offset (KIP-664)
 KAFKAS_LEVEL = 2  # of transaction.version: the last one that Apache Kafka has
 TWO_PHASE_LEVEL = 3
@@ -47,6 +48,7 @@ SUPPORTED: dict[str, Levels] = {
     METADATA_VERSION: Levels(30, 30, 30),  # 4.3-IV0: what clients and tools may expect of this broker
     OPERATOR_ABORT: Levels(1, 1, 1),
     STREAMS_VERSION: Levels(0, 1, 1),
+    SHARE_VERSION: Levels(0, 1, 1),
     TRANSACTION_VERSION: Levels(0, 3, 3),
 }
 INITIAL: dict[str, int] = {name: levels.initial for name, levels in SUPPORTED.items()}

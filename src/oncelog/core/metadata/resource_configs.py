@@ -1,6 +1,6 @@
 """The configs of groups and of client-metrics subscriptions: keys, kinds, bounds (KIP-848, KIP-714).
 
-Consumer and streams groups honour theirs; those of share groups are stored only. Subscriptions: `core/client_metrics`.
+Groups honour theirs, of each kind. Subscriptions: `core/client_metrics`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import ConfigKey, value_fault
 from oncelog.core.name_pattern import InvalidPattern, NamePattern
+from oncelog.core.offset_reset import check_strategy
 from oncelog.errors import ErrorCode
 
 _INT_MAX = 2**31 - 1
@@ -85,7 +86,18 @@ def group_refusal(name: str, value: str, broker_value: Callable[[str], str | Non
         high = broker_value(_STANDBYS_MAX)
         if high is not None and int(value) > int(high):
             fault = f"{name} must be less than or equal to {_STANDBYS_MAX}"
+    elif fault is None and name == "share.auto.offset.reset":
+        fault = _reset_fault(value.strip().lower())
     return Refusal(ErrorCode.INVALID_CONFIG, fault) if fault else None
+
+
+def _reset_fault(value: str) -> str | None:
+    """Why a share group cannot begin so: as a consumer's `auto.offset.reset`, but that it has to begin somewhere."""
+    try:
+        check_strategy(value)
+    except ValueError as error:
+        return f"Invalid value {value} for configuration share.auto.offset.reset: {error}"
+    return "Invalid value none for configuration share.auto.offset.reset" if value == "none" else None
 
 
 def match_patterns(match: str) -> dict[str, NamePattern]:

@@ -27,7 +27,8 @@ _COMPRESSIONS = {
 
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset((TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC))
+SHARE_STATE_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset((TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC))
 AUDIT_TOPIC = "__oncelog_audit"  # an ordinary topic, but that nobody else writes there
 BROKER_WRITTEN_TOPICS = INTERNAL_TOPICS | {AUDIT_TOPIC}
 

@@ -2,8 +2,8 @@
 
 `record_to_key_value` writes the versions that Apache Kafka 4.3 writes (offset commit 4, 3 where the topic's id is not
 known, 1 where the commit has an expiry of its own; group metadata 3). `record_from_key_value` reads all that it reads.
-A deletion is a key without value. Records of KIP-848's groups are in `consumer_groups`, those of KIP-1071's in
-`streams_groups`; keys of groups of other kinds (KIP-932) are not ours and read as None.
+A deletion is a key without value. Records of KIP-848's groups are in `consumer_groups`, of KIP-1071's in `streams_groups`, of
+KIP-932's in `share_groups`; other keys read as None.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ from typing import cast
 
 from oncelog.errors import MalformedMessage
 from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from oncelog.wire.log_records import consumer_groups, streams_groups
+from oncelog.wire.log_records import consumer_groups, share_groups, streams_groups
 from oncelog.wire.log_records.consumer_groups import CONSUMER_GROUP_RECORDS, ConsumerGroupRecord
+from oncelog.wire.log_records.share_groups import SHARE_GROUP_RECORDS, ShareGroupRecord
 from oncelog.wire.log_records.streams_groups import STREAMS_GROUP_KEYS, STREAMS_GROUP_RECORDS, StreamsGroupRecord
 from oncelog.wire.schema import (
     EMPTY,
@@ -108,7 +109,13 @@ class GroupDeleted:
 
 
 ConsumerOffsetsRecord = (
-    OffsetCommit | OffsetDeleted | GroupMetadata | GroupDeleted | ConsumerGroupRecord | StreamsGroupRecord
+    OffsetCommit
+    | OffsetDeleted
+    | GroupMetadata
+    | GroupDeleted
+    | ConsumerGroupRecord
+    | StreamsGroupRecord
+    | ShareGroupRecord
 )
 
 
@@ -157,6 +164,8 @@ def record_to_key_value(record: ConsumerOffsetsRecord) -> tuple[bytes, bytes | N
         return consumer_groups.to_key_value(record)
     if isinstance(record, STREAMS_GROUP_RECORDS):
         return streams_groups.to_key_value(record)
+    if isinstance(record, SHARE_GROUP_RECORDS):
+        return share_groups.to_key_value(record)
     if isinstance(record, OffsetCommit | OffsetDeleted):
         key = OffsetCommitKey(group=record.group_id, topic=record.topic, partition=record.partition)
         value = _offset_value(record) if isinstance(record, OffsetCommit) else None
@@ -189,6 +198,8 @@ def record_from_key_value(
         return GroupDeleted(group_id) if value is None else _group_metadata(group_id, value)
     if version in STREAMS_GROUP_KEYS:
         return streams_groups.from_key_value(version, rest, value)
+    if share_groups.is_share_group_key(version):
+        return share_groups.from_key_value(version, rest, value)
     return consumer_groups.from_key_value(version, rest, value)
 
 

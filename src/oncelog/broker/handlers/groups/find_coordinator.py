@@ -7,16 +7,19 @@ from typing import Any
 
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
-from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from oncelog.wire.uuids import uuid_from
 
 BATCHED_SINCE_VERSION = 4
-_TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC}
+SHARES_SINCE_VERSION = 6
+_SHARE = 2
+_TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC, _SHARE: SHARE_STATE_TOPIC}
 
 
 def handle(node: Node, request: Request) -> Coroutine[Any, Any, FindCoordinatorResponse]:
-    """Key type 0 is a group, 1 a transactional id; share groups (2) are not served."""
+    """Key type 0 is a group, 1 a transactional id, 2 a share partition (`group:topic id:partition`, from version 6)."""
     return _handle(node, request)
 
 
@@ -24,7 +27,7 @@ async def _handle(node: Node, request: Request) -> FindCoordinatorResponse:
     message: FindCoordinatorRequest = request.message
     code = ErrorCode.NONE
     topic_name = _TOPICS.get(message.key_type)
-    if topic_name is None:
+    if topic_name is None or (message.key_type == _SHARE and request.api_version < SHARES_SINCE_VERSION):
         code = ErrorCode.INVALID_REQUEST
     else:
         try:
@@ -37,9 +40,22 @@ async def _handle(node: Node, request: Request) -> FindCoordinatorResponse:
     if request.api_version >= BATCHED_SINCE_VERSION:
         found = [
             Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=code)
+            if message.key_type != _SHARE or _is_share_key(key)
+            else Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST)
             for key in message.coordinator_keys
         ]
         return FindCoordinatorResponse(coordinators=found)
     return FindCoordinatorResponse(
         error_code=code, error_message=None if is_found else code.name, node_id=node_id, host=host, port=port
     )
+
+
+def _is_share_key(key: str) -> bool:
+    """Whether it names a share partition; a group's id may have colons of its own."""
+    group_id, topic_id, index = key.rsplit(":", 2) if key.count(":") >= 2 else ("", "", "")
+    if not group_id.strip() or not index.isdecimal():
+        return False
+    try:
+        return bool(uuid_from(topic_id))
+    except ValueError:
+        return False

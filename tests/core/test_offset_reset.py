@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.core.consumer.offset_reset import check_strategy, duration_ms_of, first_time_ms
+from oncelog.core.offset_reset import check_strategy, duration_ms_of, first_time_ms
 
 # What Java 17 printed for each: seconds and nanoseconds.
 TAKEN = {

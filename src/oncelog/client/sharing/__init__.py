@@ -1,0 +1,1 @@
+"""The share consumer (KIP-932): records one by one, acknowledged one by one."""

@@ -1,0 +1,343 @@
+"""The share consumer: members of a group share the records of their topics, one by one (KIP-932).
+
+Every record is given to one member at a time, and again to others until somebody says that it is done. With the mode
+"implicit" records are accepted when the next ones are asked for; with "explicit" the application says of each what became of
+it. Who stops, or loses its connection, gives back what it said nothing of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any, Self, Unpack
+
+from oncelog.client import arguments
+from oncelog.client.cluster.cluster import Cluster
+from oncelog.client.config import ShareConsumerConfig, snake_case
+from oncelog.client.consumer.deserializing import decoder_of
+from oncelog.client.option_types import ShareConsumerOptions
+from oncelog.client.records import ShareRecord
+from oncelog.client.sharing.broker_session import BrokerSession
+from oncelog.client.sharing.member import ShareMember
+from oncelog.core.sharing.holding import Acknowledge, Holding
+from oncelog.core.sharing.session import Partition
+from oncelog.errors import ErrorCode, IllegalState, KafkaError, LeaderNotAvailable, RecordDeserialization, UnknownServer
+from oncelog.host.host import Host, real_host
+from oncelog.host.randomness import random_uuid
+from oncelog.types import TopicPartition
+from oncelog.wire.uuids import uuid_text
+
+log = logging.getLogger("oncelog.client")
+
+POLL_TIMEOUT_MS = 1000
+REFUSED_MAX = 1000  # partitions of which a refusal is kept for `commit`
+BEGIN_ANEW = (
+    ErrorCode.SHARE_SESSION_NOT_FOUND,
+    ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+    ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+)
+"""What a session ends with that the next fetch opens again."""
+KINDS = {"accept": Acknowledge.ACCEPT, "release": Acknowledge.RELEASE, "reject": Acknowledge.REJECT} | {
+    "renew": Acknowledge.RENEW
+}
+
+
+class ShareConsumer:
+    """Shares records with others of its group. `async with ShareConsumer("topic", group_id=...)`, then
+    `async for record in consumer`, or `poll`.
+
+    Keyword arguments are Kafka's keys of share consumers in snake case. Where a new group begins and what it sees of
+    transactions are configs of the group: `share.auto.offset.reset`, `share.isolation.level`. Raises ConfigurationError.
+    """
+
+    def __init__(self, *topics: str, host: Host | None = None, **config: Unpack[ShareConsumerOptions]) -> None:
+        self._topics = tuple(arguments.texts("topics", topics))
+        self._config = ShareConsumerConfig.of(config)
+        host = host or real_host()
+        self._cluster = Cluster(self._config, host, self._broken, self._metadata_came)
+        self._member = ShareMember(self._cluster, self._config, uuid_text(random_uuid(host.random)), self._wake)
+        self._sessions: dict[int, BrokerSession] = {}
+        self._fetches: dict[int, asyncio.Task[list[ShareRecord]]] = {}
+        self._buffer: deque[ShareRecord] = deque()
+        self._decode = decoder_of(self._config)
+        self._refused: dict[TopicPartition, KafkaError] = {}
+        self._in_hand: list[ShareRecord] = []
+        self._news = asyncio.Event()
+        self._is_started = self._is_stopped = False
+        self._failure: KafkaError | None = None
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *topics: str, host: Host | None = None, **more: Any) -> Self:
+        """From Kafka's dotted keys; `more` are keyword arguments beside them."""
+        return cls(*topics, host=host, **{**snake_case(config), **more})
+
+    # -- life
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, left_by: type[BaseException] | None, *_: object) -> None:
+        await self.stop(arguments.stop_timeout_ms(left_by))
+
+    async def start(self) -> None:
+        """Connect. Raises RequestTimedOut; UnsupportedVersion where the broker has no share groups."""
+        if self._is_started:
+            raise IllegalState("this share consumer was started before")
+        self._is_started = True
+        try:
+            await self._cluster.start()
+            self._cluster.needs_feature("share.version", 1, "a share group")
+            self._cluster.tasks.start(self._member.heartbeats(), name="oncelog-share-heartbeats")
+            self.subscribe(self._topics)
+        except BaseException:
+            await self._cluster.close()
+            raise
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Read these topics; replaces what was read before."""
+        self._topics = tuple(dict.fromkeys(arguments.texts("topics", topics)))
+        if self._is_started:
+            self._cluster.track(self._topics, may_create=False)
+            self._member.subscribe(self._topics)
+
+    async def stop(self, timeout_ms: int | None = None) -> None:
+        """Send what was said of records, give back the rest, leave the group, close; at most `timeout_ms` (default:
+        request_timeout_ms)."""
+        arguments.duration_ms_or_none("timeout_ms", timeout_ms)
+        if self._is_stopped:
+            return
+        self._cluster.check_loop()
+        self._is_stopped = True
+        self._news.set()
+        try:
+            async with asyncio.timeout((self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
+                if self._is_started and not self._cluster.is_closed:
+                    await self._say_goodbye()
+        except TimeoutError:
+            log.warning("share group %r: no answer while the share consumer stopped", self._config.group_id)
+        finally:
+            await self._cluster.close()
+
+    async def _say_goodbye(self) -> None:
+        if self._fetches:
+            await asyncio.wait(self._fetches.values())
+        for session in self._sessions.values():
+            with contextlib.suppress(KafkaError):
+                await session.acknowledge(is_last=True)
+        try:
+            await self._member.leave()
+        except KafkaError as error:
+            log.debug("leaving share group %r: %s", self._config.group_id, error)
+
+    def _broken(self, error: BaseException) -> None:
+        if not isinstance(error, KafkaError):
+            log.error("the share consumer met an error of its own", exc_info=error)
+            self._failure = UnknownServer(f"the share consumer met an error of its own: {error!r}")
+            self._wake()
+
+    def _metadata_came(self) -> None:
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+
+    # -- reading
+
+    async def poll(self, timeout_ms: int = POLL_TIMEOUT_MS) -> list[ShareRecord]:
+        """Records, at most `max_poll_records`; none where none came in time. In the mode "implicit" those of the poll before are
+        accepted; in "explicit" something must have been said of each: else IllegalState.
+
+        Raises RecordDeserialization, of one record that is released; GroupAuthorizationFailed and the like.
+        """
+        arguments.duration_ms("timeout_ms", timeout_ms)
+        self._check()
+        self._settle()
+        if not self._buffer:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._fill(timeout_ms)
+        else:
+            await self._acknowledge_now()
+        self._check()
+        return self._handed_out(self._config.max_poll_records)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ShareRecord:
+        """The next record; in the mode "implicit" the one before is accepted. Ends when the consumer is stopped."""
+        while not self._is_stopped:
+            self._check()
+            self._settle()
+            if self._buffer:
+                return self._handed_out(1)[0]
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL_TIMEOUT_MS / 1000):
+                    await self._fill(POLL_TIMEOUT_MS)
+        raise StopAsyncIteration
+
+    def _check(self) -> None:
+        if not self._is_started or self._is_stopped:
+            raise IllegalState("this share consumer is not started" if not self._is_started else "it was stopped")
+        self._cluster.check_loop()
+        for error in (self._failure, self._member.error):
+            if error is not None:
+                raise error
+
+    def _settle(self) -> None:
+        """What the application had of the poll before."""
+        kept, self._in_hand = self._in_hand, []
+        if self._config.share_acknowledgement_mode == "implicit":
+            for record in kept:
+                holding = self._holding(record)
+                if holding is not None:
+                    holding.say(record.offset, Acknowledge.ACCEPT)
+        elif left := [each for each in kept if (found := self._holding(each)) is not None and found.has(each.offset)]:
+            self._in_hand = left
+            first = left[0]
+            raise IllegalState(
+                f"nothing was said of {len(left)} records of the last poll, the first is {first.topic_partition} at offset "
+                f"{first.offset}: acknowledge(record, ...) each before the next poll"
+            )
+
+    def _handed_out(self, count_max: int) -> list[ShareRecord]:
+        found: list[ShareRecord] = []
+        while self._buffer and len(found) < count_max:
+            record = self._buffer.popleft()
+            holding = self._holding(record)
+            if holding is None or not holding.has(record.offset):
+                continue  # its connection is gone: others have it
+            if self._decode is not None:
+                try:
+                    record = self._decode(record)
+                except RecordDeserialization:
+                    if found:
+                        self._buffer.appendleft(record)
+                        break
+                    holding.say(record.offset, Acknowledge.RELEASE)
+                    raise
+            found.append(record)
+        self._in_hand = found
+        return found
+
+    # -- what became of records
+
+    def acknowledge(self, record: ShareRecord, kind: str = "accept") -> None:
+        """Say what became of a record: "accept" (done), "release" (give it to somebody again), "reject" (to nobody), "renew" (I
+        need longer). It is sent with the next poll or commit. Raises IllegalState where this consumer does not have it."""
+        wanted = KINDS[arguments.one_of("kind", kind, KINDS)]
+        arguments.instance("record", record, ShareRecord)
+        if self._config.share_acknowledgement_mode == "implicit":
+            raise IllegalState('acknowledge needs share_acknowledgement_mode="explicit"')
+        holding = self._holding(record)
+        if holding is None or not holding.say(record.offset, wanted):
+            raise IllegalState(
+                f"{record.topic_partition} at offset {record.offset} is not this consumer's (any more): something was said of it "
+                "before, or its connection was lost"
+            )
+
+    async def commit(self) -> dict[TopicPartition, KafkaError]:
+        """Send what was said of records, in the mode "implicit" that those of the last poll are accepted, and wait until it is
+        stored. What was not taken since the last commit, by partition: those records come again."""
+        self._check()
+        if self._config.share_acknowledgement_mode == "implicit":
+            self._settle()
+        await self._acknowledge_now()
+        refused, self._refused = self._refused, {}
+        return refused
+
+    async def _acknowledge_now(self) -> None:
+        for session in tuple(self._sessions.values()):
+            if session.has_news:
+                with contextlib.suppress(KafkaError):  # it is among the refused
+                    await session.acknowledge()
+
+    def _note_refused(self, topic_partition: TopicPartition, error: KafkaError) -> None:
+        log.warning("share group %r: %s: %s", self._config.group_id, topic_partition, error)
+        if len(self._refused) < REFUSED_MAX:
+            self._refused[topic_partition] = error
+
+    def _holding(self, record: ShareRecord) -> Holding | None:
+        topic = self._cluster.view.topics.get(record.topic)
+        if topic is None:
+            return None
+        key = topic.topic_id, record.partition
+        return next((each.holdings[key] for each in self._sessions.values() if key in each.holdings), None)
+
+    # -- fetching
+
+    async def _fill(self, timeout_ms: int) -> None:
+        """Return when records are there."""
+        backoff = self._cluster.new_backoff()
+        while not self._buffer and not self._is_stopped:
+            self._check()
+            self._news.clear()
+            self._begin_fetches(timeout_ms)
+            news = self._cluster.tasks.start(_heard(self._news), name="oncelog-share-news")
+            try:
+                await asyncio.wait((*self._fetches.values(), news), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                news.cancel()
+            if self._take_fetched():
+                await asyncio.sleep(backoff.next_ms() / 1000)
+            else:
+                backoff.reset()
+
+    def _begin_fetches(self, timeout_ms: int) -> None:
+        by_node: dict[int, list[Partition]] = {}
+        for topic_id, index in self._member.assigned:
+            name = self._name_of(topic_id)
+            if name is None:
+                self._cluster.refresh_soon(self._topics)
+                continue
+            try:
+                node = self._cluster.known_leader(TopicPartition(name, index))
+            except LeaderNotAvailable:
+                self._cluster.refresh_soon(self._topics)
+                continue
+            except KafkaError:
+                continue
+            by_node.setdefault(node.node_id, []).append((topic_id, index))
+            if node.node_id not in self._sessions or self._sessions[node.node_id].node != node:
+                self._sessions[node.node_id] = BrokerSession(
+                    self._cluster, self._config, self._member.member_id, node, self._name_of, self._note_refused
+                )
+        for node_id, partitions in by_node.items():
+            if node_id not in self._fetches:
+                session = self._sessions[node_id]
+                work = session.fetch(
+                    partitions, min(self._config.fetch_max_wait_ms, timeout_ms), self._config.max_poll_records
+                )
+                self._fetches[node_id] = self._cluster.tasks.start(work, name=f"oncelog-share-fetch-{node_id}")
+
+    def _take_fetched(self) -> bool:
+        """Take over what has come; whether something failed."""
+        has_failed = False
+        for node_id, task in tuple(self._fetches.items()):
+            if not task.done():
+                continue
+            del self._fetches[node_id]
+            if task.cancelled():
+                continue
+            error = task.exception()
+            if error is None:
+                self._buffer.extend(task.result())
+                has_failed |= self._sessions[node_id].has_fault and not task.result()
+            elif isinstance(error, KafkaError) and (error.retriable or error.code in BEGIN_ANEW):
+                log.debug("share fetch: %s", error)
+                self._cluster.refresh_soon(self._topics)
+                has_failed = True
+            else:
+                raise error
+        return has_failed
+
+    def _name_of(self, topic_id: bytes) -> str | None:
+        return next((each.name for each in self._cluster.view.topics.values() if each.topic_id == topic_id), None)
+
+
+async def _heard(news: asyncio.Event) -> None:
+    await news.wait()

@@ -1,0 +1,224 @@
+"""Share groups over real sockets and a real disk: who gets which records, when, and what a restart remembers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from evidence.world.broker import Client, broker_and_client, run, until
+
+from oncelog.broker.share.share_coordinators import PRUNED_RECORDS_MIN
+from oncelog.broker.share.share_partition import SharePartition
+from oncelog.core.decision import Decision
+from oncelog.errors import ErrorCode
+from oncelog.wire.log_records.share_state import ShareKey
+from oncelog.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tests.broker.share.share_world import ACCEPT, REJECT, RELEASE, Reader, acquired, beat, configure, offsets, started
+
+E = ErrorCode
+TEN = "abcdefghij"
+WAIT_MS = 60_000
+
+
+def test_records_are_shared_acknowledged_and_remembered(tmp_path):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            topic_id = await started(client, *TEN)
+            await beat(client, "n", 0, "t")
+            m, n = Reader(client, topic_id), Reader(await Client.connect(broker), topic_id, "n")
+            assert await m.fetch(records_max=3) == [(0, 9, 1)], "whole batches"
+            assert await n.fetch() == []
+            assert await m.say((0, 3, ACCEPT), (4, 5, RELEASE, REJECT)) == [E.NONE]
+            assert await n.fetch() == [(4, 4, 2)]
+            assert await n.say((4, 4, ACCEPT)) == [E.NONE]
+            assert await n.say((6, 6, ACCEPT)) == [E.INVALID_RECORD_STATE], "it is another's"
+            assert await offsets(client) == [(0, 4, 4)]
+        async with broker_and_client(tmp_path) as (_, client):
+            assert await offsets(client) == [(0, 6, 4)]
+            assert await Reader(client, topic_id).fetch() == [(6, 9, 2)], "what a member had when its connection ended"
+
+    run(main())
+
+
+@pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+def test_only_committed_records_where_a_group_wants_no_others(tmp_path, isolation_level):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            topic_id = await started(client, "a", isolation_level=isolation_level)
+            producer = await client.init("tx")
+            await client.produce("t", "b", "c", producer=producer, sequence=0, transactional_id="tx")
+            writer = await Client.connect(broker)
+            await writer.produce("t", "d")
+            m = Reader(client, topic_id)
+            if isolation_level == "read_uncommitted":
+                assert await m.fetch() == [(0, 3, 1)]
+                return
+            assert await m.fetch() == [(0, 0, 1)], "nothing from the last stable offset on"
+            client.send(m.request(wait_ms=WAIT_MS))
+            await writer.end("tx", producer, commit=False)
+            assert acquired((await client.receive())[1]) == [(3, 4, 1)], (
+                "the aborted are for nobody; the marker is a gap"
+            )
+            assert await m.say((0, 0, ACCEPT), (3, 4, ACCEPT, 0)) == [E.NONE]
+            producer = await writer.init("tx")
+            await writer.produce("t", "e", producer=producer, sequence=0, transactional_id="tx")
+            await writer.end("tx", producer, commit=True)
+            assert await m.fetch(wait_ms=WAIT_MS) == [(5, 6, 1)]
+            assert await offsets(client) == [(0, 0, 2)]
+
+    run(main())
+
+
+def test_who_waits_is_woken_by_whatever_brings_records(tmp_path):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            topic_id = await started(client)
+            m, n = Reader(client, topic_id), Reader(await Client.connect(broker), topic_id, "n")
+            writer = await Client.connect(broker)
+
+            async def waits(reader, deed):
+                sent = reader.client.send(reader.request(wait_ms=WAIT_MS))
+                await until(lambda: any(share._watchers for share in _open(broker)))
+                await deed()
+                correlation_id, reply = await reader.client.receive()
+                assert correlation_id == sent
+                return acquired(reply)
+
+            assert await waits(m, lambda: writer.produce("t", *TEN)) == [(0, 9, 1)]
+            assert await waits(n, lambda: m.say((0, 1, RELEASE))) == [(0, 1, 2)]
+
+            async def gone():
+                n.client.close()
+
+            other = Reader(await Client.connect(broker), topic_id, "o")
+            assert await waits(other, gone) == [(0, 1, 3)], "a member's connection ended"
+            assert await waits(other, lambda: m.fetch(is_last=True)) == [(2, 9, 2)], "a member has left"
+
+    run(main())
+
+
+def _open(broker):
+    return [share for shares in broker.share_partitions._open.values() for share in shares.values()]
+
+
+def test_a_lock_ends_and_others_get_the_record(tmp_path, monkeypatch):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            topic_id = await started(client, "a")
+            m, n = Reader(client, topic_id), Reader(await Client.connect(broker), topic_id, "n")
+            assert await m.fetch() == [(0, 0, 1)]
+            n.client.send(n.request(wait_ms=WAIT_MS))
+            (share,) = _open(broker)
+            await until(lambda: bool(share._watchers))
+            assert share._alarm is not None
+            later_ms = share._now_ms() + 30_000
+            monkeypatch.setattr(SharePartition, "_now_ms", lambda _: later_ms)
+            share._alarm.cancel()
+            share._ring()
+            assert acquired((await n.client.receive())[1]) == [(0, 0, 2)]
+            assert await m.say((0, 0, ACCEPT)) == [E.INVALID_RECORD_STATE], "it was too late"
+
+    run(main())
+
+
+def test_deleted_records_topics_and_groups_are_forgotten(tmp_path):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            topic_id = await started(client, *TEN)
+            m = Reader(client, topic_id)
+            part = DeleteRecordsPartition(partition_index=0, offset=4)
+            await client.call(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[part])]))
+            assert await m.fetch() == [(4, 9, 1)]
+            assert await m.say((4, 9, ACCEPT)) == [E.NONE]
+            client.send(m.request(wait_ms=WAIT_MS))
+            await until(lambda: any(share._watchers for share in _open(broker)))
+            admin = await Client.connect(broker)
+            await admin.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000))
+            part = (await client.receive())[1].responses[0].partitions[0]
+            assert part.error_code in (E.UNKNOWN_TOPIC_OR_PARTITION, E.NOT_LEADER_OR_FOLLOWER)
+            assert broker.share_partitions.coordinators.key_count == 0
+            assert await offsets(client) == []
+
+    run(main())
+
+
+def test_a_stop_answers_who_waits(tmp_path):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            m = Reader(client, await started(client))
+            client.send(m.request(wait_ms=WAIT_MS))
+            await until(lambda: any(share._watchers for share in _open(broker)))
+            stopping = asyncio.ensure_future(broker.stop())
+            assert acquired((await client.receive())[1]) == []
+            client.close()
+            await stopping
+
+    run(main())
+
+
+def test_where_a_group_begins_is_stored_before_it_is_given_anything(tmp_path):
+    async def main():
+        async with broker_and_client(tmp_path) as (_, client):
+            topic_id = await started(client, *TEN)
+            await configure(client, auto_offset_reset="latest")
+            assert await Reader(client, topic_id).fetch() == []
+            await client.produce("t", "k")
+        async with broker_and_client(tmp_path) as (_, client):
+            assert await Reader(client, topic_id).fetch() == [(10, 10, 1)], "else a restart would begin behind it"
+
+    run(main())
+
+
+def test_the_states_log_gives_up_what_it_needs_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr("oncelog.broker.share.share_coordinators.PRUNED_RECORDS_MIN", 5)
+    assert PRUNED_RECORDS_MIN > 5
+
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            topic_id = await started(client, *TEN)
+            m = Reader(client, topic_id)
+            await m.fetch()
+            for offset in range(8):
+                await m.say((offset, offset, ACCEPT))
+            before = await offsets(client)
+            await broker.share_partitions.coordinators.prune()
+            coordinator = await broker.share_partitions.coordinators.coordinator_of(str(ShareKey("g", topic_id, 0)))
+            assert coordinator.partition.rules.log_start_offset == coordinator.partition.log_end_offset - 1
+            assert await offsets(client) == before
+        async with broker_and_client(tmp_path) as (_, client):
+            assert await Reader(client, topic_id).fetch() == [(8, 9, 2)]
+
+    run(main())
+
+
+def test_states_that_a_crash_left_behind_are_forgotten(tmp_path):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await started(client)
+            await started(client, topic="u", group="h")
+            await beat(client, "m", -1)
+            machine = (await broker.groups.coordinator_of("g")).machine
+            # as if the broker had died between the end of the group and that of its state
+            await broker.groups.ask(
+                "g", lambda found, _: Decision(records=tuple(found.share_groups.by_id["g"].tombstones()))
+            )
+            assert not machine.knows_group("g")
+            assert broker.share_partitions.coordinators.key_count == 2
+        async with broker_and_client(tmp_path) as (broker, _):
+            await until(lambda: broker.share_partitions.coordinators.key_count == 1)
+
+    run(main())
+
+
+def test_a_partition_that_is_gone_is_told_once_and_then_waits_like_the_others(tmp_path):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            m = Reader(client, await started(client))
+            reply = await client.call(m.request(wait_ms=WAIT_MS, partition=7))
+            assert reply.responses[0].partitions[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+            sent = client.send(m.request(wait_ms=50))
+            assert (await client.receive())[0] == sent
+            assert broker.share_partitions.sessions
+
+    run(main())
