@@ -12,14 +12,15 @@ from oncelog.broker.config.config import ConfigInvalid, config_from, rules
 from oncelog.core.groups.config import KAFKA_KEYS, GroupConfig
 from oncelog.core.metadata.resource_configs import group_refusal
 from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, settings
+from oncelog.core.share.settings import ShareConfig
 
 SOURCE = pathlib.Path(oncelog.__file__).parent
 # Read under a name that is put together: bounds of what a group may be configured to.
+MEMBERSHIP = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+RECORDS = ("record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks")
+BOUNDED = {"consumer": MEMBERSHIP, "share": MEMBERSHIP + RECORDS, "streams": MEMBERSHIP}
 BOUNDS = {
-    f"group.{kind}.{bound}.{name}.ms"
-    for kind in ("consumer", "streams")
-    for bound in ("min", "max")
-    for name in ("session.timeout", "heartbeat.interval", "assignment.interval")
+    f"group.{kind}.{bound}.{name}" for kind, names in BOUNDED.items() for bound in ("min", "max") for name in names
 }
 # One node has one replica, which Kafka (min.insync.replicas is at most the replicas there are) finds enough as well.
 ALWAYS_ENOUGH = {"min.insync.replicas"}
@@ -58,7 +59,7 @@ def read_topic_keys() -> set[str]:
 def test_every_honoured_key_is_read():
     read = read_attributes()
     as_default = {config.synonym for name, config in TOPIC_CONFIGS.items() if name in read_topic_keys()}
-    of_groups = {name.replace("_", ".") for name in KAFKA_KEYS} - BOUNDS
+    of_groups = {name.replace("_", ".") for name in (*KAFKA_KEYS, *ShareConfig.__dataclass_fields__)} - BOUNDS
     unread = {key for key in rules() if key.replace(".", "_") not in read} - as_default - of_groups
     assert unread == BOUNDS | ALWAYS_ENOUGH
 
@@ -82,11 +83,7 @@ def test_the_bounds_of_groups_are_read(key):
 def test_group_keys_are_read_by_the_groups():
     """Fields of GroupConfig, each of which its own rules read."""
     read = read_attributes()
-    by_name = {
-        f"group_{kind}_{name}"
-        for kind in ("consumer", "streams")
-        for name in ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms")
-    }
+    by_name = {f"group_{kind}_{name.replace('.', '_')}" for kind in BOUNDED for name in MEMBERSHIP}
     bounds = {key.replace(".", "_") for key in BOUNDS}
     assert set(GroupConfig.__dataclass_fields__) - read - by_name - bounds == set()
 

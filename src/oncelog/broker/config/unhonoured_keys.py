@@ -45,6 +45,15 @@ _HONOURED = frozenset(
     sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
     sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+    group.share.session.timeout.ms group.share.min.session.timeout.ms group.share.max.session.timeout.ms
+    group.share.heartbeat.interval.ms group.share.min.heartbeat.interval.ms group.share.max.heartbeat.interval.ms
+    group.share.assignment.interval.ms group.share.min.assignment.interval.ms group.share.max.assignment.interval.ms
+    group.share.record.lock.duration.ms group.share.min.record.lock.duration.ms group.share.max.record.lock.duration.ms
+    group.share.delivery.count.limit group.share.min.delivery.count.limit group.share.max.delivery.count.limit
+    group.share.partition.max.record.locks group.share.min.partition.max.record.locks
+    group.share.max.partition.max.record.locks group.share.max.size group.share.max.share.sessions
+    share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.num.partitions
+    share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.segment.bytes
     ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.key.password ssl.keystore.certificate.chain
     ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules
     ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type

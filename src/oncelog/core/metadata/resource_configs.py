@@ -66,7 +66,14 @@ _MATCHABLE = frozenset(
 )
 _MEMBER_KINDS = ("consumer.", "share.", "streams.")
 _STANDBYS, _STANDBYS_MAX = "streams.num.standby.replicas", "group.streams.max.standby.replicas"
-_BOUNDED = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+_BOUNDED = (
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "assignment.interval.ms",
+    "record.lock.duration.ms",
+    "delivery.count.limit",
+    "partition.max.record.locks",
+)
 
 
 def group_refusal(name: str, value: str, broker_value: Callable[[str], str | None]) -> Refusal | None:
