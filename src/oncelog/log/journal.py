@@ -13,7 +13,7 @@ It decides nothing about who waits; `broker/partitions/journal_flusher.py` does.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oncelog.errors import StorageError
@@ -82,6 +82,7 @@ class Journal:
         self._next_number = 0
         self._has_new_names = False
         self._is_pinned = False
+        self._references_under_way: list[Syncable] = []  # of what was taken and is not durable
         self.failure: StorageError | None = None
         self.bytes_since_data_sync = 0
 
@@ -205,13 +206,21 @@ class Journal:
     def take(self) -> Taken:
         """What was added so far; the rest of it goes into later entries. Sync its `references`, then `write` it."""
         taken, self._taking = self._taking, Taken()
-        taken.references = list(dict.fromkeys(taken.references))
+        taken.references = self._references_under_way = list(dict.fromkeys(taken.references))
         self._pending_bytes += ENTRY_HEADER_BYTES if taken.sizes else 0
         return taken
 
+    def rests_on(self, syncables: Iterable[Syncable]) -> bool:
+        """Whether an entry that is not durable yet needs one of these to be synced before it is written. Where such a sync has
+        failed, elsewhere, no later one would tell the truth: the entry would name bytes that are not on the disk."""
+        needed = (*self._taking.references, *self._references_under_way)
+        return not {getattr(each, "path", each) for each in needed}.isdisjoint(
+            getattr(each, "path", each) for each in syncables
+        )
+
     def give_back(self, taken: Taken) -> None:
         """Its commit was cut short, perhaps between `write` and the sync: all of it belongs to the next one."""
-        newer, self._taking = self._taking, taken
+        newer, self._taking, self._references_under_way = self._taking, taken, []
         self._pending_bytes -= ENTRY_HEADER_BYTES if taken.sizes else 0
         for name in ("parts", "sizes", "references", "files"):
             getattr(taken, name).extend(getattr(newer, name))
@@ -313,6 +322,7 @@ class Journal:
     def synced(self, taken: Taken) -> None:
         """`taken.files` are synced. What they say is not needed any more can be written over: not before, or a start would look
         for it."""
+        self._references_under_way = []
         self._synced_sequence = max(self._synced_sequence, taken.sequence)
         self._durable_header = self._header
         while len(self._segments) > 1 and self._segments[0].last_sequence < taken.needed_from:

@@ -180,6 +180,9 @@ class JournalFlusher:
         except StorageError as error:
             _log.critical("sync failed, taking %d partitions offline: %s", len(begun), error)
             self._journal.pin()
+            if self._journal.rests_on(files):
+                self._journal.fail(error)
+                _log.critical("the journal takes nothing more until a restart: %s", error)
             for each, _ in begun:
                 each.go_offline(str(error), is_sync=True)
             return []
