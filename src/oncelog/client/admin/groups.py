@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -101,10 +102,11 @@ class AdminGroups(AdminSession):
         on)."""
 
         async def ask(node: Node, keys: list[str]) -> list[GroupDescription]:
-            found, rest = [], keys
-            for describe in (self._describe_consumer_groups, self._describe_streams_groups):
-                found += await describe(node, rest) if rest else []
-                rest = [key for key in keys if key not in {each.group_id for each in found}]
+            consumers, streams = await asyncio.gather(
+                self._describe_consumer_groups(node, keys), self._describe_streams_groups(node, keys)
+            )
+            found = [*consumers, *streams]
+            rest = [key for key in keys if key not in {each.group_id for each in found}]
             if rest:
                 response = await self._cluster.request(node, DescribeGroupsRequest(groups=rest))
                 found += [_description(group, node) for group in response.groups]
