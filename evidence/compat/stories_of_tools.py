@@ -307,7 +307,7 @@ def quotas_and_credentials(x: Story) -> None:
 @story
 def features(x: Story) -> None:
     f = "FeatureCommand"
-    both = r"group\.version"  # transaction.version goes to 3 here, and share groups, streams groups, ELR are not there
+    both = r"(group|streams)\.version"  # transaction.version goes to 3 here, and share groups, ELR are not there
     x.say(f, "describe", only=both)
     x.do(f, "downgrade", "--feature", "transaction.version=2")  # where it is 3
     x.say(f, "downgrade", "--feature", "transaction.version=1")

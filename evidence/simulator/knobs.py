@@ -163,7 +163,8 @@ def _other_constants() -> Iterator[Knob]:
     yield from _constants("oncelog.core.consumer.membership", SAYS_ALL_EVERY=(1, 100))
     yield from _constants("oncelog.core.leader.fetch_session", EVICTABLE_AFTER_MS=(0, 120_000))
     yield from _constants("oncelog.core.groups.config", REJOIN_CHECK_INTERVAL_MS=(10, 1000))
-    yield from _constants("oncelog.core.groups.coordinator", ALARMS_SPARE=(0, 64), EXPIRED_RECORDS_MAX=(1, 1000))
+    yield from _constants("oncelog.core.groups.alarms", ALARMS_SPARE=(0, 64))
+    yield from _constants("oncelog.core.groups.coordinator", EXPIRED_RECORDS_MAX=(1, 1000))
     yield from _constants("oncelog.core.name_pattern", _REMEMBERED_MAX=(1, 20_000))
     yield from _constants("oncelog.core.transactions.producer_ids", BLOCK_SIZE=(1, 1000))
     yield from _constants(

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oncelog.core.groups.alarms import ALARMS_SPARE
 from oncelog.core.groups.classic.group import GroupState
 from oncelog.core.groups.config import GroupConfig
-from oncelog.core.groups.coordinator import ALARMS_SPARE, GroupCoordinator
+from oncelog.core.groups.coordinator import GroupCoordinator
 from oncelog.wire.log_records.consumer_offsets import GroupDeleted
 from tests.core.groups.performed_groups import NO_DELAY, GroupShell
 from tests.core.groups.test_offsets import delete_group, delete_offsets

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -103,14 +104,13 @@ class AdminGroups(AdminSession):
         """State and members, of groups of every kind. Raises GroupIdNotFound (from Apache Kafka 4 on)."""
 
         async def ask(node: Node, keys: list[str]) -> list[GroupDescription]:
-            found, rest = [], keys
-            for describe in (
-                self._describe_consumer_groups,
-                self._describe_share_groups,
-                self._describe_streams_groups,
-            ):
-                found += await describe(node, rest) if rest else []
-                rest = [key for key in keys if key not in {each.group_id for each in found}]
+            described = await asyncio.gather(
+                self._describe_consumer_groups(node, keys),
+                self._describe_share_groups(node, keys),
+                self._describe_streams_groups(node, keys),
+            )
+            found = [each for group in described for each in group]
+            rest = [key for key in keys if key not in {each.group_id for each in found}]
             if rest:
                 response = await self._cluster.request(node, DescribeGroupsRequest(groups=rest))
                 found += [_description(group, node) for group in response.groups]

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
 from typing import Any
 
+
 from oncelog.core.decision import NOTHING, Decision
+from oncelog.core.groups.alarms import Alarms
 from oncelog.core.groups.classic.group import NO_MEMBER_ID, Group, GroupState, Member, MetadataWrite, WallClock
 from oncelog.core.groups.classic.membership import Join, Membership
 from oncelog.core.groups.classic.rebalance import Outcome, Rebalance, join_error, sync_error
@@ -67,7 +68,6 @@ from oncelog.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 TIMED_GROUP_RECORDS = (*CONSUMER_GROUP_RECORDS, *STREAMS_GROUP_RECORDS, *SHARE_GROUP_RECORDS)
 AT_ONCE = 0
-ALARMS_SPARE = 64
 FIRST_SYNC_VERSION_WITH_PROTOCOL = 5  # KIP-559: from here on both names must be there
 EXPIRED_RECORDS_MAX = 1_000  # one decision is one batch
 
@@ -122,7 +122,7 @@ class GroupCoordinator:
             self.config, self.offsets, self.modern, self.consumer_groups.topics, self.share_groups.by_id.__contains__
         )
         self._queries = GroupQueries(self.config, self.groups, *self._tables, self._offset_requests)
-        self._alarms: list[tuple[int, str]] = []
+        self._alarms = Alarms(lambda: [*self.groups.values(), *self._all_timed()])
         self._ended: list[tuple[Group, MetadataWrite, bool]] = []  # (.., is_written): what handle_timer goes on with
         self._expiry_ms: int | None = None
         self._to_sweep: list[str] = []  # groups that the retention sweep has still to look at
@@ -517,7 +517,7 @@ class GroupCoordinator:
         consumer_groups = self.consumer_groups
         if self._ended or self._to_sweep or consumer_groups.to_rebalance or consumer_groups.waiting_for_regexes():
             return AT_ONCE
-        alarm_ms = self._alarms[0][0] if self._alarms else None
+        alarm_ms = self._alarms.next_ms
         if alarm_ms is None or self._expiry_ms is None:
             return alarm_ms if self._expiry_ms is None else self._expiry_ms
         return min(alarm_ms, self._expiry_ms)
@@ -545,37 +545,20 @@ class GroupCoordinator:
         return outcome.decision()
 
     def _ring_alarms(self, now_ms: int, outcome: Outcome) -> None:
-        due: list[tuple[int, str]] = []
-        while self._alarms and self._alarms[0][0] <= now_ms:
-            due.append(heappop(self._alarms))
         # What is due again at once waits for the next call: no group may hold up the others.
-        for alarm_ms, group_id in due:
+        for alarm_ms, group_id in self._alarms.take_due(now_ms):
             group = self.groups.get(group_id)
-            if group is not None and group.scheduled_ms == alarm_ms:
-                group.scheduled_ms = None
+            if group is not None and self._alarms.rings_for(group, alarm_ms):
                 self._rebalance.handle_timer(group, now_ms, outcome)
                 self._schedule(group)
             for table in self._tables:
                 timed: Any = table.by_id.get(group_id)
-                if timed is not None and timed.scheduled_ms == alarm_ms:
-                    timed.scheduled_ms = None
+                if timed is not None and self._alarms.rings_for(timed, alarm_ms):
                     outcome.records += table.overdue(timed, now_ms)
                     self._schedule(timed)
 
     def _schedule(self, group: Group | ConsumerGroup | StreamsGroup | ShareGroup) -> None:
-        """Sets the group's alarm unless one is set that rings early enough; heartbeats only move deadlines away."""
-        deadline_ms = group.next_deadline()
-        if deadline_ms is not None and (group.scheduled_ms is None or deadline_ms < group.scheduled_ms):
-            group.scheduled_ms = deadline_ms
-            heappush(self._alarms, (deadline_ms, group.group_id))
-            if len(self._alarms) > 2 * len(self) + ALARMS_SPARE:
-                self._drop_stale_alarms()
-
-    def _drop_stale_alarms(self) -> None:
-        """Alarms of groups that are gone, or that were set anew, would else stay until their time."""
-        known: list[Group | ConsumerGroup | StreamsGroup | ShareGroup] = [*self.groups.values(), *self._all_timed()]
-        self._alarms = [(each.scheduled_ms, each.group_id) for each in known if each.scheduled_ms is not None]
-        heapify(self._alarms)
+        self._alarms.set(group, len(self))
 
     def _sweep(self, now_ms: int, outcome: Outcome) -> None:
         """Deletes offsets whose retention is over, and groups that have neither members nor offsets."""
