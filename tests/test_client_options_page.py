@@ -6,7 +6,7 @@ import dataclasses
 
 from tools import client_options_page as page
 
-from oncelog.client.config import AdminConfig, ConsumerConfig, ProducerConfig
+from oncelog.client.config import AdminConfig, ConsumerConfig, ProducerConfig, ShareConsumerConfig
 
 
 def test_the_page_is_current() -> None:
@@ -14,6 +14,7 @@ def test_the_page_is_current() -> None:
 
 
 def test_every_option_has_a_meaning_and_no_meaning_lacks_its_option() -> None:
-    names = {f.name for config in (ProducerConfig, ConsumerConfig, AdminConfig) for f in dataclasses.fields(config)}
+    configs = (ProducerConfig, ConsumerConfig, ShareConsumerConfig, AdminConfig)
+    names = {f.name for config in configs for f in dataclasses.fields(config)}
     assert set(page.MEANINGS) == names
     assert names >= page.OURS

@@ -39,7 +39,7 @@ def test_every_row_of_kafkas_tables_is_there():
         "states": 1 + len(S),
         "requests": 1 + 7,
         "waiting": 1 + 8,
-        "errors": 1 + 19,
+        "errors": 1 + 18,
         "retriable": 1,
         "produce": 1 + 14,
         "bumps": 1 + 5,
