@@ -18,7 +18,6 @@ from oncelog.testing import FaultyProxy
 
 # Every line of the table, two of "retriable" and one of "else" that Kafka's brokers do answer.
 CODES = [int(word) for row in RULES["errors"][1:] for word in row[0].split() if word.isdecimal()] + [3, 13, -1]
-SHARE_SESSIONS = (122, 123, 133)
 API = {
     "InitPid": "InitProducerId",
     "AddParts": "AddPartitionsToTxn",
@@ -139,8 +138,6 @@ def test_errors_of_coordinators(server, column, level):
     async def scenario(played: Play) -> None:
         wrong = {}
         for code in CODES:
-            if code in SHARE_SESSIONS:
-                continue
             found, expected = await played.cell(column, code), expected_of(column, code, level)
             if found != expected:
                 wrong[code] = (expected, found)

@@ -40,6 +40,7 @@ PARAMETER = "the interface: a parameter's default"
 NOBODY = "nobody authenticates in a simulated cluster yet"
 RECONCILING = "of `oncelog reconcile`, which reads a directory that no simulated broker has"
 NAMED: dict[str, str] = {
+    "oncelog.client.admin.share_groups.UNKNOWN": PROTOCOL,
     "oncelog.client.sharing.member.FIRST_INTERVAL_MS": ELSEWHERE,
     "oncelog.client.sharing.share_consumer.POLL_TIMEOUT_MS": PARAMETER,
     "oncelog.client.sharing.share_consumer.REFUSED_MAX": ELSEWHERE,

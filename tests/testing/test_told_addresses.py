@@ -69,4 +69,6 @@ def test_the_apis_that_tell_addresses_are_known():
         "METADATA",
         "FIND_COORDINATOR",
         "DESCRIBE_CLUSTER",
+        "SHARE_FETCH",
+        "SHARE_ACKNOWLEDGE",
     } | {name for name in ("DESCRIBE_QUORUM",) if name in ApiKey.__members__}

@@ -9,9 +9,11 @@ from evidence.world.broker import Client, broker_and_client, run, until
 
 from oncelog.broker.share.share_coordinators import PRUNED_RECORDS_MIN
 from oncelog.broker.share.share_partition import SharePartition
+from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.core.decision import Decision
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.share_state import ShareKey
+from oncelog.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from oncelog.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.share.share_world import ACCEPT, REJECT, RELEASE, Reader, acquired, beat, configure, offsets, started
@@ -220,5 +222,22 @@ def test_a_partition_that_is_gone_is_told_once_and_then_waits_like_the_others(tm
             sent = client.send(m.request(wait_ms=50))
             assert (await client.receive())[0] == sent
             assert broker.share_partitions.sessions
+
+    run(main())
+
+
+def test_a_topic_that_may_not_be_read_any_more_is_refused_in_its_session(tmp_path):
+    async def main():
+        config = {"authorizer_class_name": STANDARD_AUTHORIZER, "allow_everyone_if_no_acl_found": True}
+        async with broker_and_client(tmp_path, **config) as (_, client):
+            m = Reader(client, await started(client, *TEN))
+            assert await m.fetch(records_max=1) == [(0, 9, 1)]
+            denied = AclCreation(
+                resource_type=2, resource_name="t", principal="User:ANONYMOUS", host="*", operation=3, permission_type=2
+            )
+            await client.call(CreateAclsRequest(creations=[denied]))
+            assert await m.say((0, 0, ACCEPT)) == [E.TOPIC_AUTHORIZATION_FAILED]
+            (topic,) = (await client.call(m.request())).responses
+            assert topic.partitions[0].error_code == E.TOPIC_AUTHORIZATION_FAILED
 
     run(main())

@@ -216,3 +216,18 @@ def test_a_streams_group_is_listed_and_described(cli: Cli) -> None:
     assert [each["partition"] for each in cli.json("groups", "describe", "counting")] == [0, 1]
     looked_at = cli.json("why", "counting")
     assert (looked_at["type"], looked_at["verdict"]) == ("group", "free")
+
+
+def test_a_share_group_is_listed_and_described(cli: Cli) -> None:
+    cli.create("shared")
+    cli("configs", "set", "--group", "sharers", "share.auto.offset.reset=earliest")
+    cli("produce", "shared", stdin="".join(f"{n}\n" for n in range(5)))
+    with sync.ShareConsumer("shared", group_id="sharers", bootstrap_servers=cli.bootstrap_servers) as consumer:
+        assert len(consumer.poll(30_000)) == 5
+        assert consumer.commit() == {}
+        members = cli.json("groups", "describe", "sharers", "--members")
+        assert [row["assignor"] for row in members] == ["simple"]
+    rows = {row["group"]: row for row in cli.json("groups", "list")}
+    assert (rows["sharers"]["type"], rows["sharers"]["state"]) == ("share", "Empty")
+    (row,) = cli.json("groups", "describe", "sharers")
+    assert (row["topic"], row["position"], row["lag"], row["blocked"]) == ("shared", 0, 0, None), "as it is stored"

@@ -24,7 +24,7 @@ from oncelog.client.sharing.broker_session import BrokerSession
 from oncelog.client.sharing.member import ShareMember
 from oncelog.core.sharing.holding import Acknowledge, Holding
 from oncelog.core.sharing.session import Partition
-from oncelog.errors import ErrorCode, IllegalState, KafkaError, LeaderNotAvailable, RecordDeserialization, UnknownServer
+from oncelog.errors import IllegalState, KafkaError, LeaderNotAvailable, RecordDeserialization, UnknownServer
 from oncelog.host.host import Host, real_host
 from oncelog.host.randomness import random_uuid
 from oncelog.types import TopicPartition
@@ -34,12 +34,6 @@ log = logging.getLogger("oncelog.client")
 
 POLL_TIMEOUT_MS = 1000
 REFUSED_MAX = 1000  # partitions of which a refusal is kept for `commit`
-BEGIN_ANEW = (
-    ErrorCode.SHARE_SESSION_NOT_FOUND,
-    ErrorCode.INVALID_SHARE_SESSION_EPOCH,
-    ErrorCode.SHARE_SESSION_LIMIT_REACHED,
-)
-"""What a session ends with that the next fetch opens again."""
 KINDS = {"accept": Acknowledge.ACCEPT, "release": Acknowledge.RELEASE, "reject": Acknowledge.REJECT} | {
     "renew": Acknowledge.RENEW
 }
@@ -327,7 +321,7 @@ class ShareConsumer:
             if error is None:
                 self._buffer.extend(task.result())
                 has_failed |= self._sessions[node_id].has_fault and not task.result()
-            elif isinstance(error, KafkaError) and (error.retriable or error.code in BEGIN_ANEW):
+            elif isinstance(error, KafkaError) and error.retriable:
                 log.debug("share fetch: %s", error)
                 self._cluster.refresh_soon(self._topics)
                 has_failed = True

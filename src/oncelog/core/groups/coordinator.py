@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-
 from oncelog.core.decision import NOTHING, Decision
 from oncelog.core.groups.alarms import Alarms
 from oncelog.core.groups.classic.group import NO_MEMBER_ID, Group, GroupState, Member, MetadataWrite, WallClock
