@@ -160,6 +160,10 @@ def test_what_cannot_be(tmp_path):
         oncelog.ShareConsumer("t")  # type: ignore[call-arg]
     with pytest.raises(ConfigurationError, match="implicit, explicit"):
         oncelog.ShareConsumer("t", group_id="g", share_acknowledgement_mode="both")
+    with pytest.raises(ConfigurationError, match=r"of the group.*configs set --group NAME share\.auto\.offset\.reset="):
+        oncelog.ShareConsumer("t", group_id="g", auto_offset_reset="earliest")  # type: ignore[call-arg]
+    with pytest.raises(ConfigurationError, match=r"share\.isolation\.level="):
+        oncelog.ShareConsumer.from_config({"group.id": "g", "isolation.level": "read_committed"}, "t")
 
     async def main():
         async with World(tmp_path) as world:
