@@ -502,9 +502,15 @@ def _functions(config: ClientConfig, *names: str) -> None:
             raise ConfigurationError(f"{name}={value!r}: expected a function")
 
 
+OF_SHARE_GROUPS = {"auto_offset_reset": "share.auto.offset.reset", "isolation_level": "share.isolation.level"}
+
+
 def check_known(kind: str, name: str, known: Collection[str]) -> None:
     """Raises ConfigurationError, with the nearest name, for an option that nobody knows."""
     if name not in known and name not in HAS_NO_MEANING:
+        if kind == ShareConsumerConfig.KIND and name in OF_SHARE_GROUPS:
+            way = f"`oncelog configs set --group NAME {OF_SHARE_GROUPS[name]}=...`"
+            raise ConfigurationError(f"{kind}: {name!r} is a config of the group, for all its members: {way}")
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         raise ConfigurationError(f"{kind}: unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from oncelog.cli.command import Name, Settings
-from oncelog.cli.commands.groups import planned_reset
+from oncelog.cli.commands.groups import is_share_group, planned_reset
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import record_time_from_text
 from oncelog.cli.numbers import is_number
@@ -53,6 +53,10 @@ async def look_at_reset(admin: Admin, settings: Settings, wanted: Wanted, ends_s
     target, value = _target(wanted)
     which = f"{wanted.topic}:{wanted.partition}" if wanted.partition >= 0 else wanted.topic
     topics = (which,) if wanted.topic else ()
+    if await is_share_group(admin, wanted.group):
+        raise InvalidArgument(
+            f"{wanted.group} is a share group: `oncelog groups reset-offsets` moves it, this page moves readers only"
+        )
     try:
         planned, after = await planned_reset(admin, wanted.group, topics, target, value)
     except click.UsageError as error:  # the command line's words for a name that is none

@@ -231,3 +231,23 @@ def test_a_share_group_is_listed_and_described(cli: Cli) -> None:
     assert (rows["sharers"]["type"], rows["sharers"]["state"]) == ("share", "Empty")
     (row,) = cli.json("groups", "describe", "sharers")
     assert (row["topic"], row["position"], row["lag"], row["blocked"]) == ("shared", 0, 0, None), "as it is stored"
+
+
+def test_the_positions_of_a_share_group_are_moved_and_forgotten(cli: Cli) -> None:
+    cli.create("shared-moved", 2)
+    cli("configs", "set", "--group", "movers", "share.auto.offset.reset=earliest")
+    cli("produce", "shared-moved", stdin="".join(f"{n}\n" for n in range(5)))
+    with sync.ShareConsumer("shared-moved", group_id="movers", bootstrap_servers=cli.bootstrap_servers) as consumer:
+        assert consumer.poll(30_000)
+        error = cli("groups", "delete-offsets", "movers", "--topic", "shared-moved", "-y", status=1).stderr
+        assert "stop them first" in error
+    moved = cli.json("groups", "reset-offsets", "movers", "--topic", "shared-moved", "--to-latest", "-y")
+    assert sum(row["to"] for row in moved) == 5
+    rows = cli.json("groups", "describe", "movers")
+    assert [(row["position"], row["lag"]) for row in rows] == [(row["to"], 0) for row in moved]
+    error = cli("groups", "delete-offsets", "movers", "--topic", "shared-moved:0", "-y", status=1).stderr
+    assert "forgets whole topics" in error
+    cli("groups", "delete-offsets", "movers", "--topic", "shared-moved", "-y")
+    assert cli.json("groups", "describe", "movers") == []
+    error = cli("groups", "delete-offsets", "movers", "--topic", "shared-moved", "-y", status=1).stderr
+    assert "has no position there" in error

@@ -10,7 +10,15 @@ from evidence.world.broker import broker_and_client, run
 
 import oncelog
 from oncelog import sync
-from oncelog.errors import ConfigurationError, IllegalState, InvalidArgument, RecordDeserialization, UnsupportedVersion
+from oncelog.errors import (
+    ConfigurationError,
+    IllegalState,
+    InvalidArgument,
+    RecordDeserialization,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
+from oncelog.testing import FaultyProxy
 from oncelog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.broker.share.share_world import configure, offsets
 
@@ -21,7 +29,9 @@ class World:
     """A broker, a topic with ten records, a group that reads it from the start."""
 
     def __init__(self, directory: Any, **configs: str) -> None:
-        self._opened = broker_and_client(directory, group_share_assignment_interval_ms=0)
+        self._opened = broker_and_client(
+            directory, group_share_assignment_interval_ms=0, group_share_min_record_lock_duration_ms=1000
+        )
         self._configs = configs
 
     async def __aenter__(self) -> Self:
@@ -36,11 +46,12 @@ class World:
 
     def consumer(self, **options: Any) -> oncelog.ShareConsumer:
         options = {
-            "fetch_max_wait_ms": 50,
+            "bootstrap_servers": self.broker.bootstrap_servers,
+            "fetch_max_wait_ms": 50,  # a stop waits for a fetch under way
             "enable_metrics_push": False,
             **options,
-        }  # a stop waits for a fetch under way
-        return oncelog.ShareConsumer("t", group_id="g", bootstrap_servers=self.broker.bootstrap_servers, **options)
+        }
+        return oncelog.ShareConsumer("t", group_id="g", **options)
 
 
 def values(records: list[oncelog.ShareRecord]) -> list[str]:
@@ -149,6 +160,10 @@ def test_what_cannot_be(tmp_path):
         oncelog.ShareConsumer("t")  # type: ignore[call-arg]
     with pytest.raises(ConfigurationError, match="implicit, explicit"):
         oncelog.ShareConsumer("t", group_id="g", share_acknowledgement_mode="both")
+    with pytest.raises(ConfigurationError, match=r"of the group.*configs set --group NAME share\.auto\.offset\.reset="):
+        oncelog.ShareConsumer("t", group_id="g", auto_offset_reset="earliest")  # type: ignore[call-arg]
+    with pytest.raises(ConfigurationError, match=r"share\.isolation\.level="):
+        oncelog.ShareConsumer.from_config({"group.id": "g", "isolation.level": "read_committed"}, "t")
 
     async def main():
         async with World(tmp_path) as world:
@@ -187,5 +202,93 @@ def test_without_async(tmp_path):
                     return []
 
             assert await asyncio.to_thread(blocking) == [each.encode() for each in TEN]
+
+    run(main())
+
+
+def test_slow_work_is_said_in_time_and_what_would_lapse_is_given_back(tmp_path):
+    async def main():
+        async with World(tmp_path, record_lock_duration_ms="1000") as world:
+            seen: list[int] = []
+            async with world.consumer() as consumer:
+                async for record in consumer:
+                    seen.append(record.offset)
+                    await asyncio.sleep(0.12)  # ten of them take longer than a lock lasts
+                    if len(set(seen)) == 10:
+                        break
+                assert await consumer.commit() == {}
+            assert sorted(seen) == list(range(10)), "each once"
+
+    run(main())
+
+
+def test_a_commit_that_is_cancelled_goes_on_and_the_next_waits_for_it(tmp_path):
+    async def main():
+        async with World(tmp_path) as world, FaultyProxy(world.broker.bootstrap_servers) as proxy:
+            options = {"bootstrap_servers": proxy.bootstrap_servers, "max_poll_records": 4}
+            async with world.consumer(share_acknowledgement_mode="explicit", **options) as consumer:
+                for record in await consumer.poll(20_000):
+                    consumer.acknowledge(record)
+                proxy.delay("ShareAcknowledge", 0.3)
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(consumer.commit(), 0.02)
+                assert await consumer.commit() == {}
+                assert (await offsets(world.client))[0][2] == 6
+                kept = await consumer.poll(20_000)
+                assert [(each.offset, each.delivery_count) for each in kept] == [(n, 1) for n in range(4, 8)]
+                for record in kept:
+                    consumer.acknowledge(record)
+
+    run(main())
+
+
+def test_a_poll_takes_no_longer_than_it_may_where_a_broker_is_slow_to_take_what_was_said(tmp_path):
+    async def main():
+        async with World(tmp_path) as world, FaultyProxy(world.broker.bootstrap_servers) as proxy:
+            options = {"bootstrap_servers": proxy.bootstrap_servers, "max_poll_records": 4}
+            async with world.consumer(**options) as consumer:
+                await consumer.poll(20_000)
+                proxy.delay("ShareAcknowledge", 0.5)
+                began_s = asyncio.get_running_loop().time()
+                assert [each.offset for each in await consumer.poll(20)] == [4, 5, 6, 7]
+                assert asyncio.get_running_loop().time() - began_s < 0.4
+                assert await consumer.commit() == {}
+                assert (await offsets(world.client))[0][2] == 2
+
+    run(main())
+
+
+def test_a_commit_waits_for_what_a_fetch_under_way_says(tmp_path):
+    async def main():
+        async with World(tmp_path) as world, FaultyProxy(world.broker.bootstrap_servers) as proxy:
+            options = {"bootstrap_servers": proxy.bootstrap_servers}
+            async with world.consumer(share_acknowledgement_mode="explicit", **options) as consumer:
+                for record in await consumer.poll(20_000):
+                    consumer.acknowledge(record)
+                proxy.delay("ShareFetch", 0.3)
+                assert await consumer.poll(20) == []
+                assert await consumer.commit() == {}
+                assert (await offsets(world.client))[0][2] == 0
+
+    run(main())
+
+
+def test_who_was_stopped_or_never_came_up_is_told_so_by_every_call(tmp_path):
+    async def main():
+        async with World(tmp_path) as world:
+            consumer = world.consumer(share_acknowledgement_mode="explicit")
+            async with consumer:
+                (record, *_) = await consumer.poll(20_000)
+            with pytest.raises(IllegalState, match="stopped"):
+                consumer.acknowledge(record)
+            with pytest.raises(IllegalState, match="stopped"):
+                consumer.subscribe(["t"])
+            nowhere = world.consumer(bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=1, request_timeout_ms=1)
+            with pytest.raises(RequestTimedOut):
+                await nowhere.start()
+            for call in (nowhere.poll, nowhere.commit, nowhere.__anext__):
+                with pytest.raises(IllegalState, match="its start failed: make another"):
+                    await call()
+            await nowhere.stop()
 
     run(main())

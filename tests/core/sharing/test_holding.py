@@ -35,3 +35,13 @@ def test_renewals_are_said_apart_and_the_record_is_kept():
     assert holding.has(1)
     assert holding.forget() == 1
     assert not holding.say(1, Acknowledge.ACCEPT), "its connection was lost"
+
+
+def test_nothing_is_said_of_what_has_lapsed():
+    holding = Holding()
+    holding.given(1)
+    holding.lapse(1)
+    holding.lapse(2)
+    assert not holding.say(1, Acknowledge.ACCEPT)
+    assert not holding.has_news
+    assert holding.is_empty

@@ -211,13 +211,22 @@ async def delete_offsets(settings: Settings, name: str, topic_texts: tuple[str, 
     """
     async with open_admin(settings) as admin:
         _refuse_migrations(name)
-        before = {where: at.offset for where, at in (await admin.list_consumer_group_offsets(name)).items()}
+        is_share = await is_share_group(admin, name)
+        before = await _positions_before(admin, name, is_share=is_share)
         wanted = [where for where in await partitions_of(admin, topic_texts) if where in before]
         if not wanted:
             raise Failed(f"group {name!r} has no position there", f"`{settings.repair('groups', 'describe', name)}`")
         rows = [{"group": name, "topic": w.topic, "partition": w.partition, "position": before[w]} for w in wanted]
+        topics = {where.topic for where in wanted}
+        if is_share:
+            await _refuse_members(admin, name)
+            if {where for where in before if where.topic in topics} - {*wanted}:
+                raise Failed(f"share group {name!r} forgets whole topics", "name them without partitions")
         if settings.confirm(f"delete {counted(len(rows), 'position')} of group {name}", name):
-            await admin.delete_consumer_group_offsets(name, wanted)
+            if is_share:
+                await admin.delete_share_group_offsets(name, sorted(topics))
+            else:
+                await admin.delete_consumer_group_offsets(name, wanted)
     settings.out.rows(columns("group", "topic", "partition", "position"), rows)
 
 
@@ -247,7 +256,10 @@ async def reset_offsets(settings: Settings, /, name: str, topic_texts: tuple[str
     async with open_admin(settings) as admin:
         rows, after = await planned_reset(admin, name, topic_texts, target, value)
         if settings.confirm(f"move {counted(len(rows), 'position')} of group {name}", name):
-            await admin.alter_consumer_group_offsets(name, after)
+            if await is_share_group(admin, name):
+                await admin.alter_share_group_offsets(name, after)
+            else:
+                await admin.alter_consumer_group_offsets(name, after)
     out.rows(columns("group", "topic", "partition", "from", "to"), rows)
 
 
@@ -256,7 +268,7 @@ async def planned_reset(
 ) -> tuple[list[dict[str, Any]], dict[TopicPartition, int]]:
     """What a reset would do, as rows, and the positions to store. Raises Failed where it must not be done."""
     _refuse_migrations(name)
-    before = {where: at.offset for where, at in (await admin.list_consumer_group_offsets(name)).items()}
+    before = await _positions_before(admin, name, is_share=await is_share_group(admin, name))
     if target in ("to_group", "to_file"):
         target, value = "positions", await _named(admin, target, value)
     own = sorted(value) if target == "positions" else sorted(before)
@@ -268,10 +280,27 @@ async def planned_reset(
         {"group": name, "topic": w.topic, "partition": w.partition, "from": before.get(w), "to": after[w]}
         for w in wanted
     ]
+    await _refuse_members(admin, name)
+    return rows, after
+
+
+async def is_share_group(admin: Admin, name: str) -> bool:
+    """Whether its positions are those of records that are shared, and not of a reader."""
+    group = await describe_group(admin, name)
+    return group is not None and group.group_type == SHARE
+
+
+async def _positions_before(admin: Admin, name: str, *, is_share: bool) -> dict[TopicPartition, int]:
+    if not is_share:
+        return {where: at.offset for where, at in (await admin.list_consumer_group_offsets(name)).items()}
+    found = await admin.list_share_group_offsets(name)
+    return {where: at.start_offset for where, at in found.items() if at.start_offset is not None}
+
+
+async def _refuse_members(admin: Admin, name: str) -> None:
     group = await describe_group(admin, name)
     if group is not None and group.state not in EMPTY_STATES:
         raise Failed(f"group {name!r} is {group.state}: it has {len(group.members)} members", "stop them first")
-    return rows, after
 
 
 def _refuse_migrations(name: str) -> None:

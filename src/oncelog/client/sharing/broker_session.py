@@ -37,16 +37,18 @@ class BrokerSession:
         self.node = node
         self.holdings: dict[Partition, Holding] = {}
         self.lock_duration_ms = 0
+        self.fetched_ms = 0.0  # when the last fetch was answered, by this client's clock
         self.has_fault = False  # whether the last fetch told of a partition that cannot be read now
         self._cluster, self._config, self._member_id = cluster, config, member_id
         self._name_of, self._refused = name_of, refused
         self._state = SessionState()
         self._turn = asyncio.Lock()
+        self._is_saying = False
 
     @property
     def has_news(self) -> bool:
-        """Whether something is to be acknowledged."""
-        return any(holding.has_news for holding in self.holdings.values())
+        """Whether something is to be acknowledged, or is under way and not answered."""
+        return self._is_saying or any(holding.has_news for holding in self.holdings.values())
 
     async def fetch(self, wanted: Iterable[Partition], max_wait_ms: int, records_max: int) -> list[ShareRecord]:
         """Say what became of records, and get more. Raises KafkaError; then nothing more is known of what it had."""
@@ -75,6 +77,7 @@ class BrokerSession:
             )
             response: fetching.ShareFetchResponse = await self._ask(request, said, max_wait_ms)
             self.lock_duration_ms = response.acquisition_lock_timeout_ms
+            self.fetched_ms = self._cluster.now_ms()
             return self._records(response)
 
     async def acknowledge(self, *, is_last: bool = False) -> None:
@@ -124,6 +127,7 @@ class BrokerSession:
         return {partition: some for partition, some in found.items() if some}
 
     async def _ask(self, request: Any, said: dict[Partition, list[Said]], wait_ms: int, *, version_min: int = 1) -> Any:
+        self._is_saying = bool(said)
         try:
             response = await self._cluster.request(
                 self.node,
@@ -142,6 +146,8 @@ class BrokerSession:
         except BaseException:
             self._lose()
             raise
+        finally:
+            self._is_saying = False
         self._state.answered()
         return response
 

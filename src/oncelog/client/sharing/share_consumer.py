@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any, Self, Unpack
+from typing import Any, NamedTuple, Self, Unpack
 
 from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
@@ -33,10 +33,20 @@ from oncelog.wire.uuids import uuid_text
 log = logging.getLogger("oncelog.client")
 
 POLL_TIMEOUT_MS = 1000
+STOPPED = "this share consumer was stopped: make another"
+SAID_WITHIN_MS = 1000.0  # what `async for` says is sent so soon, and ...
+SAID_WITHIN_LOCKS = 1 / 8  # ... in this part of the time that a member has a record
+BEGUN_WITHIN_LOCKS = 1 / 2  # what has waited longer is given back: the application is to have time for it
 REFUSED_MAX = 1000  # partitions of which a refusal is kept for `commit`
 KINDS = {"accept": Acknowledge.ACCEPT, "release": Acknowledge.RELEASE, "reject": Acknowledge.REJECT} | {
     "renew": Acknowledge.RENEW
 }
+
+
+class _Fetched(NamedTuple):
+    record: ShareRecord
+    begin_until_ms: float
+    locked_until_ms: float
 
 
 class ShareConsumer:
@@ -55,7 +65,9 @@ class ShareConsumer:
         self._member = ShareMember(self._cluster, self._config, uuid_text(random_uuid(host.random)), self._wake)
         self._sessions: dict[int, BrokerSession] = {}
         self._fetches: dict[int, asyncio.Task[list[ShareRecord]]] = {}
-        self._buffer: deque[ShareRecord] = deque()
+        self._buffer: deque[_Fetched] = deque()
+        self._acknowledging: dict[BrokerSession, asyncio.Task[None]] = {}
+        self._said_ms = 0.0
         self._decode = decoder_of(self._config)
         self._refused: dict[TopicPartition, KafkaError] = {}
         self._in_hand: list[ShareRecord] = []
@@ -93,7 +105,10 @@ class ShareConsumer:
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """Read these topics; replaces what was read before."""
-        self._topics = tuple(dict.fromkeys(arguments.texts("topics", topics)))
+        wanted = tuple(dict.fromkeys(arguments.texts("topics", topics)))
+        if self._is_stopped:
+            raise IllegalState(STOPPED)
+        self._topics = wanted
         if self._is_started:
             self._cluster.track(self._topics, may_create=False)
             self._member.subscribe(self._topics)
@@ -150,13 +165,14 @@ class ShareConsumer:
         arguments.duration_ms("timeout_ms", timeout_ms)
         self._check()
         self._settle()
+        self._give_back_stale()
         if not self._buffer:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_ms / 1000):
                     await self._fill(timeout_ms)
         else:
-            await self._acknowledge_now()
-        self._check()
+            await self._acknowledge_now(timeout_ms)
+            self._check()
         return self._handed_out(self._config.max_poll_records)
 
     def __aiter__(self) -> Self:
@@ -167,8 +183,10 @@ class ShareConsumer:
         while not self._is_stopped:
             self._check()
             self._settle()
-            if self._buffer:
-                return self._handed_out(1)[0]
+            self._give_back_stale()
+            await self._say_in_time()
+            if found := self._handed_out(1):
+                return found[0]
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POLL_TIMEOUT_MS / 1000):
                     await self._fill(POLL_TIMEOUT_MS)
@@ -176,7 +194,9 @@ class ShareConsumer:
 
     def _check(self) -> None:
         if not self._is_started or self._is_stopped:
-            raise IllegalState("this share consumer is not started" if not self._is_started else "it was stopped")
+            raise IllegalState(STOPPED if self._is_stopped else "this share consumer is not started: `async with` it")
+        if self._cluster.is_closed:
+            raise IllegalState("this share consumer is not connected, its start failed: make another")
         self._cluster.check_loop()
         for error in (self._failure, self._member.error):
             if error is not None:
@@ -198,11 +218,24 @@ class ShareConsumer:
                 f"{first.offset}: acknowledge(record, ...) each before the next poll"
             )
 
+    def _give_back_stale(self) -> None:
+        """Who was slow with the records before has not the time for these: others get them, or this member once more."""
+        now_ms = self._cluster.now_ms()
+        while self._buffer and self._buffer[0].begin_until_ms <= now_ms:
+            fetched = self._buffer.popleft()
+            holding = self._holding(fetched.record)
+            if holding is None:
+                continue
+            if fetched.locked_until_ms <= now_ms:
+                holding.lapse(fetched.record.offset)
+            else:
+                holding.say(fetched.record.offset, Acknowledge.RELEASE)
+
     def _handed_out(self, count_max: int) -> list[ShareRecord]:
         found: list[ShareRecord] = []
         while self._buffer and len(found) < count_max:
-            record = self._buffer.popleft()
-            holding = self._holding(record)
+            fetched = self._buffer.popleft()
+            record, holding = fetched.record, self._holding(fetched.record)
             if holding is None or not holding.has(record.offset):
                 continue  # its connection is gone: others have it
             if self._decode is not None:
@@ -210,7 +243,7 @@ class ShareConsumer:
                     record = self._decode(record)
                 except RecordDeserialization:
                     if found:
-                        self._buffer.appendleft(record)
+                        self._buffer.appendleft(fetched)
                         break
                     holding.say(record.offset, Acknowledge.RELEASE)
                     raise
@@ -227,6 +260,8 @@ class ShareConsumer:
         arguments.instance("record", record, ShareRecord)
         if self._config.share_acknowledgement_mode == "implicit":
             raise IllegalState('acknowledge needs share_acknowledgement_mode="explicit"')
+        if self._is_stopped:
+            raise IllegalState(STOPPED)
         holding = self._holding(record)
         if holding is None or not holding.say(record.offset, wanted):
             raise IllegalState(
@@ -244,11 +279,26 @@ class ShareConsumer:
         refused, self._refused = self._refused, {}
         return refused
 
-    async def _acknowledge_now(self) -> None:
-        for session in tuple(self._sessions.values()):
-            if session.has_news:
-                with contextlib.suppress(KafkaError):  # it is among the refused
-                    await session.acknowledge()
+    async def _acknowledge_now(self, timeout_ms: int | None = None) -> None:
+        """Send what was said, and wait for the answers so long. Who is cancelled meanwhile takes nothing back."""
+        for session in self._sessions.values():
+            under_way = self._acknowledging.get(session)
+            if session.has_news and (timeout_ms is None or under_way is None or under_way.done()):
+                work = _acknowledged(session, under_way)
+                self._acknowledging[session] = self._cluster.tasks.start(work, name="oncelog-share-acknowledge")
+        self._acknowledging = {session: task for session, task in self._acknowledging.items() if not task.done()}
+        if self._acknowledging:
+            await asyncio.wait(self._acknowledging.values(), timeout=None if timeout_ms is None else timeout_ms / 1000)
+
+    async def _say_in_time(self) -> None:
+        """What was said of records is sent before their locks are over, also while more are in hand."""
+        now_ms = self._cluster.now_ms()
+        for session in self._sessions.values():
+            patience_ms = min(SAID_WITHIN_MS, session.lock_duration_ms * SAID_WITHIN_LOCKS)
+            if session.has_news and now_ms - self._said_ms >= patience_ms:
+                self._said_ms = now_ms
+                await self._acknowledge_now(POLL_TIMEOUT_MS)
+                return
 
     def _note_refused(self, topic_partition: TopicPartition, error: KafkaError) -> None:
         log.warning("share group %r: %s: %s", self._config.group_id, topic_partition, error)
@@ -319,7 +369,9 @@ class ShareConsumer:
                 continue
             error = task.exception()
             if error is None:
-                self._buffer.extend(task.result())
+                began_ms, lock_ms = self._sessions[node_id].fetched_ms, self._sessions[node_id].lock_duration_ms
+                begin_until_ms = began_ms + lock_ms * BEGUN_WITHIN_LOCKS
+                self._buffer.extend(_Fetched(each, begin_until_ms, began_ms + lock_ms) for each in task.result())
                 has_failed |= self._sessions[node_id].has_fault and not task.result()
             elif isinstance(error, KafkaError) and error.retriable:
                 log.debug("share fetch: %s", error)
@@ -331,6 +383,13 @@ class ShareConsumer:
 
     def _name_of(self, topic_id: bytes) -> str | None:
         return next((each.name for each in self._cluster.view.topics.values() if each.topic_id == topic_id), None)
+
+
+async def _acknowledged(session: BrokerSession, before: asyncio.Task[None] | None) -> None:
+    if before is not None:
+        await asyncio.wait([before])
+    with contextlib.suppress(KafkaError):  # it is among the refused
+        await session.acknowledge()
 
 
 async def _heard(news: asyncio.Event) -> None:

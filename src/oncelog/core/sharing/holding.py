@@ -75,6 +75,10 @@ class Holding:
             self.say(offset, kind)
         return count
 
+    def lapse(self, offset: int) -> None:
+        """Its lock is over: others may have it, and nothing can be said of it."""
+        self._given.discard(offset)
+
     def take_said(self) -> list[Said]:
         """What is to be sent, in as few ranges as say the same; but for renewals."""
         told = [(offset, kind) for offset, kind in self._said if kind is not Acknowledge.RENEW]
