@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
@@ -28,6 +29,7 @@ from oncelog.wire.messages.share_group_describe import DescribedGroup as Describ
 from oncelog.wire.messages.share_group_describe import ShareGroupDescribeRequest
 from oncelog.wire.messages.streams_group_describe import DescribedGroup as DescribedStreamsGroup
 from oncelog.wire.messages.streams_group_describe import StreamsGroupDescribeRequest, TaskIds
+from oncelog.wire.schema import Struct
 
 STATES = (
     "Empty",
@@ -121,47 +123,16 @@ class AdminGroups(AdminSession):
         return {group.group_id: group for answer in answers for group in answer}
 
     async def _describe_consumer_groups(self, node: Node, keys: list[str]) -> list[GroupDescription]:
-        """Those of KIP-848 among these groups; none where the broker knows no such groups."""
-        try:
-            response = await self._cluster.request(node, ConsumerGroupDescribeRequest(group_ids=keys))
-        except UnsupportedVersion:
-            return []
-        found = []
-        for group in response.groups:
-            if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
-                continue
-            if group.error_code:
-                raise error_for(group.error_code, f"group {group.group_id!r}")
-            found.append(_consumer_description(group, node))
-        return found
+        groups = await self._known(node, ConsumerGroupDescribeRequest(group_ids=keys))
+        return [_consumer_description(group, node) for group in groups]
 
     async def _describe_share_groups(self, node: Node, keys: list[str]) -> list[GroupDescription]:
-        """Those of KIP-932 among these groups; none where the broker knows no such groups."""
-        try:
-            response = await self._cluster.request(node, ShareGroupDescribeRequest(group_ids=keys))
-        except UnsupportedVersion:
-            return []
-        found = []
-        for group in response.groups:
-            if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
-                continue
-            if group.error_code:
-                raise error_for(group.error_code, f"group {group.group_id!r}")
-            found.append(_share_description(group, node))
-        return found
+        groups = await self._known(node, ShareGroupDescribeRequest(group_ids=keys))
+        return [_share_description(group, node) for group in groups]
 
     async def _describe_streams_groups(self, node: Node, keys: list[str]) -> list[GroupDescription]:
-        """Those of KIP-1071 among these groups; none where the broker knows no such groups."""
-        try:
-            response = await self._cluster.request(node, StreamsGroupDescribeRequest(group_ids=keys))
-        except UnsupportedVersion:
-            return []
         found = []
-        for group in response.groups:
-            if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
-                continue
-            if group.error_code:
-                raise error_for(group.error_code, f"group {group.group_id!r}")
+        for group in await self._known(node, StreamsGroupDescribeRequest(group_ids=keys)):
             names = sorted({name for topics in _topics_by_subtopology(group).values() for name in topics})
             wanted = MetadataRequest(
                 topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
@@ -169,6 +140,21 @@ class AdminGroups(AdminSession):
             topics = (await self._cluster.request(node, wanted)).topics if names else []
             counts = {str(each.name): len(each.partitions) for each in topics}
             found.append(_streams_description(group, node, counts))
+        return found
+
+    async def _known(self, node: Node, asked: Struct) -> list[Any]:
+        """Of the groups asked for those of that kind; none where the broker knows no such groups."""
+        try:
+            groups = (await self._cluster.request(node, asked)).groups
+        except UnsupportedVersion:
+            return []
+        found = []
+        for group in groups:
+            if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                continue
+            if group.error_code:
+                raise error_for(group.error_code, f"group {group.group_id!r}")
+            found.append(group)
         return found
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:

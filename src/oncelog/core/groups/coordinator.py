@@ -37,7 +37,6 @@ from oncelog.core.groups.streams.groups import StreamsGroups
 from oncelog.errors import ErrorCode
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records import consumer_offsets
-from oncelog.wire.log_records.consumer_groups import CONSUMER_GROUP_RECORDS
 from oncelog.wire.log_records.consumer_offsets import (
     ConsumerOffsetsRecord,
     GroupDeleted,
@@ -65,7 +64,6 @@ from oncelog.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatR
 from oncelog.wire.messages.sync_group import SyncGroupRequest
 from oncelog.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-TIMED_GROUP_RECORDS = (*CONSUMER_GROUP_RECORDS, *STREAMS_GROUP_RECORDS, *SHARE_GROUP_RECORDS)
 AT_ONCE = 0
 FIRST_SYNC_VERSION_WITH_PROTOCOL = 5  # KIP-559: from here on both names must be there
 EXPIRED_RECORDS_MAX = 1_000  # one decision is one batch
@@ -398,6 +396,7 @@ class GroupCoordinator:
 
     def appended(self, records: Sequence[ConsumerOffsetsRecord]) -> None:
         """A decision's records are in the log, not yet committed there. In the same step as the append."""
+        changed: set[tuple[Any, str]] = set()  # groups with a table of their own
         for record in records:
             match record:
                 case OffsetCommit():
@@ -411,9 +410,10 @@ class GroupCoordinator:
                 case GroupMetadata() | OffsetDeleted():
                     pass
                 case _:
-                    self._kind_of(record).appended(record)
-        of_timed = [each for each in records if isinstance(each, TIMED_GROUP_RECORDS)]
-        for table, group_id in {(self._kind_of(each), each.group_id) for each in of_timed}:
+                    table = self._kind_of(record)
+                    table.appended(record)
+                    changed.add((table, record.group_id))
+        for table, group_id in changed:
             if group_id in table.by_id:
                 self._schedule(table.by_id[group_id])
 
