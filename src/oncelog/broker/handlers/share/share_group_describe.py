@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from oncelog.broker.coordinators.coordinator import CoordinatorFailed
 from oncelog.broker.handlers.groups.describe_groups import GROUP_OPERATIONS
+from oncelog.broker.handlers.groups.describing import ask
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.features import SHARE_VERSION, level_of
@@ -42,10 +42,4 @@ async def _handle(node: Node, request: Request) -> ShareGroupDescribeResponse:
 
 async def _describe(node: Node, group_id: str) -> DescribedGroup:
     asked = ShareGroupDescribeRequest(group_ids=[group_id])
-    try:
-        reply: ShareGroupDescribeResponse = await node.groups.ask(
-            group_id, lambda machine, _now_ms: machine.share_group_describe(asked)
-        )
-    except CoordinatorFailed as failed:
-        return DescribedGroup(group_id=group_id, error_code=failed.error_code)
-    return reply.groups[0]
+    return await ask(node, group_id, lambda machine: machine.share_group_describe(asked), DescribedGroup)
