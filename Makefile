@@ -232,9 +232,10 @@ spark-cluster-kills: $(STAMP)
 spark-kafka-cluster-kills: $(STAMP)
 	@$(BIN)/python -m evidence.spark_kills.kills --against cluster --kills $(KILLS) --records $(or $(ROWS),200000) $(if $(SEED),--seed $(SEED))
 
-# Our clients and command line on Apache Kafka as three brokers, one after the other killed while they write, copy and ask.
+# Our clients and command line on Apache Kafka as three brokers, or on `oncelog serve --processes` (ON=oncelog): one after the other
+# is killed while they write, copy and ask.
 cluster-kills: $(STAMP)
-	@$(BIN)/python -m evidence.cluster_kills --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m evidence.cluster_kills --kills $(KILLS) $(if $(SEED),--seed $(SEED)) --on $(or $(ON),kafka) --processes $(or $(PROCESSES),3)
 
 # Checkpoints of Spark's own Kafka source, adopted in mid-stream; the connector comes from Maven.
 spark-adoption: $(STAMP)

@@ -67,6 +67,7 @@ ROOMS = {
     "core/groups/share": {"core/groups", "core/groups/classic", "core/groups/consumer"},
     "core/groups/streams": {"core/groups", "core/groups/classic", "core/groups/consumer"},
     "core/share": set(),
+    "core/processes": {"core/access"},
     "core/sharing": set(),
     "core/producer": set(),
     "core/consumer": set(),

@@ -11,7 +11,8 @@ import time
 
 from evidence.cluster_kills.judging import committed, problems
 from evidence.cluster_kills.work import COMMITTED, GROUP, IN, MEMBERS, OUT, PARTITIONS, WRITERS, Work
-from evidence.world.kafka_cluster import NODES, KafkaCluster
+from evidence.world.kafka_cluster import KafkaCluster
+from evidence.world.oncelog_processes import OncelogProcesses
 from oncelog import Admin
 from oncelog.errors import KafkaError
 
@@ -33,12 +34,15 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-async def kill(cluster: KafkaCluster, kills: int, draw: random.Random) -> None:
+Cluster = KafkaCluster | OncelogProcesses
+
+
+async def kill(cluster: Cluster, kills: int, draw: random.Random) -> None:
     """One broker after the other, never two at once."""
     began = time.monotonic()
     for number in range(1, kills + 1):
         await asyncio.sleep(draw.uniform(*BETWEEN_KILLS_S))
-        node = draw.choice(NODES)
+        node = draw.choice(cluster.nodes)
         cluster.kill(node)
         await asyncio.sleep(draw.uniform(*DOWN_S))
         await asyncio.to_thread(cluster.start, node)
@@ -87,10 +91,13 @@ def not_copied(bootstrap: str) -> list[str]:
     return [] if counts[0] == counts[1] else [f"{counts[0]} records in {IN}, {counts[1]} in {OUT}"]
 
 
-async def run(cluster: KafkaCluster, kills: int, seed: int) -> tuple[Work, list[str], int]:
+async def run(cluster: Cluster, kills: int, seed: int) -> tuple[Work, list[str], int]:
     work, found = Work(cluster.bootstrap, seed), list[str]()
     async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
-        await admin.create_topics({topic: {"partitions": PARTITIONS, "replication_factor": 3} for topic in (IN, OUT)})
+        factor = cluster.replication_factor
+        await admin.create_topics(
+            {each: {"partitions": PARTITIONS, "replication_factor": factor} for each in (IN, OUT)}
+        )
         copying = [asyncio.create_task(work.copy(member)) for member in range(MEMBERS)]
         writing = [asyncio.create_task(work.write(writer)) for writer in range(WRITERS)]
         asking = asyncio.create_task(ask(cluster.bootstrap, found))
@@ -110,11 +117,14 @@ async def run(cluster: KafkaCluster, kills: int, seed: int) -> tuple[Work, list[
 def main() -> int:
     parser = argparse.ArgumentParser(prog="evidence.cluster_kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--on", choices=("kafka", "oncelog"), default="kafka")
+    parser.add_argument("--processes", type=int, default=3, help="of oncelog")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     options = parser.parse_args()
     say(f"cluster-kills: seed {options.seed}")
     began = time.monotonic()
-    with KafkaCluster() as cluster:
+    made: Cluster = KafkaCluster() if options.on == "kafka" else OncelogProcesses(options.processes)
+    with made as cluster:
         work, found, questions = asyncio.run(run(cluster, options.kills, options.seed))
         written, copied = (committed(cluster.bootstrap, topic, PARTITIONS) for topic in (IN, OUT))
     found += problems(work.ledger, written, copied)
@@ -124,7 +134,8 @@ def main() -> int:
     counted = ", ".join(f"{outcomes.count(kind):,} {kind}" for kind in dict.fromkeys(outcomes))
     errors = ", ".join(f"{count} {name}" for name, count in work.ledger.errors.most_common())
     print(
-        f"cluster-kills: Apache Kafka 4.3, three brokers: {options.kills} kills, {len(outcomes):,} transactions ({counted}), "
+        f"cluster-kills: {cluster.name}, {len(cluster.nodes)} brokers: {options.kills} kills, "
+        f"{len(outcomes):,} transactions ({counted}), "
         f"{sum(map(len, written)):,} records read, {sum(map(len, copied)):,} copied, {questions} questions of the command "
         f"line, {len(found)} problems, {time.monotonic() - began:.0f} s; clients made anew after: {errors or 'nothing'}"
     )

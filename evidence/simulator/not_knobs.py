@@ -33,6 +33,7 @@ PATTERNS: dict[str, str] = {
 }
 PROTOCOL = "Kafka's own number, which clients or operators see"
 LIMIT = "a limit that is promised (docs/limits.md): its refusal is seen"
+SEVERAL = "of several processes, which the simulator does not run yet"
 ELSEWHERE = "nothing of it runs in a simulated cluster"
 REPORT = "how a metric is shown"
 SAID = "how much of a line or a log is said"
@@ -334,6 +335,25 @@ NAMED: dict[str, str] = {
     "oncelog.recipes.endings.STOP_TIMEOUT_MS": ELSEWHERE,
     "oncelog.recipes.endings.STOP_SETTLE_TIMEOUT_MS": ELSEWHERE,
     "oncelog.recipes.sqlite.BUSY_TIMEOUT_MS": ELSEWHERE,
+    "oncelog.broker.assembly.NEAR_BACKOFF_MS": SEVERAL,
+    "oncelog.broker.coordinators.producer_id_blocks.AWAY_PAUSE_S": SEVERAL,
+    "oncelog.broker.metadata.followed_metadata.RETRY_S": SEVERAL,
+    "oncelog.broker.metadata.followed_metadata.RETRY_S_MAX": SEVERAL,
+    "oncelog.broker.metadata.followed_metadata.START_WAIT_S": SEVERAL,
+    "oncelog.broker.metadata.followed_metadata.TURN_WAIT_S": SEVERAL,
+    "oncelog.broker.metadata.metadata_leader.READ_SIZE_BYTES": SEVERAL,
+    "oncelog.broker.metadata.metadata_leader.TURN_S": SEVERAL,
+    "oncelog.core.processes.process_plan.RESTART_PAUSE_S": SEVERAL,
+    "oncelog.core.processes.process_plan.RESTART_PAUSE_S_MAX": SEVERAL,
+    "oncelog.core.processes.process_plan.STEADY_S": SEVERAL,
+    "oncelog.broker.metadata.metadata_leader.UNSENT_BYTES_MAX": LIMIT,
+    "oncelog.core.processes.process_plan.PROCESS_COUNT_MAX": LIMIT,
+    "oncelog.wire.metadata_link.FRAME_SIZE_BYTES_MAX": LIMIT,
+    "oncelog.core.processes.process_plan.PORT_MAX": PROTOCOL,
+    "oncelog.host.free_ports.FIRST_PORT": "of this machine's system",
+    "oncelog.host.free_ports.LAST_PORT": "of this machine's system",
+    "oncelog.host.free_ports.TRIES_MAX": LIMIT,
+    "oncelog.host.parent._PR_SET_PDEATHSIG": "of this machine's system",
 }
 _ANY_PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS))
 

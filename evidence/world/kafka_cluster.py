@@ -22,6 +22,10 @@ PORTS_TRIED = 20
 class KafkaCluster:
     """`with KafkaCluster() as cluster:`; `bootstrap` names all three. `config` is each one's, beside the oracle's own."""
 
+    nodes = NODES
+    replication_factor = 3
+    name = "Apache Kafka 4.3"
+
     def __init__(self, config: Mapping[str, str] | None = None) -> None:
         self._config = [f"{key}={value}" for key, value in (config or {}).items()]
 

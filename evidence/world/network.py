@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evidence.world.loop import Process, SimLoop
-from oncelog.host.network import AddressInUse, ConnectFailed
+from oncelog.host.network import LOCAL, AddressInUse, ConnectFailed
 
 if TYPE_CHECKING:
     from evidence.simulator.open_requests import OpenRequests
@@ -260,7 +260,7 @@ class SimNetworkDoor:
 
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> SimListener:
         network = self._network
-        port = port or network.free_port()
+        port = port or (0 if host.startswith(LOCAL) else network.free_port())
         if (host, port) in network.listeners:
             raise AddressInUse(f"{host}:{port} is in use by another process")
         network.listeners[host, port] = (self._process, protocol_factory)

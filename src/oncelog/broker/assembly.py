@@ -17,10 +17,13 @@ from oncelog.broker.coordinators.groups import Groups
 from oncelog.broker.coordinators.marker_sender import MarkerSender
 from oncelog.broker.coordinators.marker_writer import MarkerWriter
 from oncelog.broker.coordinators.producer_id_blocks import ProducerIdBlocks
+from oncelog.broker.coordinators.routes import LeaderPeer, RoutedGate, RoutedMarkers
 from oncelog.broker.coordinators.transaction_gate import TransactionGate
 from oncelog.broker.coordinators.transactions import Transactions
 from oncelog.broker.gauges import register_gauges
 from oncelog.broker.handlers import answer, serves
+from oncelog.broker.metadata.followed_metadata import FollowedMetadata
+from oncelog.broker.metadata.metadata_leader import MetadataLeader
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metadata.topics import Topics
 from oncelog.broker.metrics.client_metrics import ClientMetrics
@@ -35,6 +38,8 @@ from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.broker.partitions.log_cleaner import LogCleaner
 from oncelog.broker.partitions.measured_syncer import MeasuredSyncer
 from oncelog.broker.partitions.partitions import Partitions
+from oncelog.broker.peers import Peers
+from oncelog.broker.processes import ALONE, Processes
 from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import Outcome, Request
@@ -44,6 +49,8 @@ from oncelog.core.access.listeners import NamedAddress
 from oncelog.core.leader.fetch_session import FetchSessions
 from oncelog.core.leader.gate import GateConfig
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
+from oncelog.core.metadata.leadership import Leadership
+from oncelog.core.metadata.topic_configs import AUDIT_TOPIC
 from oncelog.host.clock import Clock
 from oncelog.host.host import Host
 from oncelog.host.network import Listener
@@ -52,6 +59,7 @@ from oncelog.host.worker import Worker
 from oncelog.log.files import Lock
 from oncelog.log.journal import Journal
 from oncelog.log.open_files import OpenFiles
+from oncelog.wire.log_records.cluster_metadata import ConfigRecord, FeatureLevelRecord, MetadataRecord
 
 _log = logging.getLogger("oncelog.broker")
 
@@ -67,9 +75,10 @@ class Assembly:
     files: OpenFiles
     flusher: Flusher | JournalFlusher
     log_cleaner: LogCleaner
-    marker_sender: MarkerSender
+    marker_sender: MarkerSender | RoutedMarkers
     audit_topic: AuditTopic
-    peers: tuple[Peer | LocalPeer, ...]  # by which the broker asks itself
+    peers: Peers
+    metadata_leader: MetadataLeader | None  # in the process that others follow
     server: Server
     node: Node
     listen: Sequence[str]  # where, if the configuration names no `listeners`
@@ -91,6 +100,13 @@ class Assembly:
             for name, address in zip(self.server.listener_names, self.addresses, strict=False)
         ]
 
+    async def metadata_changed(self, records: Sequence[MetadataRecord], removed: Sequence[Topic]) -> None:
+        """Another process has changed the metadata: what its handler did there, done here."""
+        if any(isinstance(each, ConfigRecord | FeatureLevelRecord) for each in records) or not records:
+            self.node.configs_changed()
+        if removed:
+            await self.node.topics.deleted(removed)
+
     def wanted_listeners(self) -> list[ListenerConfig]:
         """What to listen on, and what holds there. Raises ConfigInvalid."""
         found = listeners_of(self.node.config, self.listen)
@@ -106,33 +122,33 @@ def assemble(
     tasks: Tasks,
     data_directory: str,
     listen: Sequence[str],
+    processes: Processes = ALONE,
 ) -> Assembly:
     """Make every part of a broker, each from those before it."""
     in_force, clock, files = configuration.in_force, host.clock, OpenFiles(host.files)
+    leadership = processes.leadership(in_force().node_id)
     flusher = _flusher(host, in_force(), metrics, data_directory, lambda: partitions.checkpoint_aside())
-    store = _store(host, files, data_directory, tasks, in_force, metrics)
-    metadata, node_id, has_shortcut = store.metadata, in_force().node_id, host.network.has_shortcut
-    partitions = Partitions(files, data_directory, metadata, in_force, flusher, host.worker, host.syncer)
-    topics = Topics(store, partitions, in_force, host.random, node_id, lambda topic: forget(topic), metrics)
+    store, leader, metadata = _store(host, files, data_directory, tasks, in_force, metrics, processes, lambda: parts)
+    partitions = Partitions(files, data_directory, metadata, in_force, flusher, host.worker, host.syncer, leadership)
+    topics = Topics(store, partitions, in_force, host.random, leadership, lambda topic: forget(topic), metrics)
     groups, shares, forget = _groups(metadata, partitions, topics, clock, in_force, metrics)
 
     def handle_here(request: Request) -> Outcome:
         return answer(node, request)  # the broker asks itself past the access rules
 
-    to_gate, to_leaders, to_audit = peers = _peers(host, in_force(), tasks, handle_here, lambda: parts.addresses[0])
-    marker_writer = MarkerWriter(partitions, groups, clock)
-    marker_sender = MarkerSender(to_leaders, metadata, tasks, writer=marker_writer if has_shortcut else None)
+    peers = Peers(host, in_force(), tasks, processes, handle_here, lambda: parts.addresses[0])
+    marker_writer, marker_sender = _markers(peers, metadata, leadership, host, tasks, partitions, groups)
     blocks = ProducerIdBlocks(store, tasks)
     transactions = Transactions(metadata, partitions, topics, blocks, clock, in_force, marker_sender, metrics)
-    gate = _gate(to_gate, host, in_force, metrics, transactions)
-    transactions.when_completed(gate.completed)
+    gate = _gate(peers, metadata, leadership, host, in_force, metrics, transactions)
     authorization = authorization_of(metadata, in_force, metrics, audit := _audit(in_force, clock))
-    audit_topic = AuditTopic(lambda: in_force().oncelog_audit_topic, topics, to_audit, clock, metrics)
+    audit_topic = _audit_topic(peers, metadata, leadership, in_force, topics, clock, metrics)
     transactions.entries, transactions.deeds = audit_topic, Deeds(_log_budget(in_force), audit_topic)
     admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here, transactions.deeds)
-    server = _server(host, in_force, metrics, metadata, admission, peers, audit, shares.connection_lost)
+    server = _server(host, in_force, metrics, metadata, admission, peers.own, audit, shares.connection_lost)
     node = Node(
         configuration=configuration,
+        leadership=leadership,
         store=store,
         partitions=partitions,
         topics=topics,
@@ -162,6 +178,7 @@ def assemble(
         marker_sender=marker_sender,
         audit_topic=audit_topic,
         peers=peers,
+        metadata_leader=leader,
         server=server,
         node=node,
         listen=listen,
@@ -223,8 +240,30 @@ def _flusher(
 
 
 def _store(
-    host: Host, files: OpenFiles, data_directory: str, tasks: Tasks, in_force: InForce, metrics: Metrics
-) -> MetadataStore:
+    host: Host,
+    files: OpenFiles,
+    data_directory: str,
+    tasks: Tasks,
+    in_force: InForce,
+    metrics: Metrics,
+    processes: Processes,
+    parts: Callable[[], Assembly],
+) -> tuple[MetadataStore | FollowedMetadata, MetadataLeader | None, ClusterMetadata]:
+    """What keeps the cluster's metadata, in the controller whom the other processes follow, and the metadata."""
+
+    async def foreign(records: Sequence[MetadataRecord], removed: Sequence[Topic]) -> None:
+        await parts().metadata_changed(records, removed)
+
+    def changed(_records: Sequence[MetadataRecord]) -> None:
+        metrics.add("metadata_changes")
+
+    node_id = in_force().node_id
+    if processes.index:
+        followed = FollowedMetadata(
+            host.network, processes.metadata_host, node_id, processes.count, host.clock, tasks, foreign
+        )
+        followed.on_change = changed
+        return followed, None, followed.metadata
     store = MetadataStore(
         files,
         data_directory,
@@ -233,8 +272,9 @@ def _store(
         tasks,
         lambda: in_force().metadata_log_max_record_bytes_between_snapshots,
     )
-    store.on_change = lambda _records: metrics.add("metadata_changes")
-    return store
+    store.on_change = changed
+    leader = None if processes.count == 1 else MetadataLeader(store, tasks, processes.count, foreign)
+    return store, leader, store.metadata
 
 
 def _server(
@@ -272,48 +312,71 @@ def _fetch_sessions(host: Host, in_force: InForce) -> FetchSessions:
     )
 
 
-def _gate_config(config: BrokerConfig) -> GateConfig:
-    return GateConfig(config.add_partitions_to_txn_retry_backoff_ms, config.add_partitions_to_txn_retry_backoff_max_ms)
+NEAR_BACKOFF_MS = 1  # another process of this machine, which nobody can wake this one from: markers take about as long
 
 
-def _peers(
-    host: Host,
-    config: BrokerConfig,
-    tasks: Tasks,
-    handle: Callable[[Request], Outcome],
-    address: Callable[[], Address],
-) -> tuple[Peer | LocalPeer, Peer | LocalPeer, Peer | LocalPeer]:
-    """For the gate, for markers, for the audit topic: none waits for another's answers."""
-
-    def peer(purpose: str) -> Peer | LocalPeer:
-        return _peer(host, config, tasks, purpose, handle, address)
-
-    return peer("gate"), peer("markers"), peer("audit")
-
-
-def _peer(
-    host: Host,
-    config: BrokerConfig,
-    tasks: Tasks,
-    purpose: str,
-    handle: Callable[[Request], Outcome],
-    address: Callable[[], Address],
-) -> Peer | LocalPeer:
-    """How this broker asks itself: by plain calls, or over a network that has no shortcut."""
-    client_id = f"oncelog-{config.node_id}-{purpose}"
-    if host.network.has_shortcut:
-        return LocalPeer(handle, tasks, client_id=client_id)
-
-    def near() -> tuple[str, int]:
-        name, port = address()
-        return "127.0.0.1" if name in ("", "0.0.0.0", "::") else name, port  # noqa: S104
-
-    return Peer(host.network, near, client_id=client_id, timeout_ms=config.request_timeout_ms)
+def _gate_config(config: BrokerConfig, *, is_own: bool) -> GateConfig:
+    backoff_ms = config.add_partitions_to_txn_retry_backoff_ms
+    return GateConfig(
+        backoff_ms if is_own else min(backoff_ms, NEAR_BACKOFF_MS), config.add_partitions_to_txn_retry_backoff_max_ms
+    )
 
 
 def _gate(
-    peer: Peer | LocalPeer, host: Host, in_force: InForce, metrics: Metrics, transactions: Transactions
-) -> TransactionGate:
+    peers: Peers,
+    metadata: ClusterMetadata,
+    leadership: Leadership,
+    host: Host,
+    in_force: InForce,
+    metrics: Metrics,
+    transactions: Transactions,
+) -> TransactionGate | RoutedGate:
     is_verified = transactions.is_verified if host.network.has_shortcut else None
-    node_id = in_force().node_id
-    return TransactionGate(peer, node_id, lambda: _gate_config(in_force()), metrics, is_verified)
+
+    def gate_of(node_id: int) -> TransactionGate:
+        is_own = node_id == leadership.node_id
+        return TransactionGate(
+            peers.gate[node_id],
+            node_id,
+            lambda: _gate_config(in_force(), is_own=is_own),
+            metrics,
+            is_verified if is_own else None,
+        )
+
+    gates = {node_id: gate_of(node_id) for node_id in leadership.node_ids}
+    gate = gates[leadership.node_id] if leadership.is_alone else RoutedGate(gates, metadata, leadership)
+    transactions.when_completed(gate.completed)
+    return gate
+
+
+def _audit_topic(
+    peers: Peers,
+    metadata: ClusterMetadata,
+    leadership: Leadership,
+    in_force: InForce,
+    topics: Topics,
+    clock: Clock,
+    metrics: Metrics,
+) -> AuditTopic:
+    to_audit = LeaderPeer(peers.audit, metadata, leadership, AUDIT_TOPIC)
+    return AuditTopic(lambda: in_force().oncelog_audit_topic, topics, to_audit, clock, metrics)
+
+
+def _markers(
+    peers: Peers,
+    metadata: ClusterMetadata,
+    leadership: Leadership,
+    host: Host,
+    tasks: Tasks,
+    partitions: Partitions,
+    groups: Groups,
+) -> tuple[MarkerWriter, MarkerSender | RoutedMarkers]:
+    writer = MarkerWriter(partitions, groups, host.clock)
+    own = writer if host.network.has_shortcut else None
+    senders = {
+        node_id: MarkerSender(peer, metadata, tasks, writer=own if node_id == leadership.node_id else None)
+        for node_id, peer in peers.markers.items()
+    }
+    if leadership.is_alone:
+        return writer, senders[leadership.node_id]
+    return writer, RoutedMarkers(senders, metadata, leadership)

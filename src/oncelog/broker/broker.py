@@ -18,6 +18,7 @@ from oncelog.broker.config.addresses import Address
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid
 from oncelog.broker.config.configuration import Configuration
 from oncelog.broker.metrics.metrics import Metrics
+from oncelog.broker.processes import ALONE, Processes
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.host.host import Host, real_host
 from oncelog.host.network import Listener, NetworkFailed
@@ -42,6 +43,8 @@ class Broker:
         config: Mapping[str, object] | None = None,
         host: Host | None = None,
         listen: str | Sequence[str] = "127.0.0.1:0",
+        *,
+        processes: Processes = ALONE,
     ) -> None:
         self.host = host or real_host()
         self._owns_host = host is None
@@ -50,6 +53,7 @@ class Broker:
         self._is_ephemeral = data_dir is None and not static.log_dirs and not static.log_dir
         self._data_dir = data_dir or static.log_dirs.split(",")[0] or static.log_dir
         self._listen = [listen] if isinstance(listen, str) else list(listen)
+        self.processes = processes  # which one this is of `oncelog serve --processes`
         self.metrics = Metrics()
         self.tasks = Tasks(self._task_failed)
         self.failure: asyncio.Future[BaseException] | None = None
@@ -62,7 +66,13 @@ class Broker:
             self._data_dir = self.host.new_temporary_directory()
         self.configuration.set_by_arguments(self._data_dir, self._listen)
         self._parts = parts = assemble(
-            self.host, self.configuration, self.metrics, self.tasks, self._data_dir, self._listen
+            self.host,
+            self.configuration,
+            self.metrics,
+            self.tasks,
+            self._data_dir,
+            self._listen,
+            self.processes,
         )
         parts.is_ready = lambda: self.is_ready
         # What a test, a simulator or a person at a prompt looks at.
@@ -73,7 +83,7 @@ class Broker:
         self.fetch_sessions, self.producer_id_blocks = node.fetch_sessions, node.producer_id_blocks
         self.flusher, self.log_cleaner, self.server = parts.flusher, parts.log_cleaner, parts.server
         self.marker_sender, self.files = parts.marker_sender, parts.files
-        self.gate_peer, self.marker_peer = parts.peers[:2]
+        self.gate_peer, self.marker_peer, _ = parts.peers.own
         return parts
 
     @property
@@ -210,13 +220,14 @@ class Broker:
         parts.node.share_partitions.end()
         if parts.metrics_listener is not None:
             parts.metrics_listener.close()
+        if parts.metadata_leader is not None:
+            parts.metadata_leader.close()
         await parts.server.close()
         await parts.node.store.last_change_over()  # a change in the middle of its sync could not be closed over
         if is_clean:
             await parts.audit_topic.settle()
         await self.tasks.close()
-        for peer in parts.peers:
-            peer.close()
+        parts.peers.close()
         if parts.lock is not None:
             try:
                 if is_clean:

@@ -6,6 +6,7 @@ import asyncio
 import heapq
 
 from oncelog.broker.coordinators.marker_sender import MarkerSender
+from oncelog.broker.coordinators.routes import RoutedMarkers
 from oncelog.broker.metrics.metrics import Labels, Metrics
 from oncelog.broker.node import Node
 from oncelog.broker.partitions.log_cleaner import LogCleaner
@@ -15,7 +16,9 @@ LAGGING_PARTITIONS_MAX = 100
 LAG_INTERVAL_S = 0.5
 
 
-def register_gauges(node: Node, cleaner: LogCleaner, marker_sender: MarkerSender, journal: Journal | None) -> None:
+def register_gauges(
+    node: Node, cleaner: LogCleaner, marker_sender: MarkerSender | RoutedMarkers, journal: Journal | None
+) -> None:
     """Put the gauges of a broker into its metrics."""
     metrics, partitions = node.metrics, node.partitions
     metrics.gauge("partitions", lambda: len(partitions))

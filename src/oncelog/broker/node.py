@@ -13,9 +13,11 @@ from oncelog.broker.config.configuration import Configuration
 from oncelog.broker.coordinators.groups import Groups
 from oncelog.broker.coordinators.marker_writer import MarkerWriter
 from oncelog.broker.coordinators.producer_id_blocks import ProducerIdBlocks
+from oncelog.broker.coordinators.routes import RoutedGate
 from oncelog.broker.coordinators.transaction_gate import TransactionGate
 from oncelog.broker.coordinators.transactions import Transactions
 from oncelog.broker.metadata.described_topics import DescribedTopics
+from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metadata.topics import Topics
 from oncelog.broker.metrics.client_metrics import ClientMetrics
@@ -26,6 +28,7 @@ from oncelog.broker.share.share_partitions import SharePartitions
 from oncelog.core.leader.fetch_session import FetchSessions
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.configs import BrokerKeys
+from oncelog.core.metadata.leadership import Leadership
 from oncelog.host.clock import Clock
 from oncelog.host.randomness import Random
 
@@ -38,13 +41,14 @@ class Node:
     """One broker as its handlers see it. `cluster_id` and `data_directory` are known once the directory is read."""
 
     configuration: Configuration
-    store: MetadataStore
+    leadership: Leadership
+    store: MetadataStore | FollowedMetadata
     partitions: Partitions
     topics: Topics
     producer_id_blocks: ProducerIdBlocks
     transactions: Transactions
     groups: Groups
-    gate: TransactionGate
+    gate: TransactionGate | RoutedGate
     marker_writer: MarkerWriter
     fetch_sessions: FetchSessions
     share_partitions: SharePartitions
@@ -61,7 +65,7 @@ class Node:
     described_topics: DescribedTopics = field(init=False)
 
     def __post_init__(self) -> None:
-        self.described_topics = DescribedTopics(lambda: self.metadata, self.node_id, self.partitions.is_offline)
+        self.described_topics = DescribedTopics(lambda: self.metadata, self.leadership, self.partitions.is_offline)
 
     @property
     def node_id(self) -> int:
@@ -86,6 +90,13 @@ class Node:
     def address_told(self, request: Request) -> Address:
         """The address a client is told: of the listener that it came by."""
         return self.advertised(request.connection.listener_name)
+
+    def addresses_told(self, request: Request) -> dict[int, Address]:
+        """The addresses of all brokers, by their ids: the processes of one machine listen on ports in a row, in the order of
+        their ids."""
+        host, port = self.address_told(request)
+        own = self.node_id
+        return {node_id: Address(host, port + node_id - own) for node_id in self.leadership.node_ids}
 
     def config_values(self) -> BrokerValues:
         """Where this broker's values come from."""

@@ -15,8 +15,9 @@ from oncelog.broker.assembly import Assembly
 from oncelog.broker.config.addresses import address_from
 from oncelog.broker.config.config import ConfigInvalid, properties_from
 from oncelog.broker.gauges import watch_event_loop
+from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 from oncelog.core.metadata.delegation_tokens import expired_tokens
-from oncelog.core.metadata.features import INITIAL
+from oncelog.core.metadata.features import INITIAL, SHARE_VERSION
 from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageError
 from oncelog.host.randomness import random_uuid
 from oncelog.log.checkpoint_files import take_clean_shutdown, write_clean_shutdown
@@ -30,6 +31,7 @@ from oncelog.wire.uuids import uuid_text
 _log = logging.getLogger("oncelog.startup")
 
 META_PROPERTIES = "meta.properties"
+PROCESSES = "oncelog.processes"  # there, where they are several
 
 
 async def take_lock(parts: Assembly) -> None:
@@ -53,7 +55,11 @@ def make_durable_directory(files: Files, path: str) -> None:
 async def read_meta_properties(parts: Assembly) -> None:
     """Who this directory belongs to; a new one is given a cluster id."""
     path = f"{parts.node.data_directory}/{META_PROPERTIES}"
-    files = parts.host.files
+    files, store, count = parts.host.files, parts.node.store, parts.peers.processes.count
+    followed_id = ""
+    if isinstance(store, FollowedMetadata):
+        await store.open()
+        followed_id = store.cluster_id
     if files.exists(path):
         values = properties_from(files.read_whole(path).decode("utf-8", "replace"))
         parts.node.cluster_id = values.get("cluster.id", "")
@@ -61,30 +67,49 @@ async def read_meta_properties(parts: Assembly) -> None:
             raise ConfigInvalid(
                 f"{path}: written by node {values.get('node.id')}, and this is node {parts.node.node_id}: set node.id"
             )
+        if followed_id not in ("", parts.node.cluster_id):
+            raise ConfigInvalid(f"{path}: of cluster {parts.node.cluster_id}, and the others are of {followed_id}")
+        if values.get(PROCESSES, "1") != str(count):
+            raise ConfigInvalid(
+                f"{path}: its partitions are shared out to {values.get(PROCESSES, '1')} processes, and these are {count}: "
+                "start it with --processes as before"
+            )
         return
-    parts.node.cluster_id = uuid_text(random_uuid(parts.host.random))
+    parts.node.cluster_id = followed_id or uuid_text(random_uuid(parts.host.random))
     text = f"version=1\ncluster.id={parts.node.cluster_id}\nnode.id={parts.node.node_id}\n"
+    if count > 1:
+        text += f"{PROCESSES}={count}\n"
     files.replace_whole(path, text.encode("ascii"))
 
 
 async def load_cluster_metadata(parts: Assembly) -> None:
     """Topics, configs, features; a new directory gets the features' initial levels."""
     parts.is_clean_start = take_clean_shutdown(parts.host.files, parts.node.data_directory)
+    store = parts.node.store
+    if isinstance(store, FollowedMetadata):  # it is followed already, for the cluster's id
+        parts.node.configs_changed()
+        return
     try:
-        parts.node.store.open(is_clean=parts.is_clean_start)
+        store.open(is_clean=parts.is_clean_start)
     except (MalformedMessage, CorruptBatch) as error:
         raise DamagedLog(f"cluster metadata: {error}") from error
-    async with parts.node.store.changing() as metadata:
+    async with store.changing() as metadata:
         missing = {name: level for name, level in INITIAL.items() if name not in metadata.features}
+        if parts.metadata_leader is not None and metadata.features.get(SHARE_VERSION, 1):
+            missing[SHARE_VERSION] = 0  # a share partition and its coordinator would have to be one process's
         if missing:
             feature_epoch = metadata.features_epoch + 1
-            await parts.node.store.append(
+            await store.append(
                 [
                     FeatureLevelRecord(name=name, level=level, features_epoch=feature_epoch)
                     for name, level in missing.items()
                 ]
             )
     parts.node.configs_changed()
+    if parts.metadata_leader is not None:
+        await parts.metadata_leader.listen(
+            parts.host.network, parts.peers.processes.metadata_host, parts.node.cluster_id
+        )
 
 
 async def recover_partitions(parts: Assembly) -> None:
@@ -149,7 +174,9 @@ async def start_flusher(parts: Assembly) -> None:
 
 
 async def listen(parts: Assembly) -> None:
-    """Accept connections."""
+    """Accept connections: first those of the other processes, whose markers clients may be waiting for."""
+    if parts.peers.processes.count > 1:
+        await parts.server.listen_to_peers(parts.peers.processes.requests_host(parts.node.node_id))
     for listener in parts.wanted_listeners():
         await parts.server.listen(listener)
 
@@ -187,7 +214,7 @@ async def start_timers(parts: Assembly) -> None:
     parts.tasks.start(parts.node.partitions.open_rest(), name="open-partitions")
     parts.tasks.start(parts.log_cleaner.run(), name="log-cleaner")
     parts.tasks.start(parts.server.sweep(), name="sweep")
-    if config.metrics_listen:
+    if config.metrics_listen or parts.peers.processes.count > 1:
         parts.tasks.start(watch_event_loop(parts.node.metrics), name="event-loop-lag")
 
 
@@ -210,10 +237,13 @@ async def apply_retention(parts: Assembly) -> None:
 
 async def listen_for_metrics(parts: Assembly) -> None:
     """Prometheus and health checks, where `metrics.listen` asks for them."""
-    if parts.node.config.metrics_listen:
+    processes = parts.peers.processes
+    if parts.node.config.metrics_listen or processes.count > 1:
         from oncelog.broker.metrics.metrics_endpoint import metrics_endpoint
 
-        address = address_from(parts.node.config.metrics_listen)
+        is_one_of_several = processes.count > 1  # whose numbers are shown together
+        told = parts.node.config.metrics_listen
+        address = (processes.metrics_host(parts.node.node_id), 0) if is_one_of_several else address_from(told)
         endpoint = metrics_endpoint(parts.node.metrics, parts.is_ready, parts.host.worker)
         listener = await parts.host.network.listen(*address, endpoint)
         parts.metrics_listener = listener

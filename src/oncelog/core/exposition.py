@@ -50,6 +50,31 @@ def exposition(
     return "\n".join(lines) + "\n"
 
 
+def merged(pages: Mapping[str, str]) -> str:
+    """Pages of several processes as one: each sample has a label `process` with its page's name. Families as they come first."""
+    heads: dict[str, list[str]] = {}
+    samples: dict[str, list[str]] = {}
+    for process, page in pages.items():
+        family = ""
+        for line in page.splitlines():
+            if line.startswith("# "):
+                family = line.split(" ", 3)[2]
+                if process == next(iter(pages)) or line not in heads.setdefault(family, []):
+                    heads.setdefault(family, []).append(line)
+                samples.setdefault(family, [])
+            elif line:
+                samples.setdefault(family, []).append(_with_process(line, process))
+    return "\n".join(line for family in samples for line in (*heads.get(family, ()), *samples[family])) + "\n"
+
+
+def _with_process(line: str, process: str) -> str:
+    name, brace, rest = line.partition("{")
+    if brace and " " not in name:
+        return f'{name}{{process="{process}",{rest}'
+    name, _, value = line.partition(" ")
+    return f'{name}{{process="{process}"}} {value}'
+
+
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 

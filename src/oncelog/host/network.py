@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
 import socket
 import ssl
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from oncelog.host.tls import refusal_in, shown_by
 from oncelog.host.tls_listener import SHUTDOWN_S, TlsListener, TlsListening
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+LOCAL = "unix:"
 
 
 class NetworkFailed(Exception):
@@ -58,7 +60,7 @@ class Listener(TypingProtocol):
 
 
 class Network(TypingProtocol):
-    """How shells reach one another.
+    """How shells reach one another. A host "unix:PATH" is a socket of this machine's file system, its port is 0.
 
     `has_shortcut`: a process may hand itself messages without a connection. The simulator's network says no where it
     wants to delay and lose such messages as well.
@@ -87,7 +89,7 @@ class Network(TypingProtocol):
 
 @dataclass(frozen=True)
 class RealListener:
-    """A listening TCP socket of this machine."""
+    """A listening socket of this machine."""
 
     host: str
     port: int
@@ -111,6 +113,8 @@ class RealNetwork:
         if tls is not None:
             return await self._listen_with_tls(host, port, protocol_factory, tls)
         loop = asyncio.get_running_loop()
+        if host.startswith(LOCAL):
+            return await self._listen_locally(host, protocol_factory)
         try:
             sockets = await listening_sockets(host, port)
         except OSError as error:
@@ -118,6 +122,18 @@ class RealNetwork:
         real_port = int(sockets[0].getsockname()[1])
         servers = [await loop.create_server(protocol_factory, sock=each, backlog=BACKLOG) for each in sockets]
         return RealListener(host, real_port, tuple(servers))
+
+    async def _listen_locally(self, host: str, protocol_factory: ProtocolFactory) -> Listener:
+        path = host.removeprefix(LOCAL)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(
+                    path
+                )  # of a process that was killed; whoever lives there holds the lock of its data directory
+            server = await asyncio.get_running_loop().create_unix_server(protocol_factory, path, backlog=BACKLOG)
+        except OSError as error:
+            raise _not_listened(host, 0, error) from error
+        return RealListener(host, 0, (server,))
 
     async def _listen_with_tls(
         self, host: str, port: int, protocol_factory: ProtocolFactory, tls: TlsListening
@@ -132,6 +148,11 @@ class RealNetwork:
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         """A TCP connection to host:port. Raises ConnectFailed, PeerRefused."""
         loop = asyncio.get_running_loop()
+        if host.startswith(LOCAL):
+            try:
+                return await loop.create_unix_connection(protocol_factory, host.removeprefix(LOCAL))
+            except OSError as error:
+                raise ConnectFailed(f"cannot connect to {host}: {_reason(error)}") from error
         options: dict[str, Any] = {}
         if tls is not None:
             options = {"ssl": tls, "server_hostname": host, "ssl_shutdown_timeout": SHUTDOWN_S}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncelog.broker.assembly import _gate_config
+from oncelog.broker.assembly import NEAR_BACKOFF_MS, _gate_config
 from oncelog.broker.config.addresses import Address, address_from, advertised_address, listen_addresses
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, config_from, properties_from, rules
 from oncelog.broker.config.unhonoured_keys import is_known_to_kafka
@@ -109,7 +109,10 @@ def test_topic_defaults_come_from_the_brokers_keys():
 
 
 def test_the_rules_own_defaults_are_the_configurations():
-    assert _gate_config(BrokerConfig()) == GateConfig()
+    assert _gate_config(BrokerConfig(), is_own=True) == GateConfig()
+    assert (
+        _gate_config(BrokerConfig(), is_own=False).retry_backoff_ms == NEAR_BACKOFF_MS < GateConfig().retry_backoff_ms
+    )
     assert rules_config(BrokerConfig()) == PartitionConfig()
 
 

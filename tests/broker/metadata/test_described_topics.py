@@ -7,6 +7,7 @@ from dataclasses import replace
 from oncelog.broker.handlers.metadata.metadata import _topic
 from oncelog.broker.metadata.described_topics import DescribedTopics
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
+from oncelog.core.metadata.leadership import alone
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.metadata import MetadataResponse
 from oncelog.wire.schema import encode_message
@@ -17,13 +18,13 @@ TOPIC = Topic("orders", b"i" * 16, 3)
 def made(*topics: Topic) -> tuple[DescribedTopics, ClusterMetadata, set[TopicPartition]]:
     metadata, offline = ClusterMetadata(), set()
     metadata.topics = {topic.name: topic for topic in topics}
-    return DescribedTopics(lambda: metadata, 7, offline.__contains__), metadata, offline
+    return DescribedTopics(lambda: metadata, alone(7), offline.__contains__), metadata, offline
 
 
 def test_its_bytes_are_those_of_a_fresh_answer_in_every_version():
     described, _, _ = made(TOPIC)
     for asks_operations in (False, True):
-        fresh = _topic(TOPIC, asks_operations, 7, lambda _: False)
+        fresh = _topic(TOPIC, asks_operations, alone(7), lambda _: False)
         for version in range(14):
             if version < 8 and asks_operations:
                 continue

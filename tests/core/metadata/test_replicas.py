@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.core.metadata.leadership import alone
 from oncelog.core.metadata.replicas import alter_reassignments, elect_leaders
 from oncelog.errors import ErrorCode as E
 from oncelog.wire.log_records.cluster_metadata import TopicRecord
@@ -50,7 +51,7 @@ def test_nobody_needs_to_be_elected(metadata):
 )
 def test_a_partition_can_only_stay(metadata, name, index, replicas, code, says):
     topic = ReassignableTopic(name=name, partitions=[ReassignablePartition(partition_index=index, replicas=replicas)])
-    reply = alter_reassignments(metadata, AlterPartitionReassignmentsRequest(topics=[topic]), 1)
+    reply = alter_reassignments(metadata, AlterPartitionReassignmentsRequest(topics=[topic]), alone(1))
     found = reply.responses[0].partitions[0]
     assert found.error_code == code
     assert found.error_message is says is None or says in found.error_message

@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from oncelog.broker.coordinators.routes import LeaderPeer
 from oncelog.broker.metadata.topics import Topics
 from oncelog.broker.metrics.metrics import Metrics
-from oncelog.broker.network.peer import Peer, PeerLost
-from oncelog.broker.requests.local_peer import LocalPeer
+from oncelog.broker.network.peer import PeerLost
 from oncelog.core.metadata.topic_configs import AUDIT_TOPIC
 from oncelog.errors import StorageError
 from oncelog.host.clock import Clock
@@ -39,7 +39,7 @@ class AuditTopic:
     """What waits to be written, and the task that writes it."""
 
     def __init__(
-        self, is_on: Callable[[], bool], topics: Topics, peer: Peer | LocalPeer, clock: Clock, metrics: Metrics
+        self, is_on: Callable[[], bool], topics: Topics, peer: LeaderPeer, clock: Clock, metrics: Metrics
     ) -> None:
         self._is_on = is_on
         self._topics = topics

@@ -53,7 +53,7 @@ class MarkerWriter:
         except StorageError:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return self._partitions.led.why_not(name)
         if partition.is_offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         producer_id, producer_epoch, coordinator_epoch, commit, transaction_version, start_offset = marker

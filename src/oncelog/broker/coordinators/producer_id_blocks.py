@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from oncelog.broker.metadata.followed_metadata import ControllerAway, FollowedMetadata
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.core.transactions.producer_ids import BLOCK_SIZE, ProducerIds
 from oncelog.errors import StorageError
@@ -17,12 +18,13 @@ from oncelog.host.tasks import Tasks
 from oncelog.wire.log_records.cluster_metadata import ProducerIdsRecord
 
 _log = logging.getLogger("oncelog.producer-ids")
+AWAY_PAUSE_S = 0.2  # before the process that keeps the metadata is asked again
 
 
 class ProducerIdBlocks:
     """Fills `ids`, of which every transaction coordinator of this node takes."""
 
-    def __init__(self, store: MetadataStore, tasks: Tasks) -> None:
+    def __init__(self, store: MetadataStore | FollowedMetadata, tasks: Tasks) -> None:
         self._store = store
         self._tasks = tasks
         self._reserving: asyncio.Task[None] | None = None
@@ -49,6 +51,10 @@ class ProducerIdBlocks:
             first, count = metadata.next_producer_id, BLOCK_SIZE
             try:
                 await self._store.append([ProducerIdsRecord(next_producer_id=first + count)])
+            except ControllerAway as error:
+                _log.warning("no producer ids could be reserved, %d are left: %s", self.ids.count, error)
+                await asyncio.sleep(AWAY_PAUSE_S)
+                return
             except StorageError as error:
                 self.has_failed = True
                 _log.critical("no producer ids can be reserved until a restart; %d are left: %s", self.ids.count, error)

@@ -19,6 +19,7 @@ from oncelog.broker.coordinators.coordinator_table import CoordinatorTable
 from oncelog.broker.coordinators.held_request import HeldRequest
 from oncelog.broker.coordinators.marker_sender import MarkerSender
 from oncelog.broker.coordinators.producer_id_blocks import ProducerIdBlocks
+from oncelog.broker.coordinators.routes import RoutedMarkers
 from oncelog.broker.metadata.topics import Topics
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.local_partition import LocalPartition
@@ -68,7 +69,7 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         blocks: ProducerIdBlocks,
         clock: Clock,
         config: Callable[[], BrokerConfig],
-        marker_sender: MarkerSender,
+        marker_sender: MarkerSender | RoutedMarkers,
         metrics: Metrics,
     ) -> None:
         super().__init__(TRANSACTION_STATE_TOPIC, partitions, topics)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
+from oncelog.core.metadata.leadership import Leadership
 from oncelog.types import TopicPartition
 from oncelog.wire.schema import Encoded, Struct
 
@@ -16,18 +17,21 @@ class _Kept(NamedTuple):
     encoded: Encoded
 
 
-Describe = Callable[[Topic, bool, int, Callable[[TopicPartition], bool]], Struct]
-"""Makes the answer: of a topic, with its operations or not, of this node, and which partitions are offline."""
+Describe = Callable[[Topic, bool, Leadership, Callable[[TopicPartition], bool]], Struct]
+"""Makes the answer: of a topic, with its operations or not, who leads what, and which partitions are offline."""
 
 
 class DescribedTopics:
     """Answers by topic and question; one is made anew when its topic is another one, or has changed."""
 
     def __init__(
-        self, metadata: Callable[[], ClusterMetadata], node_id: int, is_offline: Callable[[TopicPartition], bool]
+        self,
+        metadata: Callable[[], ClusterMetadata],
+        leadership: Leadership,
+        is_offline: Callable[[TopicPartition], bool],
     ) -> None:
         self._metadata = metadata
-        self._node_id = node_id
+        self._leadership = leadership
         self._is_offline = is_offline
         self._kept: dict[tuple[str, bool], _Kept] = {}
         self._topics_version = -1
@@ -52,6 +56,6 @@ class DescribedTopics:
             self._topics_version = metadata.topics_version
             topics = metadata.topics
             self._kept = {key: each for key, each in self._kept.items() if topics.get(key[0]) is each.topic}
-        encoded = Encoded(describe(topic, asks_operations, self._node_id, lambda _: False))
+        encoded = Encoded(describe(topic, asks_operations, self._leadership, lambda _: False))
         kept = self._kept[topic.name, asks_operations] = _Kept(topic, tuple(topic.partitions()), encoded)
         return kept

@@ -1,8 +1,8 @@
 """The MetadataStore: the cluster's metadata in one log of its own, `__cluster_metadata-0`.
 
 A change is appended as one batch, synced whatever the flush policy, then applied. Changes are made one at a time, so
-what was decided on the metadata still holds when it is written. A cluster of several brokers will put another store
-behind the same methods.
+what was decided on the metadata still holds when it is written. Where several processes share the work, the others have
+`FollowedMetadata` behind the same methods.
 
 The log does not grow for ever: when it is large, what holds now is written into a segment of its own, and the segments
 before it go. Records that say what holds already change nothing, so a crash on the way needs no cure.
@@ -24,6 +24,7 @@ from oncelog.host.clock import Clock
 from oncelog.host.syncer import Syncer
 from oncelog.host.tasks import Tasks
 from oncelog.log.config import LogConfig
+from oncelog.log.log_read import LogRead
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.partition_log import PartitionLog
 from oncelog.log.recovery import recover
@@ -54,6 +55,8 @@ class MetadataStore:
         self._snapshot_size_bytes = 0  # of the last one; what holds may be larger than the limit
         self.metadata = ClusterMetadata()
         self.on_change: Callable[[Sequence[MetadataRecord]], None] | None = None
+        self.when_applied: Callable[[], None] = _nobody  # hears that `applied_offset` has grown
+        self.applied_offset = 0
         self._files = files
         self._data_directory = data_directory
         self._directory = f"{data_directory}/{DIRECTORY}"
@@ -80,6 +83,7 @@ class MetadataStore:
             for record in batch.records():
                 assert record.value is not None, "cluster metadata has no tombstones"
                 self.metadata.apply(record_from_value(record.value))
+        self.applied_offset = report.log.log_end_offset
 
     def _refuse_damage(self) -> None:
         # Every change is synced before the next one is appended, so a power cut can tear the last batch only, or leave it
@@ -145,6 +149,7 @@ class MetadataStore:
             return error
         for record in records:
             self.metadata.apply(record)
+        self._applied(log)
         if self.on_change is not None:
             self.on_change(records)
         if log.size_bytes > max(self._size_bytes_max(), 2 * self._snapshot_size_bytes):
@@ -155,9 +160,23 @@ class MetadataStore:
                 _log.critical("the cluster's metadata takes no changes until a restart: %s", error)
         return None
 
+    def _applied(self, log: PartitionLog) -> None:
+        self.applied_offset = log.log_end_offset
+        self.when_applied()
+
+    @property
+    def start_offset(self) -> int:
+        """Where the log begins."""
+        return 0 if self._log is None else self._log.log_start_offset
+
+    def read(self, offset: int, size_bytes_max: int) -> LogRead | None:
+        """Whole batches of the log that are applied. Raises OffsetOutOfRange, DamagedLog."""
+        assert self._log is not None
+        return self._log.read(offset, size_bytes_max, self.applied_offset)
+
     def _write(self, log: PartitionLog, records: Sequence[MetadataRecord]) -> None:
         now_ms = self._clock.now_ms()
-        batch = RecordBatch(build_batch([(now_ms, None, record_to_value(record), ()) for record in records]))
+        batch = RecordBatch(batch_of(records, now_ms))
         batch.set_offsets(log.log_end_offset, 0)
         log.append(
             batch.data,
@@ -187,6 +206,7 @@ class MetadataStore:
             log.remove_deleted()
             await self._sync(log)
         self._snapshot_size_bytes = log.size_bytes
+        self._applied(log)
         _log.info("the log of the cluster's metadata begins anew at offset %d, %d records", first_offset, len(records))
 
     def close(self) -> bool:
@@ -195,6 +215,26 @@ class MetadataStore:
             return False
         self._log.close()
         return self._log.failure is None
+
+
+def _nobody() -> None:
+    """Nobody follows."""
+
+
+def batch_of(records: Sequence[MetadataRecord], now_ms: int) -> bytearray:
+    """A batch of changes, before it has its offsets."""
+    return build_batch([(now_ms, None, record_to_value(record), ()) for record in records])
+
+
+def records_of(data: bytes) -> list[MetadataRecord]:
+    """The records of batches as they lie in the log. Raises CorruptBatch, MalformedMessage."""
+    found = []
+    for batch in batches(data):
+        for record in batch.records():
+            if record.value is None:
+                raise CorruptBatch("cluster metadata has no tombstones")
+            found.append(record_from_value(record.value))
+    return found
 
 
 def whole_size_bytes(data: bytes) -> int:

@@ -6,11 +6,13 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.partition_files import internal_topic_configs
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.core.metadata.cluster import Topic
+from oncelog.core.metadata.leadership import Leadership
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import (
     AUDIT_TOPIC,
@@ -33,11 +35,11 @@ class Topics:
 
     def __init__(
         self,
-        store: MetadataStore,
+        store: MetadataStore | FollowedMetadata,
         partitions: Partitions,
         config: Callable[[], BrokerConfig],
         random: Random,
-        node_id: int,
+        leadership: Leadership,
         on_deleted: Callable[[Topic], Awaitable[None]],
         metrics: Metrics,
     ) -> None:
@@ -46,7 +48,7 @@ class Topics:
         self._partitions = partitions
         self._config = config
         self._random = random
-        self._node_id = node_id
+        self._leadership = leadership
         self._on_deleted = on_deleted
 
     def defaults(self, name: str) -> Defaults:
@@ -60,7 +62,7 @@ class Topics:
         }
         return Defaults(
             counts.get(name, config.num_partitions),
-            self._node_id,
+            self._leadership.node_id if self._leadership.is_alone else None,
             lambda: random_uuid(self._random),
             config.oncelog_max_topics,
             config.oncelog_max_partitions,

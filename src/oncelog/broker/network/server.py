@@ -17,6 +17,7 @@ from oncelog.broker.network.connection_limits import Admission, ConnectionCounts
 from oncelog.broker.network.listener_security import Credentials, ListenerSecurity
 from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer, socket_address
+from oncelog.broker.network.peer_connection import PeerConnection
 from oncelog.broker.network.secured_connection import SecuredConnection
 from oncelog.broker.network.strangers import Failures, Strangers
 from oncelog.broker.network.tls_handshakes import TlsHandshakes
@@ -77,6 +78,7 @@ class Server:
         self._tls: list[TlsHandshakes] = []
         self._bearer_tokens: list[BearerTokens] = []
         self.listener_names: list[str] = []  # in the same order
+        self._of_peers: list[Listener] = []
         self._connections: dict[Connection, None] = {}  # in the order of their arrival
         self._counts = ConnectionCounts()
         self._creation_rate = CreationRate()
@@ -110,6 +112,14 @@ class Server:
         self.listener_names.append(config.name)
         return listener
 
+    async def listen_to_peers(self, host: str) -> None:
+        """Be asked by the other processes of this broker. Raises NetworkFailed."""
+        self._of_peers.append(await self._network.listen(host, 0, self._new_peer_connection))
+
+    def _new_peer_connection(self) -> PeerConnection:
+        self._next_connection_id += 1
+        return PeerConnection(self, self._next_connection_id, limits_of(self._config()))
+
     def _security_of(self, config: ListenerConfig) -> ListenerSecurity:
         def now_s() -> float:
             return self._now_ms() / 1000
@@ -141,6 +151,8 @@ class Server:
         """Take a new connection and say from when on it is to be read; None where it must close."""
         config = self._config()
         limit = self._counts.refusal(config, connection.client_host, len(self._connections))
+        if isinstance(connection, PeerConnection):
+            limit = None  # without it nothing here would go on, however many clients there are
         if limit is not None:
             self.metrics.limit_hit(limit)
         if limit is not None or self._is_draining:
@@ -266,7 +278,7 @@ class Server:
 
     def stop_accepting(self) -> None:
         """Close the listeners; what is connected stays."""
-        for listener in self.listeners:
+        for listener in (*self.listeners, *self._of_peers):
             listener.close()
 
     async def drain(self, timeout_s: float) -> None:

@@ -26,6 +26,7 @@ from oncelog.broker.partitions.recovery_progress import RecoveryReport
 from oncelog.broker.partitions.unwritten_partition import FirstWatchers, UnwrittenPartition
 from oncelog.core.leader.partition import Partition
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
+from oncelog.core.metadata.leadership import Leadership, Led, alone
 from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, TopicSettings
 from oncelog.errors import CorruptIndex, DamagedLog, StorageError
 from oncelog.host.syncer import Syncer
@@ -72,7 +73,9 @@ class Partitions:
         flusher: Commits,
         worker: Worker,
         syncer: Syncer,
+        leadership: Leadership | None = None,
     ) -> None:
+        self.led = Led(metadata, leadership or alone(config().node_id))
         self._files = files
         self._directory = data_directory
         self._metadata = metadata
@@ -85,8 +88,7 @@ class Partitions:
         self._log_starts: dict[TopicPartition, int] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self._cleaned: dict[TopicPartition, int] = {}
-        self._worker = worker
-        self._syncer = syncer
+        self._worker, self._syncer = worker, syncer
         self._checkpoints = {
             name: CheckpointFile(files.files, data_directory, name)
             for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS)
@@ -109,13 +111,11 @@ class Partitions:
     # finding
 
     def get(self, name: TopicPartition) -> LocalPartition | None:
-        """The partition for who is going to write, made now if its topic has it; None where there is no such partition.
-
-        Raises StorageError where it cannot be opened.
-        """
+        """The partition for who is going to write, made now if its topic has it; None where there is no such partition here
+        (`led.why_not`). Raises StorageError where it cannot be opened."""
         if (partition := self._partitions.get(name)) is not None:
             return partition
-        if (topic := self._metadata.topic_of(name)) is None:
+        if (topic := self.led.topic_of(name)) is None:
             return None
         if name in self._damaged:
             raise StorageError(f"{name} is offline: {self._damaged[name]}")
@@ -133,10 +133,10 @@ class Partitions:
 
     def find(self, name: TopicPartition) -> LocalPartition | UnwrittenPartition | None:
         """The partition for who does not write: one that was never written is answered from memory, and not made. None where
-        there is no such partition. Raises StorageError where it cannot be opened."""
+        there is no such partition here. Raises StorageError where it cannot be opened."""
         if (partition := self._partitions.get(name)) is not None:
             return partition
-        if (topic := self._metadata.topic_of(name)) is None:
+        if (topic := self.led.topic_of(name)) is None:
             return None
         if name in self._damaged or name in self._unopened:
             return self.get(name)
@@ -150,9 +150,9 @@ class Partitions:
         return self._partitions.get(name)
 
     def of_topic(self, topic_name: str) -> list[LocalPartition]:
-        """Those of one topic that have been written before, and can be opened."""
+        """Those of one topic that `existing` finds."""
         names = [name for name in (*self._partitions, *self._unopened) if name.topic == topic_name]
-        return [partition for name in names if (partition := self.existing(name)) is not None]
+        return [found for name in names if (found := self.existing(name)) is not None]
 
     def is_offline(self, name: TopicPartition) -> bool:
         """Whether the partition cannot be served."""

@@ -16,17 +16,25 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid, is_secret_key, properties_from
+from oncelog.broker.processes import ALONE, Processes
 from oncelog.cli.config_references import with_references
 from oncelog.cli.signals import Signalled, ending_signals, line_of, status_of
+from oncelog.core.access.listeners import ListenerInvalid, named_address
 from oncelog.core.config_references import ReferenceInvalid
+from oncelog.core.processes.process_plan import PROCESS_COUNT_MAX, process_plans, text_of
 from oncelog.errors import DamagedLog, StorageError
+from oncelog.host.free_ports import ports_in_a_row
 from oncelog.host.limits import raise_open_files_limit
 from oncelog.host.memory import keep_freed_memory
 from oncelog.host.network import NetworkFailed
+from oncelog.host.parent import end_with_parent
 
 DEFAULT_DATA_DIR = "./oncelog-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -41,9 +49,16 @@ def serve_main(
     insecure: bool = False,
     ephemeral: bool = False,
     log_level: str = "info",
+    processes: int = 1,
+    process: str = "",
+    sockets: str = "",
 ) -> int:
-    """Serve until a signal comes; the exit status. `config` holds "key=value" texts that win over `config_file`."""
-    _log_to_stderr(log_level)
+    """Serve until a signal comes; the exit status. `config` holds "key=value" texts that win over `config_file`.
+
+    `process` is "INDEX/COUNT" in each of the processes that `processes` > 1 starts, and `sockets` where they meet.
+    """
+    own = _process_of(process, sockets)
+    _log_to_stderr(log_level, "" if own.count == 1 else f" [{own.index}]")
     raise_open_files_limit()
     try:
         values = _config_values(config_file, config)
@@ -55,11 +70,54 @@ def serve_main(
         directory = None if ephemeral else data_dir
         if directory is None and not ephemeral and not {"log.dir", "log.dirs"} & values.keys():
             directory = DEFAULT_DATA_DIR
-        broker = Broker(directory, values, listen=listen or (DEFAULT_LISTEN,))
+        if processes > 1:
+            if insecure:
+                config = (*config, "oncelog.insecure.listeners=true")
+            options = _options_of(config_file, config, log_level)
+            return _serve_processes(processes, directory or named, listen or (DEFAULT_LISTEN,), values, options)
+        broker = Broker(directory, values, listen=listen or (DEFAULT_LISTEN,), processes=own)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(broker))
     except (ConfigInvalid, NetworkFailed, StorageError, DamagedLog) as error:
         return _usage_error(f"{error}{_way_out(error)}")
+
+
+def _process_of(process: str, sockets: str) -> Processes:
+    if not process:
+        return ALONE
+    end_with_parent()
+    index, _, count = process.partition("/")
+    return Processes(int(index), int(count), sockets)
+
+
+def _options_of(config_file: str | None, config: Sequence[str], log_level: str) -> list[str]:
+    named = ["--config", config_file] if config_file is not None else []
+    return ["--log-level", log_level, *named, *(word for each in config for word in ("-c", each))]
+
+
+def _serve_processes(
+    count: int, directory: str | None, listen: Sequence[str], values: Mapping[str, object], options: Sequence[str]
+) -> int:
+    from oncelog.cli.commands.serve_processes import run_processes
+
+    texts = {key: str(value) for key, value in values.items()}
+    if not 1 <= count <= PROCESS_COUNT_MAX:
+        raise ConfigInvalid(f"--processes {count}: from 1 to {PROCESS_COUNT_MAX}")
+    with tempfile.TemporaryDirectory(prefix="oncelog-") if directory is None else nullcontext(directory) as data:
+        try:
+            plans = process_plans(count, data, _with_ports(listen, count), texts)
+        except ListenerInvalid as error:
+            raise ConfigInvalid(str(error)) from None
+        return asyncio.run(run_processes(plans, options, texts.get("metrics.listen", "")))
+
+
+def _with_ports(listen: Sequence[str], count: int) -> list[str]:
+    """With ports in a row for the processes where a free one was asked for."""
+    found = [named_address(each) for each in listen]
+    try:
+        return [text_of(each if each.port else replace(each, port=ports_in_a_row(each.host, count))) for each in found]
+    except OSError as error:
+        raise NetworkFailed(str(error)) from error
 
 
 def _way_out(error: BaseException) -> str:
@@ -149,9 +207,9 @@ class _OneLine(logging.Formatter):
         return f"{line}\nTraceback {rest[-4000:]}" if rest else line
 
 
-def _log_to_stderr(level: str) -> None:
+def _log_to_stderr(level: str, process: str = "") -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(_OneLine(f"%(asctime)s %(levelname)s{process} %(name)s %(message)s"))
     root = logging.getLogger("oncelog")
     root.handlers = [handler]
     root.setLevel(level.upper())
@@ -182,6 +240,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--insecure", action="store_true", default=os.environ.get("ONCELOG_INSECURE") == "1")
     parser.add_argument("--ephemeral", action="store_true", help="a temporary directory, removed at exit")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--process", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--sockets", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     return serve_main(**vars(options))
 

@@ -20,6 +20,14 @@ import click
 )
 @click.option("--ephemeral", is_flag=True, help="A temporary directory, removed at exit.")
 @click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Share the work among N processes, each a broker for clients, on ports in a row.",
+)
+@click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 @click.pass_context
@@ -32,6 +40,7 @@ def serve(
     insecure: bool,
     ephemeral: bool,
     log_level: str,
+    processes: int,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C.
 
@@ -47,5 +56,6 @@ def serve(
         insecure=insecure,
         ephemeral=ephemeral,
         log_level=log_level,
+        processes=processes,
     )
     ctx.exit(status)

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid, properties_from
+from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Settings
@@ -93,7 +94,7 @@ async def without_a_broker(data: Path) -> AsyncIterator[Credentials]:
 
 
 class _OfADirectory:
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore | FollowedMetadata) -> None:
         self._store = store
 
     async def known(self) -> set[str]:

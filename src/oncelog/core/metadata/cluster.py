@@ -6,7 +6,7 @@ Pure state: `apply` is the only way to change it, live and at start alike. Decid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from oncelog.core.metadata.acl import AclBinding
@@ -174,6 +174,26 @@ class ClusterMetadata:
     def dynamic_broker_configs(self, node_id: int) -> dict[str, str]:
         """The dynamic broker configs in force on a node: the cluster's default below the node's own."""
         return {**self.broker_configs.get("", {}), **self.broker_configs.get(str(node_id), {})}
+
+    def become(self, other: ClusterMetadata) -> None:
+        """Be what `other` is, in the same tables; whoever compares versions looks again."""
+        versions = {
+            name: max(getattr(self, name), getattr(other, name)) + 1
+            for name in ("topics_version", "acls_version", "client_metrics_version")
+        }
+        for name, value in vars(other).items():
+            own = getattr(self, name)
+            if isinstance(own, dict):
+                own.clear()
+                own.update(value)
+            else:
+                setattr(self, name, versions.get(name, value))
+
+
+def removed_topics(metadata: ClusterMetadata, records: Sequence[MetadataRecord]) -> list[Topic]:
+    """The topics that these records will remove, before they are applied."""
+    ids = [record.topic_id for record in records if isinstance(record, RemoveTopicRecord)]
+    return [metadata.topics_by_id[each] for each in ids if each in metadata.topics_by_id]
 
 
 def acl_of(record: AclRecord) -> AclBinding:

@@ -6,6 +6,7 @@ Every partition has its one replica here, which leads it: nothing is ever moved,
 from __future__ import annotations
 
 from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.core.metadata.leadership import Leadership
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topics import assignment_fault
 from oncelog.errors import ErrorCode
@@ -56,7 +57,7 @@ def _not_elected(metadata: ClusterMetadata, name: str, index: int) -> Refusal:
 
 
 def alter_reassignments(
-    metadata: ClusterMetadata, request: AlterPartitionReassignmentsRequest, node_id: int
+    metadata: ClusterMetadata, request: AlterPartitionReassignmentsRequest, leadership: Leadership
 ) -> AlterPartitionReassignmentsResponse:
     """To be where it is can be asked of a partition; anything else is refused."""
     responses = []
@@ -69,7 +70,10 @@ def alter_reassignments(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _not_found(topic.name, partition, is_known=known is not None)
                 )
             else:
-                refusal = _not_reassigned(partition, node_id, may_change_factor=request.allow_replication_factor_change)
+                leader_id = leadership.leader_of(known, partition.partition_index)
+                refusal = _not_reassigned(
+                    partition, leader_id, may_change_factor=request.allow_replication_factor_change
+                )
             answered.partitions.append(
                 ReassignablePartitionResponse(
                     partition_index=partition.partition_index,

@@ -33,10 +33,11 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What -1 stands for, which node the replicas are on, and how many topics and partitions there may be in all."""
+    """What -1 stands for, which node the replicas are on (None: several processes share them out), and how many topics and
+    partitions there may be in all."""
 
     partition_count: int
-    node_id: int
+    node_id: int | None
     new_topic_id: Callable[[], bytes]
     topic_count_max: int = 20_000
     partition_count_max: int = 100_000
@@ -240,8 +241,12 @@ def _deletable(
     return topic
 
 
-def assignment_fault(broker_ids: Sequence[int], node_id: int) -> str | None:
+def assignment_fault(broker_ids: Sequence[int], node_id: int | None) -> str | None:
     """Why a partition's replicas cannot be on these brokers, or None."""
+    if node_id is None:
+        return (
+            "Partitions cannot be assigned to brokers here: the processes of oncelog serve --processes share them out."
+        )
     if not broker_ids:
         return "The manual partition assignment includes an empty replica list."
     ordered = sorted(broker_ids)

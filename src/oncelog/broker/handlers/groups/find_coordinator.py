@@ -1,4 +1,4 @@
-"""FindCoordinator: on one node always this one; the first question creates the coordinators' topic."""
+"""FindCoordinator: who leads the partition that keeps a name; the first question creates the coordinators' topic."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from oncelog.core.placement import coordinator_partition
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from oncelog.wire.uuids import uuid_from
@@ -34,20 +35,32 @@ async def _handle(node: Node, request: Request) -> FindCoordinatorResponse:
             await node.topics.internal(topic_name)
         except StorageError:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    is_found = code is ErrorCode.NONE
-    host, port = node.address_told(request) if is_found else ("", -1)
-    node_id = node.node_id if is_found else -1
+    keys = message.coordinator_keys if request.api_version >= BATCHED_SINCE_VERSION else [message.key]
+    found = [
+        _found(node, request, key, topic_name if code is ErrorCode.NONE else None, code)
+        if message.key_type != _SHARE or _is_share_key(key)
+        else Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST)
+        for key in keys
+    ]
     if request.api_version >= BATCHED_SINCE_VERSION:
-        found = [
-            Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=code)
-            if message.key_type != _SHARE or _is_share_key(key)
-            else Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST)
-            for key in message.coordinator_keys
-        ]
         return FindCoordinatorResponse(coordinators=found)
+    (only,) = found
     return FindCoordinatorResponse(
-        error_code=code, error_message=None if is_found else code.name, node_id=node_id, host=host, port=port
+        error_code=code,
+        error_message=None if code is ErrorCode.NONE else code.name,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
     )
+
+
+def _found(node: Node, request: Request, key: str, topic_name: str | None, code: ErrorCode) -> Coordinator:
+    topic = node.metadata.topics.get(topic_name) if topic_name is not None else None
+    if topic is None:
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code)
+    node_id = node.leadership.leader_of(topic, coordinator_partition(key, topic.partition_count))
+    host, port = node.addresses_told(request)[node_id]
+    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=code)
 
 
 def _is_share_key(key: str) -> bool:

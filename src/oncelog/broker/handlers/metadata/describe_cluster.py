@@ -1,4 +1,4 @@
-"""DescribeCluster: the one node there is."""
+"""DescribeCluster: the brokers there are, one where not several processes share the work."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def handle(node: Node, request: Request) -> DescribeClusterResponse:
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message="The request was sent to an endpoint of the wrong type.",
         )
-    host, port = node.address_told(request)
+    told = node.addresses_told(request).items()
     return DescribeClusterResponse(
         cluster_id=node.cluster_id,
-        controller_id=node.node_id,
-        brokers=[DescribeClusterBroker(broker_id=node.node_id, host=host, port=port)],
+        controller_id=node.leadership.controller_id,
+        brokers=[DescribeClusterBroker(broker_id=node_id, host=host, port=port) for node_id, (host, port) in told],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else NO_OPERATIONS
         ),

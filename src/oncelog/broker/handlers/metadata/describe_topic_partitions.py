@@ -6,6 +6,7 @@ from oncelog.broker.handlers.metadata.metadata import TOPIC_OPERATIONS
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.cluster import Topic
+from oncelog.core.metadata.leadership import Leadership
 from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, topic_name_fault
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.describe_topic_partitions import (
@@ -44,14 +45,14 @@ def handle(node: Node, request: Request) -> DescribeTopicPartitionsResponse:
             continue
         end = min(topic.partition_count, begin + limit)
         limit -= max(end - begin, 0)
-        response.topics.append(_described(topic, range(begin, end), node.node_id))
+        response.topics.append(_described(topic, range(begin, end), node.leadership))
         if end < topic.partition_count:
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
     return response
 
 
-def _described(topic: Topic, indexes: range, node_id: int) -> DescribeTopicPartitionsResponseTopic:
+def _described(topic: Topic, indexes: range, leadership: Leadership) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -59,10 +60,10 @@ def _described(topic: Topic, indexes: range, node_id: int) -> DescribeTopicParti
         partitions=[
             DescribeTopicPartitionsResponsePartition(
                 partition_index=index,
-                leader_id=node_id,
+                leader_id=(leader_id := leadership.leader_of(topic, index)),
                 leader_epoch=0,
-                replica_nodes=[node_id],
-                isr_nodes=[node_id],
+                replica_nodes=[leader_id],
+                isr_nodes=[leader_id],
                 eligible_leader_replicas=[],
                 last_known_elr=[],
             )

@@ -1,4 +1,4 @@
-"""Metadata: the one broker, its topics, and the automatic creation of topics that are asked for."""
+"""Metadata: the brokers, their topics, and the automatic creation of topics that are asked for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, cast
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.cluster import Topic
+from oncelog.core.metadata.leadership import Leadership
 from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, topic_name_fault
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.types import TopicPartition
@@ -87,11 +88,11 @@ def _described(node: Node, topic: Topic, message: MetadataRequest) -> MetadataRe
         kept = node.described_topics.of(topic, asks_operations, _topic)
         if kept is not None:
             return cast("MetadataResponseTopic", kept)
-    return _topic(topic, asks_operations, node.node_id, node.partitions.is_offline)
+    return _topic(topic, asks_operations, node.leadership, node.partitions.is_offline)
 
 
 def _topic(
-    topic: Topic, asks_operations: bool, node_id: int, is_offline: Callable[[TopicPartition], bool]
+    topic: Topic, asks_operations: bool, leadership: Leadership, is_offline: Callable[[TopicPartition], bool]
 ) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
@@ -100,11 +101,11 @@ def _topic(
         partitions=[
             MetadataResponsePartition(
                 partition_index=index,
-                leader_id=node_id,
+                leader_id=(leader_id := leadership.leader_of(topic, index)),
                 leader_epoch=0,
-                replica_nodes=[node_id],
-                isr_nodes=[node_id],
-                offline_replicas=[node_id] if is_offline(TopicPartition(topic.name, index)) else [],
+                replica_nodes=[leader_id],
+                isr_nodes=[leader_id],
+                offline_replicas=[leader_id] if is_offline(TopicPartition(topic.name, index)) else [],
             )
             for index in range(topic.partition_count)
         ],
@@ -113,12 +114,12 @@ def _topic(
 
 
 def _response(node: Node, request: Request, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    host, port = node.address_told(request)
+    told = node.addresses_told(request).items()
     asks_operations = request.message.include_cluster_authorized_operations
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=node.node_id, host=host, port=port)],
+        brokers=[MetadataResponseBroker(node_id=node_id, host=host, port=port) for node_id, (host, port) in told],
         cluster_id=node.cluster_id,
-        controller_id=node.node_id,
+        controller_id=node.leadership.controller_id,
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if asks_operations else NO_OPERATIONS,
     )

@@ -42,7 +42,7 @@ def _delete(node: Node, name: TopicPartition, offset: int) -> DeleteRecordsParti
     try:
         partition = node.partitions.find(name)
         if partition is None:
-            return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return refused(node.partitions.led.why_not(name))
         if partition.is_offline:
             return refused(ErrorCode.KAFKA_STORAGE_ERROR)
         verdict = check_delete_records(

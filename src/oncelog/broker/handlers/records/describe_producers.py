@@ -41,7 +41,7 @@ def _describe(node: Node, topic: str, index: int) -> PartitionResponse:
     except StorageError:
         return refused(ErrorCode.KAFKA_STORAGE_ERROR)
     if partition is None:
-        return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return refused(node.partitions.led.why_not(TopicPartition(topic, index)))
     return PartitionResponse(
         partition_index=index,
         active_producers=[

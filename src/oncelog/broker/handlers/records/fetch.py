@@ -64,12 +64,13 @@ class _Fetch:
             return E.TOPIC_AUTHORIZATION_FAILED
         if self.caller is not None and not self.caller.may_on_topic(Operation.READ, topic.name):
             return E.TOPIC_AUTHORIZATION_FAILED
+        name = TopicPartition(topic.name, wanted.key.partition)
         try:
-            partition = self.node.partitions.find(TopicPartition(topic.name, wanted.key.partition))
+            partition = self.node.partitions.find(name)
         except StorageError:
             return E.KAFKA_STORAGE_ERROR
         if partition is None:
-            return E.UNKNOWN_TOPIC_OR_PARTITION
+            return self.node.partitions.led.why_not(name)
         return partition  # also when its disk refused a write: what was committed before is still to be read
 
     def is_enough(self) -> bool:

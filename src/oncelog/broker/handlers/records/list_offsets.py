@@ -72,7 +72,7 @@ def _find(node: Node, request: Request, name: TopicPartition, asked: ListOffsets
     except StorageError:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if partition is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return node.partitions.led.why_not(name)
     rules = partition.rules
     outcome = look_up(
         rules,

@@ -39,7 +39,7 @@ def _find(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOf
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return answer
     if partition is None:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        answer.error_code = node.partitions.led.why_not(TopicPartition(topic, asked.partition))
         return answer
     refusal = partition.rules.check_leader_epoch(asked.current_leader_epoch)
     if isinstance(refusal, Refuse):

@@ -140,7 +140,9 @@ class _Produce:
             _refuse(part, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             return None
         if partition is None:
-            _refuse(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{known.name} has no partition {index}")
+            code = self.node.partitions.led.why_not(TopicPartition(known.name, index))
+            is_unknown = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            _refuse(part, code, f"{known.name} has no partition {index}" if is_unknown else "another process leads it")
         elif partition.is_offline:
             _refuse(part, ErrorCode.KAFKA_STORAGE_ERROR, "the partition is offline")
         else:

@@ -10,4 +10,4 @@ from oncelog.wire.messages.alter_partition_reassignments import AlterPartitionRe
 
 def handle(node: Node, request: Request) -> AlterPartitionReassignmentsResponse:
     """Each partition has its own result."""
-    return alter_reassignments(node.metadata, request.message, node.node_id)
+    return alter_reassignments(node.metadata, request.message, node.leadership)

@@ -1,0 +1,85 @@
+"""What each process of `oncelog serve --processes N` is started with, and when one that ended is started again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from oncelog.core.access.listeners import ListenerInvalid, NamedAddress, named_address
+
+PROCESS_COUNT_MAX = 64
+PORT_MAX = 65_535
+RESTART_PAUSE_S = 0.1
+RESTART_PAUSE_S_MAX = 10.0
+STEADY_S = 30.0  # who lived that long is started again at once
+FOLLOWERS_FOLDER = "processes"  # in the data directory; the first process has the directory itself
+SHIFTED_KEYS = ("listeners", "advertised.listeners")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPlan:
+    """One process: its number from 0 on, its node id, where its data is, where it listens, which keys are otherwise."""
+
+    index: int
+    node_id: int
+    data_directory: str
+    listen: tuple[str, ...]
+    values: Mapping[str, str] = field(default_factory=dict)
+
+
+def directory_of(data_directory: str, index: int) -> str:
+    """Where a process keeps its data."""
+    return data_directory if index == 0 else f"{data_directory}/{FOLLOWERS_FOLDER}/{index}"
+
+
+def process_plans(
+    count: int, data_directory: str, listen: Sequence[str], values: Mapping[str, str]
+) -> list[ProcessPlan]:
+    """Every process's plan: each listens one port further than the one before it. Raises ListenerInvalid."""
+    given = values.get("node.id") or values.get("broker.id") or "1"
+    if not given.strip().isdecimal():
+        raise ListenerInvalid(f"node.id={given}: the processes have ids in a row, name the first")
+    node_id = int(given)
+    shifted = {key: values[key] for key in SHIFTED_KEYS if values.get(key)}
+    return [
+        ProcessPlan(
+            index,
+            node_id + index,
+            directory_of(data_directory, index),
+            tuple(_further(each, index) for each in listen),
+            {key: ",".join(_further(each, index) for each in text.split(",")) for key, text in shifted.items()}
+            | {key: str(node_id + index) for key in ("node.id", "broker.id") if key == "node.id" or key in values}
+            | {"metrics.listen": ""},
+        )
+        for index in range(count)
+    ]
+
+
+def _further(text: str, index: int) -> str:
+    found = named_address(text.strip())
+    if not found.port:
+        raise ListenerInvalid(f"{text}: the processes listen on ports in a row, name the first")
+    if found.port + index > PORT_MAX:
+        raise ListenerInvalid(f"{text}: the processes listen on ports in a row, and there is none after {PORT_MAX}")
+    return text_of(replace(found, port=found.port + index))
+
+
+def text_of(address: NamedAddress) -> str:
+    """As `listeners` has it."""
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{address.name}://{host}:{address.port}"
+
+
+class Restarts:
+    """When a process that ended is started again: at once, but slower and slower where it does not live long."""
+
+    def __init__(self) -> None:
+        self._pause_s = 0.0
+
+    def pause_s(self, lived_s: float) -> float:
+        """How long to wait now, of a process that lived so long."""
+        if lived_s >= STEADY_S:
+            self._pause_s = 0.0
+        pause_s = self._pause_s
+        self._pause_s = min(max(2 * pause_s, RESTART_PAUSE_S), RESTART_PAUSE_S_MAX)
+        return pause_s

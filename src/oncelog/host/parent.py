@@ -1,0 +1,21 @@
+"""A process that ends when the one that started it does, however that ends."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(number: signal.Signals = signal.SIGTERM) -> bool:
+    """From now on the system sends this process the signal when its parent is gone. False where the system cannot (not Linux)."""
+    parent = os.getppid()
+    try:
+        done = bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number)) == 0)
+    except (OSError, AttributeError):
+        return False
+    if done and os.getppid() != parent:  # it went just before
+        os.kill(os.getpid(), number)
+    return done

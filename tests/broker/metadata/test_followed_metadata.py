@@ -1,0 +1,329 @@
+"""A process that follows the metadata, and the one that it follows: turns, answers that do not come, a log that begins anew."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+from evidence.world.broker import run, until
+from evidence.world.files import SimFiles, SimSyncer
+
+from oncelog.broker.metadata import followed_metadata, metadata_leader
+from oncelog.broker.metadata.followed_metadata import ControllerAway, FollowedMetadata
+from oncelog.broker.metadata.metadata_leader import MetadataLeader
+from oncelog.broker.metadata.metadata_store import MetadataStore
+from oncelog.core.metadata.cluster import Topic
+from oncelog.errors import ErrorCode, StorageError
+from oncelog.host.network import LOCAL, RealNetwork
+from oncelog.host.tasks import Tasks
+from oncelog.log.open_files import OpenFiles
+from oncelog.wire.log_records.cluster_metadata import MetadataRecord, RemoveTopicRecord, TopicRecord
+from oncelog.wire.metadata_link import Append, Change, Hello, LinkMessage, encode
+
+CLUSTER = "cluster-of-the-test-00"
+
+
+class Clock:
+    """Stands still."""
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+
+def topic(number: int) -> TopicRecord:
+    return TopicRecord(name=f"t{number}", topic_id=bytes([number]) * 16, partition_count=1)
+
+
+class World:
+    """A controller, and followers."""
+
+    def __init__(self, sockets: str, limit_size_bytes: int) -> None:
+        self.host = f"{LOCAL}{sockets}/metadata"
+        self.failures: list[BaseException] = []
+        self.tasks = Tasks(self.failures.append)
+        self.limit_size_bytes = limit_size_bytes
+        self.files = SimFiles()
+        self.told: list[tuple[str, list[str]]] = []
+        self.followers: list[FollowedMetadata] = []
+
+    async def lead(self) -> None:
+        """The controller begins, or begins again."""
+        files = OpenFiles(self.files)
+        self.store = MetadataStore(files, "data", SimSyncer(), Clock(), self.tasks, lambda: self.limit_size_bytes)
+        self.store.open(is_clean=False)
+        self.leader = MetadataLeader(self.store, self.tasks, 2, self.heard_by("controller"))
+        await self.leader.listen(RealNetwork(), self.host, CLUSTER)
+
+    def heard_by(self, name: str) -> Any:
+        async def foreign(records: Sequence[MetadataRecord], removed: Sequence[Topic]) -> None:
+            self.told.append((name, [each.name for each in removed]))
+
+        return foreign
+
+    async def follow(self, name: str = "follower") -> FollowedMetadata:
+        """Another follower."""
+        found = FollowedMetadata(RealNetwork(), self.host, 2, 2, Clock(), self.tasks, self.heard_by(name))
+        self.followers.append(found)
+        await found.open()
+        return found
+
+
+@contextlib.asynccontextmanager
+async def world(limit_size_bytes: int = 1 << 20) -> AsyncIterator[World]:
+    with tempfile.TemporaryDirectory(prefix="o-") as sockets:
+        found = World(sockets, limit_size_bytes)
+        await found.lead()
+        try:
+            yield found
+        finally:
+            found.leader.close()
+            for each in found.followers:
+                each.close()
+            await found.tasks.close()
+    assert found.failures == []
+
+
+async def change(store: MetadataStore | FollowedMetadata, *records: MetadataRecord) -> None:
+    async with store.changing():
+        await store.append(records)
+
+
+def test_a_follower_knows_what_was_and_what_comes() -> None:
+    async def work() -> None:
+        async with world() as found:
+            await change(found.store, topic(1))
+            follower = await found.follow()
+            assert (set(follower.metadata.topics), follower.cluster_id) == ({"t1"}, CLUSTER)
+            await change(found.store, topic(2))
+            await until(lambda: "t2" in follower.metadata.topics)
+            assert follower.end_offset == found.store.end_offset
+            await until(lambda: bool(found.told))
+            assert found.told == [("follower", [])]
+
+    run(work())
+
+
+def test_a_followers_change_is_here_and_there_when_it_is_answered() -> None:
+    async def work() -> None:
+        async with world() as found:
+            one, other = await found.follow("one"), await found.follow("other")
+            await change(one, topic(1))
+            assert "t1" in one.metadata.topics
+            assert "t1" in found.store.metadata.topics
+            await change(other, RemoveTopicRecord(topic_id=bytes([1]) * 16))
+            await until(lambda: len(found.told) == 4)
+            # Who made a change does itself what follows from it; the others are told.
+            assert sorted(found.told) == sorted(
+                [("controller", []), ("other", []), ("controller", ["t1"]), ("one", ["t1"])]
+            )
+
+    run(work())
+
+
+def test_turns_come_one_after_the_other() -> None:
+    async def work() -> None:
+        async with world() as found:
+            followers = [await found.follow() for _ in range(3)]
+            seen: list[int] = []
+
+            async def grow(store: Any) -> None:
+                for _ in range(5):
+                    async with store.changing() as metadata:
+                        seen.append(len(metadata.topics))
+                        await store.append([topic(len(metadata.topics) + 1)])
+
+            await asyncio.gather(*(grow(each) for each in (*followers, found.store)))
+            assert seen == list(range(20))
+
+    run(work())
+
+
+def test_a_refused_change_says_why() -> None:
+    async def work() -> None:
+        async with world() as found:
+            follower = await found.follow()
+            assert found.store._log is not None
+            found.store._log.fail(StorageError("the disk is gone"))
+            with pytest.raises(StorageError, match="the disk is gone"):
+                await change(follower, topic(1))
+            async with follower.changing():
+                refusal = await follower.append_or_refuse([topic(1)])
+            assert refusal is not None
+            assert refusal.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(work())
+
+
+def test_without_a_controller_a_change_may_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        monkeypatch.setattr(followed_metadata, "TURN_WAIT_S", 0.05)
+        async with world() as found:
+            follower = await found.follow()
+            await change(follower, topic(1))
+            found.leader.close()
+            await until(lambda: follower._link is None)
+            async with follower.changing() as metadata:
+                assert "t1" in metadata.topics
+                refusal = await follower.append_or_refuse([topic(2)])
+            assert refusal is not None
+            assert refusal.error_code is ErrorCode.NOT_CONTROLLER
+            with pytest.raises(ControllerAway):
+                await change(follower, topic(2))
+            monkeypatch.undo()
+            await found.lead()
+            await change(follower, topic(2))
+            assert set(found.store.metadata.topics) == set(follower.metadata.topics) == {"t1", "t2"}
+
+    run(work())
+
+
+def test_a_controller_that_dies_in_the_middle_of_a_change_is_told_of() -> None:
+    async def work() -> None:
+        async with world() as found:
+            follower = await found.follow()
+            async with follower.changing():
+                found.leader.close()
+                with pytest.raises(ControllerAway):
+                    await follower.append([topic(1)])
+
+    run(work())
+
+
+def test_a_log_that_has_begun_anew_is_followed_anew() -> None:
+    async def work() -> None:
+        async with world(limit_size_bytes=300) as found:
+            follower = await found.follow()
+            await change(found.store, topic(1), topic(2))
+            await until(lambda: "t2" in follower.metadata.topics)
+            tables, version = follower.metadata.topics, follower.metadata.topics_version
+            found.leader.close()
+            await until(lambda: follower._link is None)
+            await change(found.store, RemoveTopicRecord(topic_id=bytes([1]) * 16))
+            for number in range(3, 60):
+                await change(found.store, topic(number))
+            assert found.store.start_offset > follower.end_offset
+            await found.lead()
+            await until(lambda: "t59" in follower.metadata.topics)
+            assert follower.metadata.topics is tables, "others hold on to it"
+            assert follower.metadata.topics_version > version
+            assert set(follower.metadata.topics) == set(found.store.metadata.topics)
+            await until(lambda: ("follower", ["t1"]) in found.told)
+
+    run(work())
+
+
+def test_a_follower_that_keeps_its_turn_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        monkeypatch.setattr(metadata_leader, "TURN_S", 0.05)
+        async with world() as found:
+            follower = await found.follow()
+            async with follower.changing():
+                await change(found.store, topic(1))  # waits until the turn is taken away
+                with pytest.raises(ControllerAway):
+                    await follower.append([topic(2)])
+            await change(follower, topic(3))
+            assert set(found.store.metadata.topics) == {"t1", "t3"}
+
+    run(work())
+
+
+def test_a_controller_that_does_not_answer_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        monkeypatch.setattr(followed_metadata, "TURN_WAIT_S", 0.05)
+        async with world() as found:
+            follower = await found.follow()
+            async with found.store.changing():
+                async with follower.changing():
+                    refusal = await follower.append_or_refuse([topic(1)])
+                assert refusal is not None
+                assert refusal.error_code is ErrorCode.NOT_CONTROLLER
+            monkeypatch.undo()
+            await change(follower, topic(1))
+
+    run(work())
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_a_cancelled_change_is_made_or_not_and_the_next_one_works(steps: int) -> None:
+    async def work() -> None:
+        async with world() as found:
+            follower = await found.follow()
+            task = asyncio.ensure_future(change(follower, topic(1)))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            await change(follower, topic(2))
+            assert set(found.store.metadata.topics) == set(follower.metadata.topics) >= {"t2"}
+
+    run(work())
+
+
+class Raw(asyncio.Protocol):
+    """A follower that says what it should not."""
+
+    def __init__(self) -> None:
+        self.lost = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: Any = transport
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self.lost.set()
+
+
+GREETED = Hello(1, 2, 2, 0)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [Change()],
+        [GREETED, Change(), Change()],
+        [GREETED, Change(), *[Append(b"x")] * 9],
+        [GREETED, GREETED, b"\0\0\0\0\0\0"],
+        [b"GET / HTTP/1.1\r\n\r\n"],
+    ],
+)
+def test_who_says_what_it_should_not_is_cut_off_and_holds_nobody_up(messages: list[LinkMessage | bytes]) -> None:
+    async def work() -> None:
+        async with world() as found:
+            _, raw = await RealNetwork().connect(found.host, 0, Raw)
+            assert isinstance(raw, Raw)
+            for each in messages:
+                raw.transport.write(each if isinstance(each, bytes) else encode(each))
+            await raw.lost.wait()
+            await change(found.store, topic(1))
+            await change(await found.follow(), topic(2))
+
+    run(work())
+
+
+@pytest.mark.parametrize(("version", "count"), [(2, 2), (1, 3)])
+def test_another_version_or_number_is_refused(version: int, count: int) -> None:
+    async def work() -> None:
+        async with world() as found:
+            follower = FollowedMetadata(RealNetwork(), found.host, 2, count, Clock(), found.tasks, found.heard_by("x"))
+            found.followers.append(follower)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(followed_metadata, "LINK_VERSION", version)
+                with pytest.raises(StorageError, match="another version or another number"):
+                    await follower.open()
+
+    run(work())
+
+
+def test_a_start_without_a_controller_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        monkeypatch.setattr(followed_metadata, "START_WAIT_S", 0.05)
+        async with world() as found:
+            found.leader.close()
+            with pytest.raises(ControllerAway, match="was not there"):
+                await found.follow()
+
+    run(work())

@@ -1,0 +1,138 @@
+"""`oncelog serve --processes N`: one line, one page of numbers, one stop; what dies is started again."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from evidence.world.oncelog_processes import OncelogProcesses
+
+from oncelog.cli.commands.serve_processes import _status, commands
+from oncelog.core.exposition import merged
+from oncelog.core.processes.process_plan import process_plans
+from oncelog.host.free_ports import ports_in_a_row
+from oncelog.sync import Consumer, Producer
+
+TIMEOUT_S = 120  # for a hang
+
+
+def test_each_process_is_told_who_it_is() -> None:
+    words = commands(process_plans(2, "/d", ["h:1000"], {}), "/s", ["--config", "f", "-c", "a=b"])
+    assert words[1][1:] == [
+        *("-m", "oncelog.cli.commands.serve", "--process", "1/2", "--sockets", "/s", "--data-dir", "/d/processes/1"),
+        *("--listen", "PLAINTEXT://h:1001", "--config", "f", "-c", "a=b", "-c", "node.id=2", "-c", "metrics.listen="),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "is_told", "was_ready", "status"),
+    [
+        ([0, 0], True, True, 0),
+        ([0, 1], True, True, 1),
+        ([-9, 0], True, True, 1),
+        ([143, 0], True, False, 0),
+        ([2], False, False, 2),
+        ([-15, 2], False, False, 2),
+        ([-9, -15], False, False, 1),
+    ],
+)
+def test_the_exit_status(statuses: list[int], is_told: bool, was_ready: bool, status: int) -> None:
+    assert _status(statuses, is_told=is_told, was_ready=was_ready) == status
+
+
+def test_a_life_with_a_death_in_it() -> None:
+    metrics = ports_in_a_row("127.0.0.1", 1)
+    with OncelogProcesses(2, "-c", f"metrics.listen=127.0.0.1:{metrics}") as cluster:
+        with Producer(bootstrap_servers=cluster.bootstrap, transactional_id="t") as producer:
+            for number in range(3):
+                with producer.transaction():
+                    producer.send("a", value=b"%d" % number)
+                    producer.send("b", value=b"%d" % number)
+                if number < 2:
+                    dead = cluster.process_id(number + 1)
+                    cluster.kill(number + 1)
+                    cluster.start(number + 1)
+                    assert cluster.process_id(number + 1) != dead
+        with Consumer("a", "b", bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+            found: list[bytes | None] = []
+            while len(found) < 6:
+                found += [record.value for record in consumer.poll(1000)]
+        assert sorted(found) == [b"0", b"0", b"1", b"1", b"2", b"2"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=TIMEOUT_S) as answer:
+            page = answer.read().decode()
+        processes = {line.partition('process="')[2][:1] for line in page.splitlines() if not line.startswith("#")}
+        assert processes == {"0", "1"}
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/readyz", timeout=TIMEOUT_S) as answer:
+            assert answer.read() == b"ready\n"
+        ids = [cluster.process_id(node) for node in cluster.nodes]
+        assert cluster.stop() == 0
+        assert not any(Path(f"/proc/{each}").exists() for each in ids)
+        assert (cluster.folder / "log").read_text().count("is started again") == 2
+        assert all((folder / ".kafka_cleanshutdown").exists() for folder in folders(cluster))
+
+
+def folders(cluster: OncelogProcesses) -> list[Path]:
+    return [cluster.folder / "data", cluster.folder / "data" / "processes" / "1"]
+
+
+def test_with_the_first_process_all_end() -> None:
+    with OncelogProcesses(2) as cluster:
+        watched = [os.pidfd_open(cluster.process_id(node)) for node in cluster.nodes]
+        try:
+            cluster.kill_the_first()
+            for each in watched:
+                ready, _, _ = select.select([each], [], [], TIMEOUT_S)
+                assert ready, "a process lives on alone"
+        finally:
+            for each in watched:
+                os.close(each)
+        assert all((folder / ".kafka_cleanshutdown").exists() for folder in folders(cluster))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["-c", "num.partition=3"], "did you mean num.partitions"),
+        (["--listen", "nowhere"], "HOST:PORT"),
+        (["--listen", "0.0.0.0:19092"], "allow it with --insecure"),
+        (["-c", "node.id=x"], "node.id"),
+        (["-c", "listeners=PLAINTEXT://127.0.0.1:0"], "name the first"),
+    ],
+)
+def test_what_a_person_got_wrong_is_one_line(arguments: list[str], expected: str) -> None:
+    command = [sys.executable, "-m", "oncelog", "serve", "--processes", "2", "--ephemeral", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert expected in done.stderr
+
+
+def test_pages_of_numbers_are_put_together() -> None:
+    page = '# HELP a Says.\n# TYPE a counter\na 1\n# HELP b Says.\n# TYPE b histogram\nb_bucket{le="1"} 2\nb_sum 3\n'
+    assert merged({"0": page, "1": page}).splitlines() == [
+        "# HELP a Says.",
+        "# TYPE a counter",
+        'a{process="0"} 1',
+        'a{process="1"} 1',
+        "# HELP b Says.",
+        "# TYPE b histogram",
+        'b_bucket{process="0",le="1"} 2',
+        'b_sum{process="0"} 3',
+        'b_bucket{process="1",le="1"} 2',
+        'b_sum{process="1"} 3',
+    ]
+
+
+def test_a_signal_before_it_is_ready_ends_it() -> None:
+    command = [sys.executable, "-m", "oncelog", "serve", "--processes", "2", "--ephemeral", "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.send_signal(signal.SIGTERM)
+    output, errors = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode in (0, 143, -signal.SIGTERM), errors
+    assert "Traceback" not in errors, errors
+    assert "ready" not in output
