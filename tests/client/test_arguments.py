@@ -6,7 +6,7 @@ import pytest
 
 from oncelog.client import arguments
 from oncelog.errors import InvalidArgument
-from oncelog.types import OffsetAndMetadata, TopicPartition
+from oncelog.types import OffsetAndMetadata, PreparedTxnState, TopicPartition
 
 HERE = TopicPartition("t", 0)
 
@@ -78,3 +78,24 @@ def test_what_is_wrong_is_told_with_its_name(call, says):
 
 def test_a_long_value_is_cut():
     assert len(str(arguments.refuse("x", "y" * 2000, "short"))) < 130
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("producer_id", int),
+        ("producer_id", "7"),
+        ("producer_id", -5),
+        ("producer_epoch", 1 << 15),
+        ("producer_epoch", None),
+    ],
+)
+def test_a_prepared_state_that_was_meddled_with_is_refused(name: str, value: object) -> None:
+    state = PreparedTxnState.of(7, 0)
+    assert arguments.prepared_state("state", state) is state
+    assert arguments.prepared_state("state", PreparedTxnState("")).is_none
+    object.__setattr__(state, name, value)
+    with pytest.raises(InvalidArgument, match="state must be a producer id and an epoch"):
+        arguments.prepared_state("state", state)
+    with pytest.raises(InvalidArgument, match="PreparedTxnState.text. reads it"):
+        arguments.prepared_state("state", "7:0")

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from oncelog.errors import InvalidArgument
-from oncelog.types import OffsetAndMetadata, TopicPartition
+from oncelog.types import OffsetAndMetadata, PreparedTxnState, TopicPartition
 
 INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 TEXT_BYTES_MAX = 32767  # the protocol's strings
@@ -148,6 +148,19 @@ def instance(name: str, value: Any, kind: type[T], *, hint: str = "") -> T:
     if not isinstance(value, kind):
         raise refuse(name, value, f"a {kind.__name__}", hint)
     return value
+
+
+def prepared_state(name: str, value: Any) -> PreparedTxnState:
+    """A prepared transaction's identity, of numbers that one can have: a copy of one may have been given others. Its text is not
+    taken for it."""
+    state = instance(name, value, PreparedTxnState, hint="PreparedTxnState(text) reads it")
+    try:
+        is_one = PreparedTxnState(str(state)) == state
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise refuse(name, value, "a producer id and an epoch")
+    return state
 
 
 def mapping(name: str, value: Any, of: str) -> Mapping[Any, Any]:

@@ -165,7 +165,7 @@ class AdminTransactions(AdminSession):
         arguments.text("transactional_id", transactional_id)
         arguments.boolean("commit", commit)
         arguments.duration_ms_or_none("timeout_ms", timeout_ms)
-        if arguments.instance("state", state, PreparedTxnState).is_none:
+        if arguments.prepared_state("state", state).is_none:
             raise arguments.refuse("state", state, "a transaction", "there is none to end")
         message = EndTxnRequest(
             transactional_id=transactional_id,

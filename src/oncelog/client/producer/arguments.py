@@ -83,7 +83,7 @@ def checked_group(group: Any) -> GroupMetadata:
 
 def checked_state(state: Any) -> PreparedTxnState:
     """What `prepare_transaction` gave. Its text is not taken for it: what is not equal is aborted."""
-    return arguments.instance("state", state, PreparedTxnState, hint="PreparedTxnState(text) reads it")
+    return arguments.prepared_state("state", state)
 
 
 def _header(pair: Any) -> tuple[str, bytes | None]:
