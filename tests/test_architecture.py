@@ -132,6 +132,7 @@ ROOMS = {
 }
 ROOMS["broker"] = {room for room in ROOMS if room.startswith("broker/")} | {
     "core/access",
+    "core/processes",
     "core/leader",
     "core/metadata",
 }

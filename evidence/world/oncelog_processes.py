@@ -35,14 +35,14 @@ class OncelogProcesses:
     def __enter__(self) -> Self:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="oncelog-processes-", dir=build_directory()))
         try:
-            self._begin()
+            self._begin("--processes", str(len(self.nodes)))
         except BaseException:
             self._end()
             raise
         return self
 
-    def _begin(self) -> None:
-        command = [sys.executable, "-m", "oncelog", "serve", "--processes", str(len(self.nodes)), *self._options]
+    def _begin(self, *options: str) -> None:
+        command = [sys.executable, "-m", "oncelog", "serve", *options, *self._options]
         command += ["--data-dir", str(self.folder / "data"), "--listen", "127.0.0.1:0"]
         self.log = (self.folder / "log").open("ab")
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
@@ -107,11 +107,11 @@ class OncelogProcesses:
         self._process.terminate()
         return self._process.wait(STARTS_S_MAX)
 
-    def start_again(self) -> None:
-        """After `stop`: the same directory, at other ports."""
+    def start_again(self, *options: str) -> None:
+        """After `stop`: the same directory, at other ports; with as many processes as `options` say."""
         self._stop()
         self.log.close()
-        self._begin()
+        self._begin(*options)
 
     def _stop(self) -> None:
         if self._process.poll() is None:

@@ -97,5 +97,5 @@ def test_a_prepared_state_that_was_meddled_with_is_refused(name: str, value: obj
     object.__setattr__(state, name, value)
     with pytest.raises(InvalidArgument, match="state must be a producer id and an epoch"):
         arguments.prepared_state("state", state)
-    with pytest.raises(InvalidArgument, match="PreparedTxnState.text. reads it"):
+    with pytest.raises(InvalidArgument, match=r"PreparedTxnState.text. reads it"):
         arguments.prepared_state("state", "7:0")

@@ -18,6 +18,7 @@ from oncelog.broker.gauges import watch_event_loop
 from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 from oncelog.core.metadata.delegation_tokens import expired_tokens
 from oncelog.core.metadata.features import INITIAL, SHARE_VERSION
+from oncelog.core.processes.process_plan import move_under_way
 from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageError
 from oncelog.host.randomness import random_uuid
 from oncelog.log.checkpoint_files import take_clean_shutdown, write_clean_shutdown
@@ -69,10 +70,11 @@ async def read_meta_properties(parts: Assembly) -> None:
             )
         if followed_id not in ("", parts.node.cluster_id):
             raise ConfigInvalid(f"{path}: of cluster {parts.node.cluster_id}, and the others are of {followed_id}")
-        if values.get(PROCESSES, "1") != str(count):
+        before = values.get(PROCESSES, "1")
+        if before != str(count) or files.exists(move_under_way(parts.node.data_directory)):
             raise ConfigInvalid(
-                f"{path}: its partitions are shared out to {values.get(PROCESSES, '1')} processes, and these are {count}: "
-                "start it with --processes as before"
+                f"{path}: its partitions are shared out to {before} processes, and this is one of {count}: "
+                f"start it with oncelog serve --processes {before}, or --processes {count} to share them out anew"
             )
         return
     parts.node.cluster_id = followed_id or uuid_text(random_uuid(parts.host.random))

@@ -81,6 +81,22 @@ def folders(cluster: OncelogProcesses) -> list[Path]:
     return [cluster.folder / "data", cluster.folder / "data" / "processes" / "1"]
 
 
+def test_a_directory_is_served_by_as_many_as_it_has_and_by_others_when_asked() -> None:
+    with OncelogProcesses(2) as cluster:
+        with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+            producer.send("a", value=b"x")
+        assert cluster.stop() == 0
+        for options, count in (((), 2), (("--processes", "1"), 1), ((), 1), (("--processes", "3"), 3)):
+            cluster.start_again(*options)
+            assert len(cluster.addresses) == count
+            with Consumer("a", bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+                found: list[bytes | None] = []
+                while not found:
+                    found = [record.value for record in consumer.poll(1000)]
+            assert found == [b"x"]
+            assert cluster.stop() == 0
+
+
 def test_with_the_first_process_all_end() -> None:
     with OncelogProcesses(2) as cluster:
         watched = [os.pidfd_open(cluster.process_id(node)) for node in cluster.nodes]

@@ -23,7 +23,10 @@ from dataclasses import replace
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid, is_secret_key, properties_from
+from oncelog.broker.config.configuration import Configuration
+from oncelog.broker.config.listeners import listeners_of
 from oncelog.broker.processes import ALONE, Processes
+from oncelog.broker.sharing_out import share_out
 from oncelog.cli.config_references import with_references
 from oncelog.cli.signals import Signalled, ending_signals, line_of, status_of
 from oncelog.core.access.listeners import ListenerInvalid, named_address
@@ -31,6 +34,7 @@ from oncelog.core.config_references import ReferenceInvalid
 from oncelog.core.processes.process_plan import PROCESS_COUNT_MAX, process_plans, text_of
 from oncelog.errors import DamagedLog, StorageError
 from oncelog.host.free_ports import ports_in_a_row
+from oncelog.host.host import real_host
 from oncelog.host.limits import raise_open_files_limit
 from oncelog.host.memory import keep_freed_memory
 from oncelog.host.network import NetworkFailed
@@ -49,7 +53,7 @@ def serve_main(
     insecure: bool = False,
     ephemeral: bool = False,
     log_level: str = "info",
-    processes: int = 1,
+    processes: int | None = None,
     process: str = "",
     sockets: str = "",
 ) -> int:
@@ -70,7 +74,9 @@ def serve_main(
         directory = None if ephemeral else data_dir
         if directory is None and not ephemeral and not {"log.dir", "log.dirs"} & values.keys():
             directory = DEFAULT_DATA_DIR
-        if processes > 1:
+        if not process:
+            processes = _process_count(processes, directory or (named or "").split(",")[0])
+        if processes is not None and processes > 1:
             if insecure:
                 config = (*config, "oncelog.insecure.listeners=true")
             options = _options_of(config_file, config, log_level)
@@ -90,6 +96,12 @@ def _process_of(process: str, sockets: str) -> Processes:
     return Processes(int(index), int(count), sockets)
 
 
+def _process_count(asked: int | None, directory: str) -> int:
+    if asked is not None and not 1 <= asked <= PROCESS_COUNT_MAX:
+        raise ConfigInvalid(f"--processes {asked}: from 1 to {PROCESS_COUNT_MAX}")
+    return share_out(real_host(), directory, asked) if directory else asked or 1
+
+
 def _options_of(config_file: str | None, config: Sequence[str], log_level: str) -> list[str]:
     named = ["--config", config_file] if config_file is not None else []
     return ["--log-level", log_level, *named, *(word for each in config for word in ("-c", each))]
@@ -100,9 +112,9 @@ def _serve_processes(
 ) -> int:
     from oncelog.cli.commands.serve_processes import run_processes
 
+    config = Configuration(values).static  # what is wrong with it is said once, before there are several
+    listeners_of(config, listen)
     texts = {key: str(value) for key, value in values.items()}
-    if not 1 <= count <= PROCESS_COUNT_MAX:
-        raise ConfigInvalid(f"--processes {count}: from 1 to {PROCESS_COUNT_MAX}")
     with tempfile.TemporaryDirectory(prefix="oncelog-") if directory is None else nullcontext(directory) as data:
         try:
             plans = process_plans(count, data, _with_ports(listen, count), texts)
@@ -240,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--insecure", action="store_true", default=os.environ.get("ONCELOG_INSECURE") == "1")
     parser.add_argument("--ephemeral", action="store_true", help="a temporary directory, removed at exit")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--processes", type=int)
     parser.add_argument("--process", default="", help=argparse.SUPPRESS)
     parser.add_argument("--sockets", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -22,10 +22,8 @@ import click
 @click.option(
     "--processes",
     type=click.IntRange(1),
-    default=1,
-    show_default=True,
     metavar="N",
-    help="Share the work among N processes, each a broker for clients, on ports in a row.",
+    help="Share the work among N processes, each a broker for clients, on ports in a row [default: as the directory is, or 1].",
 )
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -40,7 +38,7 @@ def serve(
     insecure: bool,
     ephemeral: bool,
     log_level: str,
-    processes: int,
+    processes: int | None,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C.
 

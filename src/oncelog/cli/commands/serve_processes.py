@@ -26,7 +26,7 @@ from oncelog.host.tasks import Tasks
 
 _log = logging.getLogger("oncelog.processes")
 
-FIRST_ALONE_S = 2.0
+FIRST_ALONE_S = 5.0
 SCRAPE_S = 5.0
 PAGE_SIZE_BYTES_MAX = 64 << 20
 KILL_AFTER_S = 60.0  # a stop drains for ten seconds, and then syncs

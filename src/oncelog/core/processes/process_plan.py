@@ -32,6 +32,11 @@ def directory_of(data_directory: str, index: int) -> str:
     return data_directory if index == 0 else f"{data_directory}/{FOLLOWERS_FOLDER}/{index}"
 
 
+def move_under_way(data_directory: str) -> str:
+    """The file that says that partitions are on their way to another number of processes: from how many to how many."""
+    return f"{data_directory}/{FOLLOWERS_FOLDER}/sharing-out"
+
+
 def process_plans(
     count: int, data_directory: str, listen: Sequence[str], values: Mapping[str, str]
 ) -> list[ProcessPlan]:

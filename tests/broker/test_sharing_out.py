@@ -1,0 +1,168 @@
+"""Another number of processes: every record is where its new leader looks, whatever crash came between."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evidence.world.broker import broker_and_client, run
+from evidence.world.files import Keep, PowerCut, SimFiles, SimSyncer
+from evidence.world.processes import brokers_in_a_row
+
+from oncelog.broker.broker import Broker
+from oncelog.broker.config.config import ConfigInvalid
+from oncelog.broker.sharing_out import share_out
+from oncelog.core.processes.process_plan import directory_of, move_under_way
+from oncelog.errors import ErrorCode as E
+from oncelog.errors import StorageError
+from oncelog.host.files import RealFiles
+from oncelog.host.host import real_host
+from oncelog.types import TopicPartition
+from oncelog.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+
+PARTITIONS = 5
+
+
+async def written(directory: Any) -> None:
+    """A directory of one process: records in two topics, some deleted, a transaction, a group's offset."""
+    async with broker_and_client(directory) as (_, client):
+        for name in ("t", "u"):
+            await client.create(name, PARTITIONS)
+            for index in range(PARTITIONS):
+                assert (await client.produce(name, f"{index}a", f"{index}b", partition=index)).error_code == E.NONE
+        one = DeleteRecordsTopic(name="u", partitions=[DeleteRecordsPartition(partition_index=2, offset=1)])
+        await client.call(DeleteRecordsRequest(topics=[one], timeout_ms=1000))
+        producer = await client.init("tx")
+        assert (
+            await client.produce("t", "in", producer=producer, sequence=0, transactional_id="tx")
+        ).error_code == E.NONE
+
+
+async def what_is_there(directory: Any, count: int) -> dict[str, tuple[int, int]]:
+    """Log start and end of each partition, as its leader knows them; the transaction is ended."""
+    found = {}
+    async with brokers_in_a_row(directory, count) as cluster:
+        for name in ("t", "u"):
+            for index in range(PARTITIONS):
+                broker = cluster.brokers[0]
+                leader = broker.node.leadership.leader_of(broker.metadata.topics[name], index) - 1
+                partition = cluster.brokers[leader].partitions.find(TopicPartition(name, index))
+                assert partition is not None
+                found[f"{name}-{index}"] = (partition.rules.log_start_offset, partition.rules.log_end_offset)
+        assert all(broker.is_clean_start for broker in cluster.brokers)
+    return found
+
+
+def test_one_becomes_three_becomes_two_becomes_one(tmp_path: Path) -> None:
+    run(written(tmp_path))
+    before = {f"{name}-{index}": (0, 2) for name in ("t", "u") for index in range(PARTITIONS)}
+    before |= {"u-2": (1, 2), "t-0": (0, 3)}
+    for count in (3, 2, 1):
+        assert share_out(real_host(), str(tmp_path), count) == count
+        assert run(what_is_there(tmp_path, count)) == before
+        assert share_out(real_host(), str(tmp_path), None) == count
+        assert sorted(each.name for each in tmp_path.glob("processes/*")) == [str(index) for index in range(1, count)]
+
+
+def test_a_directory_that_was_not_stopped_in_good_order_stays(tmp_path: Path) -> None:
+    run(written(tmp_path))
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    with pytest.raises(ConfigInvalid, match="start it once more with --processes 1, stop it, and then"):
+        share_out(real_host(), str(tmp_path), 2)
+    assert not (tmp_path / "processes").exists()
+
+
+def test_a_directory_in_use_stays(tmp_path: Path) -> None:
+    run(written(tmp_path))
+    held = RealFiles().lock(f"{tmp_path}/.lock")
+    try:
+        with pytest.raises(StorageError):
+            share_out(real_host(), str(tmp_path), 2)
+    finally:
+        held.close()
+    assert share_out(real_host(), str(tmp_path), 2) == 2
+
+
+def test_a_new_directory_is_as_asked(tmp_path: Path) -> None:
+    assert share_out(real_host(), f"{tmp_path}/new", 3) == 3
+    assert share_out(real_host(), f"{tmp_path}/new", None) == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_broker_does_not_start_in_the_middle_of_a_move(tmp_path: Path) -> None:
+    async def work() -> None:
+        await written(tmp_path)
+        (tmp_path / "processes").mkdir()
+        Path(move_under_way(str(tmp_path))).write_text("1 3\n")  # noqa: ASYNC240
+        with pytest.raises(ConfigInvalid, match="share them out anew"):
+            await Broker(str(tmp_path)).start()
+
+    run(work())
+    assert share_out(real_host(), str(tmp_path), None) == 3
+    assert len(run(what_is_there(tmp_path, 3))) == 2 * PARTITIONS
+
+
+def copied(path: Path, files: SimFiles, at: str) -> None:
+    """A directory of this machine into the memory's."""
+    files.make_directory(at)
+    for each in sorted(path.iterdir()):
+        if each.is_dir():
+            copied(each, files, f"{at}/{each.name}")
+        else:
+            file = files.open(f"{at}/{each.name}")
+            file.write_at(0, each.read_bytes())
+            file.sync()
+            file.close()
+    files.sync_directory(at)
+    files.sync_directory(at.rpartition("/")[0])
+
+
+class SimHost:
+    """What the move needs of a host."""
+
+    def __init__(self, files: SimFiles) -> None:
+        self.files, self.syncer, self.clock = files, SimSyncer(), self
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+
+def everything(files: SimFiles, count: int) -> dict[str, tuple[int, list[str]]]:
+    """Each partition's directory: with which process it is, and which files it has."""
+    found: dict[str, tuple[int, list[str]]] = {}
+    for index in range(count):
+        at = directory_of("data", index)
+        for name in files.list(at):
+            if name.startswith(("t-", "u-", "__transaction_state-", "__consumer_offsets-")):
+                assert name not in found, f"{name} is there twice"
+                found[name] = index, sorted(files.list(f"{at}/{name}"))
+    return found
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 2)])
+def test_no_power_cut_on_the_way_loses_anything(tmp_path: Path, before: int, after: int) -> None:
+    run(written(tmp_path))
+    if before > 1:
+        share_out(real_host(), str(tmp_path), before)
+    whole = SimFiles()
+    copied(tmp_path, whole, "data")
+    at_first, begun = everything(whole, before), whole.operation_count
+    share_out(SimHost(whole), "data", after)  # type: ignore[arg-type]
+    wanted = everything(whole, after)
+    assert {name: files for name, (_, files) in wanted.items()} == {
+        name: files for name, (_, files) in at_first.items()
+    }
+    draw = random.Random(after)
+    points = sorted(draw.sample(range(1, whole.operation_count - begun), 40))
+    for point in points:
+        files = SimFiles(seed=point)
+        copied(tmp_path, files, "data")
+        files.cut_power_at(point)
+        try:
+            share_out(SimHost(files), "data", after)  # type: ignore[arg-type]
+        except PowerCut:
+            files.crash(draw.choice(list(Keep)))
+        assert share_out(SimHost(files), "data", after) == after  # type: ignore[arg-type]
+        assert everything(files, after) == wanted, f"power cut at operation {point}"
