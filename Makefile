@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: site chart test-long suite-cost tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
+.PHONY: site chart test-long suite-cost tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes sim-processes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
 all: lint test test-long
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -265,7 +265,11 @@ endif
 upgrade-drill: $(STAMP)
 	@$(BIN)/python -m evidence.upgrade --seconds $(SECONDS_PER_LEVEL)
 
-sim-dual-writes: $(STAMP)
+sim-# Several processes as one cluster (`oncelog serve --processes`), simulated: kills, power cuts, pauses, a bad network.
+sim-processes: $(STAMP)
+	@$(BIN)/python -m evidence.processes $(if $(SEED),--seed $(SEED),--seeds $(if $(filter file,$(origin SEEDS)),200,$(SEEDS)))
+
+dual-writes: $(STAMP)
 	@$(if $(SEED),$(BIN)/python,$(RECORD) sim-dual-writes --) -m evidence.dual_writes.simulate $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --json {json})
 
 dual-writes: $(STAMP)

@@ -38,6 +38,7 @@ LONG = (
     "evidence/crash/test_life.py",
     "evidence/crash/test_disk_faults.py",
     "evidence/dual_writes/test_crash.py",
+    "evidence/processes/test_simulation.py",
     "tests/log/test_crashes.py",
     "tests/bench/in_process/test_runs.py",
     "evidence/simulator/test_knobs.py",

@@ -9,7 +9,8 @@ import random
 import sys
 import time
 
-from evidence.cluster_kills.judging import committed, problems
+from evidence.cluster_kills.judging import committed
+from evidence.cluster_kills.problems import problems
 from evidence.cluster_kills.work import COMMITTED, GROUP, IN, MEMBERS, OUT, PARTITIONS, WRITERS, Work
 from evidence.world.kafka_cluster import KafkaCluster
 from evidence.world.oncelog_processes import OncelogProcesses

@@ -9,7 +9,8 @@ import pytest
 from bench.servers import oncelog
 
 from evidence.cluster_kills.__main__ import not_copied
-from evidence.cluster_kills.judging import committed, problems
+from evidence.cluster_kills.judging import committed
+from evidence.cluster_kills.problems import problems
 from evidence.cluster_kills.work import ABORTED, COMMITTED, IN, OUT, PARTITIONS, UNKNOWN, Ledger, Work
 from oncelog import Admin
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oncelog import Consumer, OffsetAndMetadata, Producer, TopicPartition
 from oncelog.errors import KafkaError
+from oncelog.host.host import Host
 
 IN, OUT, GROUP = "in", "out", "copy"
 PARTITIONS = 6
@@ -39,8 +41,10 @@ class _Unwanted(Exception):
 class Work:
     """`run` goes on until `is_over` is set; the copying members then go on until they are cancelled."""
 
-    def __init__(self, bootstrap_servers: str, seed: int) -> None:
-        self._servers, self._random = bootstrap_servers, random.Random(seed)
+    def __init__(
+        self, bootstrap_servers: str, seed: int, host_of: Callable[[str], Host | None] = lambda _client: None
+    ) -> None:
+        self._servers, self._random, self._host_of = bootstrap_servers, random.Random(seed), host_of
         self.ledger, self.is_over = Ledger(), asyncio.Event()
 
     async def write(self, writer: int) -> None:
@@ -61,6 +65,7 @@ class Work:
             bootstrap_servers=self._servers,
             transactional_id=transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            host=self._host_of(transactional_id),
         )
 
     async def _transaction(self, producer: Producer, writer: int, number: int) -> None:
@@ -97,6 +102,7 @@ class Work:
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
                 isolation_level="read_committed",
+                host=self._host_of(f"copy-{member}"),
             ) as consumer,
             self._producer(f"copy-{member}") as producer,
         ):

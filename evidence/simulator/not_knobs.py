@@ -33,7 +33,7 @@ PATTERNS: dict[str, str] = {
 }
 PROTOCOL = "Kafka's own number, which clients or operators see"
 LIMIT = "a limit that is promised (docs/limits.md): its refusal is seen"
-SEVERAL = "of several processes, which the simulator does not run yet"
+SEVERAL = "of several processes, which a simulation of their own runs (evidence/processes)"
 ELSEWHERE = "nothing of it runs in a simulated cluster"
 REPORT = "how a metric is shown"
 SAID = "how much of a line or a log is said"

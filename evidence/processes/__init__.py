@@ -1,0 +1,1 @@
+"""Several processes as one cluster (`oncelog serve --processes N`), under faults, in a simulated world."""
