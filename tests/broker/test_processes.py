@@ -20,6 +20,7 @@ from oncelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequ
 from oncelog.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog.wire.messages.describe_cluster import DescribeClusterRequest
+from oncelog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from oncelog.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from oncelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -31,6 +32,7 @@ from oncelog.wire.messages.incremental_alter_configs import (
 from oncelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from oncelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from oncelog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 
 async def created(cluster: BrokersInARow, name: str, partitions: int, at: int = 0) -> list[int]:
@@ -257,11 +259,44 @@ def test_share_groups_are_refused(tmp_path: Path) -> None:
     run(work())
 
 
+@pytest.mark.parametrize(
+    ("feature", "level", "code"),
+    [
+        ("share.version", 1, E.FEATURE_UPDATE_FAILED),
+        ("transaction.version", 2, E.FEATURE_UPDATE_FAILED),
+        ("group.version", 0, E.NONE),
+    ],
+)
+def test_levels_that_several_cannot_take_are_refused(tmp_path: Path, feature: str, level: int, code: E) -> None:
+    async def work() -> None:
+        async with brokers_in_a_row(tmp_path, count=2) as cluster:
+            update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=3 if level != 1 else 1)
+            reply = await cluster.clients[1].call(UpdateFeaturesRequest(timeout_ms=1000, feature_updates=[update]))
+            assert reply.error_code == code, reply
+
+    run(work())
+
+
+def test_each_process_tells_the_sizes_of_its_own_partitions(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with brokers_in_a_row(tmp_path) as cluster:
+            await created(cluster, "t", 6)
+            found = []
+            for client in cluster.clients:
+                (result,) = (await client.call(DescribeLogDirsRequest(topics=None))).results
+                found += [
+                    each.partition_index for topic in result.topics if topic.name == "t" for each in topic.partitions
+                ]
+            assert sorted(found) == list(range(6))
+
+    run(work())
+
+
 def test_another_number_of_processes_is_refused(tmp_path: Path) -> None:
     async def work() -> None:
         async with brokers_in_a_row(tmp_path, count=2):
             pass
-        with pytest.raises(ConfigInvalid, match="shared out to 2 processes, and these are 1"):
+        with pytest.raises(ConfigInvalid, match="shared out to 2 processes, and this is one of 1"):
             await Broker(str(tmp_path)).start()
 
     run(work())

@@ -38,6 +38,8 @@ def test_an_old_name_of_the_id_moves_on_with_it() -> None:
         ([], {"listeners": "A:B:C"}),
         ([], {"node.id": "x"}),
         ([], {"node.id": "-1"}),
+        (["127.0.0.1:9092", "127.0.0.1:9094"], {}),
+        ([], {"listeners": "A://h:9095,B://h:9093"}),
     ],
 )
 def test_what_cannot_be_is_said_in_a_line(listen: list[str], values: dict[str, str]) -> None:

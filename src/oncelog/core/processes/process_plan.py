@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from oncelog.core.access.listeners import ListenerInvalid, NamedAddress, named_address
 
@@ -46,6 +47,8 @@ def process_plans(
         raise ListenerInvalid(f"node.id={given}: the processes have ids in a row, name the first")
     node_id = int(given)
     shifted = {key: values[key] for key in SHIFTED_KEYS if values.get(key)}
+    for own in (listen, *(text.split(",") for text in shifted.values())):
+        _check_apart(own, count)
     return [
         ProcessPlan(
             index,
@@ -58,6 +61,17 @@ def process_plans(
         )
         for index in range(count)
     ]
+
+
+def _check_apart(listeners: Sequence[str], count: int) -> None:
+    """Listeners that are too near to one another would have ports of one another's processes."""
+    found = sorted((named_address(text) for text in listeners if text.strip()), key=lambda each: each.port)
+    for one, other in pairwise(found):
+        if one.port and other.port - one.port < count and one.host == other.host:
+            raise ListenerInvalid(
+                f"{text_of(one)} and {text_of(other)}: from each of them {count} processes listen on ports in a row, so they must "
+                f"be at least {count} apart"
+            )
 
 
 def _further(text: str, index: int) -> str:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
-from oncelog.core.metadata.features import update_features
+from oncelog.core.metadata.features import (
+    SHARE_VERSION,
+    TRANSACTION_VERSION,
+    TWO_PHASE_LEVEL,
+    level_of,
+    update_features,
+)
+from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
 from oncelog.wire.messages.update_features import UpdateFeaturesResponse
 
@@ -22,6 +29,9 @@ async def _handle(node: Node, request: Request) -> UpdateFeaturesResponse:
         update = update_features(
             request.message, request.api_version, metadata.features, node.transactions.two_phase_transactions()
         )
+        fault = "" if node.leadership.is_alone else _fault_of_several(metadata.features, update.changes)
+        if fault:
+            return UpdateFeaturesResponse(error_code=ErrorCode.FEATURE_UPDATE_FAILED, error_message=fault)
         if update.changes:
             features_epoch = metadata.features_epoch + 1
             refusal = await node.store.append_or_refuse(
@@ -33,3 +43,15 @@ async def _handle(node: Node, request: Request) -> UpdateFeaturesResponse:
             if refusal is not None:
                 return UpdateFeaturesResponse(error_code=refusal.error_code, error_message=refusal.message)
     return update.reply
+
+
+def _fault_of_several(finalized: Mapping[str, int], changes: Mapping[str, int]) -> str:
+    """Why several processes cannot take these levels, or ""."""
+    if changes.get(SHARE_VERSION, 0) > 0:
+        return "Share groups do not work with several processes (oncelog serve --processes) yet."
+    if changes.get(TRANSACTION_VERSION, TWO_PHASE_LEVEL) < level_of(finalized, TRANSACTION_VERSION):
+        return (
+            "transaction.version is not lowered with several processes, as one does not know the two-phase transactions of "
+            "another: start it with --processes 1, lower it, and share it out again."
+        )
+    return ""

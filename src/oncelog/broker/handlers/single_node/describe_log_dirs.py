@@ -14,12 +14,14 @@ from oncelog.wire.messages.describe_log_dirs import (
 
 
 def handle(node: Node, request: Request) -> DescribeLogDirsResponse:
-    """The one data directory, with the partitions asked for, or all."""
+    """The one data directory, with those of its partitions that are asked for, or all."""
     message: DescribeLogDirsRequest = request.message
     wanted = None if message.topics is None else {topic.topic: set(topic.partitions) for topic in message.topics}
     topics: dict[str, DescribeLogDirsTopic] = {}
     for name in (name for topic in node.metadata.topics.values() for name in topic.partitions()):
         if wanted is not None and name.partition not in wanted.get(name.topic, ()):
+            continue
+        if node.partitions.led.topic_of(name) is None:  # another process has it
             continue
         partition = node.partitions.existing(name)
         size_bytes = partition.log.size_bytes if partition is not None else 0
