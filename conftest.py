@@ -39,6 +39,8 @@ LONG = (
     "evidence/crash/test_disk_faults.py",
     "evidence/dual_writes/test_crash.py",
     "evidence/processes/test_simulation.py",
+    "tests/cli/commands/test_serve_processes.py",
+    "tests/broker/test_sharing_out.py",
     "tests/log/test_crashes.py",
     "tests/bench/in_process/test_runs.py",
     "evidence/simulator/test_knobs.py",
