@@ -265,11 +265,11 @@ endif
 upgrade-drill: $(STAMP)
 	@$(BIN)/python -m evidence.upgrade --seconds $(SECONDS_PER_LEVEL)
 
-sim-# Several processes as one cluster (`oncelog serve --processes`), simulated: kills, power cuts, pauses, a bad network.
+# Several processes as one cluster (`oncelog serve --processes`), simulated: kills, power cuts, pauses, a bad network.
 sim-processes: $(STAMP)
 	@$(BIN)/python -m evidence.processes $(if $(SEED),--seed $(SEED),--seeds $(if $(filter file,$(origin SEEDS)),200,$(SEEDS)))
 
-dual-writes: $(STAMP)
+sim-dual-writes: $(STAMP)
 	@$(if $(SEED),$(BIN)/python,$(RECORD) sim-dual-writes --) -m evidence.dual_writes.simulate $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --json {json})
 
 dual-writes: $(STAMP)
