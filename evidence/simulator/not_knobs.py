@@ -347,6 +347,7 @@ NAMED: dict[str, str] = {
     "oncelog.core.processes.process_plan.RESTART_PAUSE_S_MAX": SEVERAL,
     "oncelog.core.processes.process_plan.STEADY_S": SEVERAL,
     "oncelog.broker.metadata.metadata_leader.UNSENT_BYTES_MAX": LIMIT,
+    "oncelog.broker.metadata.metadata_leader.ASKED_MAX": LIMIT,
     "oncelog.core.processes.process_plan.PROCESS_COUNT_MAX": LIMIT,
     "oncelog.wire.metadata_link.FRAME_SIZE_BYTES_MAX": LIMIT,
     "oncelog.core.processes.process_plan.PORT_MAX": PROTOCOL,

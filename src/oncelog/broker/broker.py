@@ -17,6 +17,7 @@ from oncelog.broker.assembly import Assembly, assemble
 from oncelog.broker.config.addresses import Address
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid
 from oncelog.broker.config.configuration import Configuration
+from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.processes import ALONE, Processes
 from oncelog.core.metadata.cluster import ClusterMetadata
@@ -224,6 +225,8 @@ class Broker:
             parts.metadata_leader.close()
         await parts.server.close()
         await parts.node.store.last_change_over()  # a change in the middle of its sync could not be closed over
+        if isinstance(parts.node.store, FollowedMetadata):
+            parts.node.store.unfollow()
         if is_clean:
             await parts.audit_topic.settle()
         await self.tasks.close()

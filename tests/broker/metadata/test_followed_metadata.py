@@ -82,7 +82,7 @@ async def world(limit_size_bytes: int = 1 << 20) -> AsyncIterator[World]:
         finally:
             found.leader.close()
             for each in found.followers:
-                each.close()
+                each.unfollow()
             await found.tasks.close()
     assert found.failures == []
 
@@ -285,7 +285,8 @@ GREETED = Hello(1, 2, 2, 0)
     [
         [Change()],
         [GREETED, Change(), Change()],
-        [GREETED, Change(), *[Append(b"x")] * 9],
+        [GREETED, Change(), *[Append(b"x")] * 30],
+        [GREETED, Append(b"x")],
         [GREETED, GREETED, b"\0\0\0\0\0\0"],
         [b"GET / HTTP/1.1\r\n\r\n"],
     ],

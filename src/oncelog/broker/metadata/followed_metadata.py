@@ -87,6 +87,7 @@ class FollowedMetadata:
         self._in_turn: _Link | None = None
         self._is_appending = False
         self._appending: asyncio.Task[StorageError | None] | None = None
+        self._is_over = False
         self.cluster_id = ""
 
     async def open(self) -> None:
@@ -123,6 +124,8 @@ class FollowedMetadata:
             await asyncio.sleep(RETRY_S)
 
     def _take(self, message: LinkMessage) -> None:
+        if self._is_over:
+            return
         if isinstance(message, Batches):
             self._apply(message.data)
         elif isinstance(message, Anew):
@@ -254,10 +257,14 @@ class FollowedMetadata:
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "The change could not be stored.")
         return None
 
-    def close(self) -> bool:
-        """Follow no more; nothing of it is on disk here."""
+    def unfollow(self) -> None:
+        """Take no more changes: this process ends."""
+        self._is_over = True
         if self._link is not None:
             self._link.abort()
+
+    def close(self) -> bool:
+        """Nothing of it is on disk here, so it is closed cleanly."""
         return True
 
 

@@ -39,6 +39,7 @@ _log = logging.getLogger("oncelog.metadata")
 
 TURN_S = 10.0  # how long a follower may keep everybody else from changing the metadata
 READ_SIZE_BYTES = 1_048_576
+ASKED_MAX = 16  # a follower waits for each answer; what is more is no follower
 UNSENT_BYTES_MAX = 16 * 1024 * 1024  # a follower that does not read begins anew
 
 
@@ -70,6 +71,7 @@ class MetadataLeader:
             self._listener.close()
         for link in tuple(self.links):
             link.abort()
+        self.links.clear()
 
 
 class FollowerLink(asyncio.Protocol):
@@ -81,8 +83,8 @@ class FollowerLink(asyncio.Protocol):
         self._reader = LinkReader()
         self._transport: asyncio.Transport | None = None
         self._sent_offset = -1  # before Hello
-        self._in_turn: asyncio.Queue[Append | Done] = asyncio.Queue(maxsize=4)  # what is to be done in its turn
-        self._turn: asyncio.Task[None] | None = None
+        self._asked: asyncio.Queue[Change | Append | Done] = asyncio.Queue(ASKED_MAX)  # in their order
+        self._turns: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for its Hello."""
@@ -93,8 +95,8 @@ class FollowerLink(asyncio.Protocol):
         """Its turn is over, too."""
         self._transport = None
         self._leader.links.pop(self, None)
-        if self._turn is not None:
-            self._turn.cancel()
+        if self._turns is not None:
+            self._turns.cancel()
 
     def abort(self) -> None:
         """End it."""
@@ -103,6 +105,8 @@ class FollowerLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what it says."""
+        if self not in self._leader.links:  # it is over
+            return
         try:
             for message in self._reader.receive(data):
                 self._take(message)
@@ -117,13 +121,8 @@ class FollowerLink(asyncio.Protocol):
             self._greet(message)
         elif self._sent_offset < 0:
             raise MalformedFrame("the first message is Hello")
-        elif isinstance(message, Change):
-            if self._turn is not None and not self._turn.done():
-                raise MalformedFrame("a turn is asked for in a turn")
-            self._in_turn = asyncio.Queue(maxsize=4)
-            self._turn = self._leader.tasks.start(self._give_turn(), name="metadata-turn")
-        elif isinstance(message, Append | Done):
-            self._in_turn.put_nowait(message)
+        elif isinstance(message, Change | Append | Done):
+            self._asked.put_nowait(message)
         else:
             raise MalformedFrame(f"{type(message).__name__} is for followers")
 
@@ -138,6 +137,8 @@ class FollowerLink(asyncio.Protocol):
         self._sent_offset = hello.from_offset
         self.send_what_is_new()
         self._send(CaughtUp(self._sent_offset))
+        if self._turns is None:
+            self._turns = self._leader.tasks.start(self._give_turns(), name="metadata-turns")
 
     def send_what_is_new(self) -> None:
         """Send what was committed since."""
@@ -160,16 +161,24 @@ class FollowerLink(asyncio.Protocol):
             return
         self._transport.write(encode(message))
 
-    async def _give_turn(self) -> None:
+    async def _give_turns(self) -> None:
         try:
-            async with self._store.changing():
-                self.send_what_is_new()
-                self._send(MayChange())
-                async with asyncio.timeout(TURN_S):
-                    while isinstance(asked := await self._in_turn.get(), Append):
-                        await self._append(asked)
+            while True:
+                if not isinstance(await self._asked.get(), Change):
+                    raise MalformedFrame("a change is made in a turn")
+                async with self._store.changing():
+                    self.send_what_is_new()
+                    self._send(MayChange())
+                    async with asyncio.timeout(TURN_S):
+                        while isinstance(asked := await self._asked.get(), Append):
+                            await self._append(asked)
+                    if not isinstance(asked, Done):
+                        raise MalformedFrame("a turn is asked for in a turn")
         except TimeoutError:
             _log.warning("a process had its turn to change the metadata for %.0f s and is cut off", TURN_S)
+            self.abort()
+        except MalformedFrame as error:
+            _log.warning("a process that follows the metadata is cut off: %s", error)
             self.abort()
 
     async def _append(self, asked: Append) -> None:

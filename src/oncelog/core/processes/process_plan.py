@@ -69,8 +69,8 @@ def _check_apart(listeners: Sequence[str], count: int) -> None:
     for one, other in pairwise(found):
         if one.port and other.port - one.port < count and one.host == other.host:
             raise ListenerInvalid(
-                f"{text_of(one)} and {text_of(other)}: from each of them {count} processes listen on ports in a row, so they must "
-                f"be at least {count} apart"
+                f"{text_of(one)} and {text_of(other)}: from each of them {count} processes listen on ports in a row, so they "
+                f"must be at least {count} apart"
             )
 
 
