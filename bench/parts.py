@@ -7,6 +7,7 @@ from collections.abc import Sequence
 RECORD_SIZES = (100, 1_000, 10_000)  # bytes
 CONNECTION_COUNTS = (1, 16)
 PRODUCER_COUNTS = (1, 8, 16, 64)
+PROCESS_COUNTS = (2, 4)  # beside one
 MESSAGE_RATES = (200, 5_000)  # a second
 
 PARTS = {
@@ -14,6 +15,7 @@ PARTS = {
     "sockets": "bench.sockets:sockets",
     "our-transactions": "bench.our_clients:our_transactions",
     "journal": "bench.journal:journal",
+    "processes": "bench.processes:processes",
     "end-to-end": "bench.our_clients:end_to_end",
     "records": "bench.records:records",
     "launch": "bench.brokers:launch",
@@ -40,6 +42,7 @@ ROWS: dict[str, Sequence[str]] = {
     ),
     "our-transactions": (*(f"producers-{count}" for count in PRODUCER_COUNTS), "transform"),
     "journal": ("producers-1", "producers-8", "librdkafka-8", "librdkafka-1"),
+    "processes": ("librdkafka-8", "librdkafka-1", "producers-8", "produce"),
     "security": ("produce", "consume", "commit"),
     "end-to-end": tuple(f"rate-{rate}" for rate in MESSAGE_RATES),
     "records": ("send", "send_nowait", "sync-send", "poll", "sync-poll", "sync-iteration"),

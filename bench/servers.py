@@ -50,7 +50,7 @@ def _settings(config: Mapping[str, object]) -> list[str]:
 
 
 @contextlib.contextmanager
-def oncelog(name: str = "oncelog", **config: object) -> Iterator[Server]:
+def oncelog(name: str = "oncelog", processes: int = 1, **config: object) -> Iterator[Server]:
     """`oncelog serve` on a fresh directory; dotted keys with underscores (flush_policy="os"). The first of `listeners` counts."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=build_directory()))
     options = [part for each in _settings(config) for part in ("-c", each)]
@@ -62,6 +62,7 @@ def oncelog(name: str = "oncelog", **config: object) -> Iterator[Server]:
         "--data-dir",
         str(folder),
         *(() if "listeners" in config else ("--listen", "127.0.0.1:0")),
+        *(() if processes == 1 else ("--processes", str(processes))),
         *options,
     ]
     launched = time.perf_counter()
