@@ -470,6 +470,7 @@ def test_many_that_together_take_too_long_are_taken_fewer_at_a_time():
     writing(made, 0, 1, 2, 3)
     made.failed(IllegalGeneration("put out"), 100, is_open=True, transform_ms=1500)
     made.aborted()
+    made.gone([P0])  # as whoever is put out loses them
     back_to_reading(made, 5000)
     made.polled(items(0, 1, 2, 3), 5000)
     assert made.next_step(5100) == Transform(tuple(items(0, 1)), 100)
