@@ -213,7 +213,8 @@ class Cluster:
                 elif unknown_since_ms is None:
                     unknown_since_ms = self.now_ms()
                 elif self.now_ms() - unknown_since_ms > unknown_patience_ms:
-                    raise UnknownTopicOrPartition(f"{error.message}: create it, or look at its name") from error
+                    text = (error.message or "").rstrip(".")
+                    raise UnknownTopicOrPartition(f"{text}: create it, or look at its name") from error
                 last_error = error
             await deadline.wait(backoff, last_error)
 
