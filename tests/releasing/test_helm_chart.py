@@ -106,7 +106,9 @@ def test_numbers_of_a_file_of_values_stay_whole(helm: str, tmp_path: pathlib.Pat
     assert "\n    log.retention.ms=604800000\n" in done.stdout
     assert "\n    log.cleaner.min.cleanable.ratio=0.25\n" in done.stdout
     values.write_text(wanted.replace("604800000", str(2**63 - 1)))
-    assert "config.log.retention.ms: a number as large" in subprocess.run(command, capture_output=True, text=True).stderr
+    assert (
+        "config.log.retention.ms: a number as large" in subprocess.run(command, capture_output=True, text=True).stderr
+    )
     values.write_text(wanted.replace("604800000", f'"{2**63 - 1}"'))
     assert f"log.retention.ms={2**63 - 1}\n" in subprocess.run(command, capture_output=True, text=True).stdout
 

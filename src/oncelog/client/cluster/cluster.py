@@ -53,6 +53,7 @@ T = TypeVar("T")
 VERSION_MAX = 32767
 GOODBYE_S = 1.0
 TOLD_MAX = 10
+WHAT_A_NAME_HAS = ": a name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'"
 UNKNOWN_TOPIC_PATIENCE_MS = (
     10_000  # a new topic takes a moment to be known everywhere, at most broker.session.timeout.ms
 )
@@ -551,7 +552,8 @@ class Cluster:
             topic = self.view.topics.get(name)
             if topic is None or topic.error_code:
                 code = topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                raise self.refusal(code, f"topic {name!r}", name)
+                why = WHAT_A_NAME_HAS if code == ErrorCode.INVALID_TOPIC_EXCEPTION else ""
+                raise self.refusal(code, f"topic {name!r}{why}", name)
             if not topic.led_partitions:
                 raise LeaderNotAvailable(f"no partition of topic {name!r} has a leader")
             return topic

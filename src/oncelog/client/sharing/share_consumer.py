@@ -252,12 +252,12 @@ class ShareConsumer:
             if self._decode is not None:
                 try:
                     record = self._decode(record)
-                except Exception as error:  # of any kind: what came before it is handed out, it is met again
+                except BaseException as error:  # whatever it is: what came before it is handed out, and it is met again
                     if not found and isinstance(error, RecordDeserialization):
                         holding.say(record.offset, Acknowledge.RELEASE)
                         raise
                     self._buffer.appendleft(fetched)
-                    if not found:
+                    if not found or not isinstance(error, Exception):
                         raise
                     break
             found.append(record)
