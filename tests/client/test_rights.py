@@ -253,6 +253,6 @@ def test_the_next_step_where_the_code_says_it(broker: TestBroker) -> None:
         with pytest.raises(errors.GroupIdNotFound, match=r"'nowhere'; `oncelog groups list` shows"):
             admin.delete_share_group_offsets("nowhere", ["t"])
         with pytest.raises(errors.UnknownTopicOrPartition, match="no-topic-0: create it, or look at its name"):
-            admin.alter_share_group_offsets("new", {TopicPartition("no-topic", 0): 1})
+            admin.alter_share_group_offsets("sharers", {TopicPartition("no-topic", 0): 1})
     with pytest.raises(errors.InvalidTxnTimeout, match=r"no more than transaction\.max\.timeout\.ms of the broker"):
         sync.Producer(transactional_id="long", transaction_timeout_ms=1_000_000_000, **where).start()
