@@ -250,7 +250,7 @@ def test_without_a_dead_letter_topic_it_ends_by_name_after_writing_what_came_bef
     error = step.error
     assert isinstance(error, ProcessingFailed)
     assert (error.topic_partition, error.offset, error.attempt_count, error.__cause__) == (P0, 7, 1, BROKEN)
-    assert str(error).startswith("record in-0@7 failed 1 times: ValueError: broken; nothing of it was written")
+    assert str(error).startswith("record in-0@7 failed once: ValueError: broken; nothing of it was written")
 
 
 def test_a_batch_that_failed_is_halved_until_the_record_stands_alone_and_then_no_more():

@@ -310,9 +310,10 @@ class Processing:
         cure = "mend the transform, or give a dead_letter_topic"
         if self.limits.has_dead_letter_topic:
             cure = "see what it needs, or make room for it as a dead letter"
+        times = "once" if failure.attempt_count == 1 else f"{failure.attempt_count} times"
         self.error = ProcessingFailed(
-            f"record {item.place} failed {failure.attempt_count} times: {type(failure.error).__name__}: {failure.error}; "
-            f"nothing of it was written, and the next start begins with it: {cure}",
+            f"record {item.place} failed {times}: {type(failure.error).__name__}: {failure.error}; "
+            f"nothing of it was written, and the next start comes to it again: {cure}",
             item.topic_partition,
             item.offset,
             failure.attempt_count,
