@@ -137,6 +137,12 @@ MEANINGS = {
     "key_deserializer": "a function that reads a key's bytes; for `poll`, not for `poll_arrow`",
     "value_deserializer": "the same for the value; a record that it cannot read is named, and the position stays there",
 }
+OF_SHARE_CONSUMERS = {
+    "group_id": "the group that shares the records; it must be given",
+    "fetch_max_bytes": "bytes of one fetch at most",
+    "key_deserializer": "a function that reads a key's bytes",
+    "value_deserializer": "the same for the value; a record that it cannot read is named, and released",
+}
 
 
 def render() -> str:
@@ -163,13 +169,14 @@ def render() -> str:
         fields = [field for field in dataclasses.fields(config) if field.name not in inherited]
         if fields:
             parts += ["", f"## {title}", "| option | Kafka's key | default | meaning |", "|---|---|---|---|"]
-            parts += [_row(field) for field in fields]
+            others = OF_SHARE_CONSUMERS if config is ShareConsumerConfig else {}
+            parts += [_row(field, others.get(field.name, MEANINGS[field.name])) for field in fields]
     return "\n".join(parts) + "\n"
 
 
-def _row(field: dataclasses.Field[object]) -> str:
+def _row(field: dataclasses.Field[object], meaning: str) -> str:
     key = "ours" if field.name in OURS else f"`{field.name.replace('_', '.')}`"
-    return f"| `{field.name}` | {key} | `{field.default}` | {MEANINGS[field.name]} |"
+    return f"| `{field.name}` | {key} | `{field.default}` | {meaning} |"
 
 
 if __name__ == "__main__":

@@ -136,3 +136,13 @@ def test_a_codec_has_a_level(given, compression):
 def test_a_level_that_its_codec_does_not_have(name, value):
     with pytest.raises(ConfigurationError, match=f"compression_{name}_level={value} must be from"):
         ProducerConfig.of({"bootstrap_servers": "h:1", f"compression_{name}_level": value})
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("servers", "'bootstrap_servers'"), ("linger", "'linger_ms'"), ("api_version", None), ("loop", None)],
+)
+def test_the_nearest_option_is_named_where_one_is_near(name: str, near: str | None):
+    with pytest.raises(ConfigurationError) as refused:
+        ProducerConfig.of({name: "x"})
+    assert str(refused.value).endswith(f"did you mean {near}?" if near else f"unknown option {name!r}")

@@ -10,7 +10,7 @@ import pytest
 
 from oncelog import TopicPartition, errors, sync
 from oncelog.client.admin.acls import Acl, AclFilter
-from oncelog.client.rights import Rights
+from oncelog.client.rights import Rights, next_step
 from oncelog.testing import TestBroker
 
 AUTHORIZER = {
@@ -242,3 +242,17 @@ def test_processing_ends_at_once(broker: TestBroker) -> None:
         errors.TopicAuthorization,
         READ_SECRET,
     )
+
+
+def test_the_next_step_where_the_code_says_it(broker: TestBroker) -> None:
+    assert next_step(errors.ErrorCode.NOT_COORDINATOR) == next_step(-7) == ""
+    where = broker.client_options("admin")
+    with sync.Admin(**where) as admin:
+        with pytest.raises(errors.GroupIdNotFound, match=r"'nowhere'; `oncelog groups list` shows"):
+            admin.delete_groups(["nowhere"])
+        with pytest.raises(errors.GroupIdNotFound, match=r"'nowhere'; `oncelog groups list` shows"):
+            admin.delete_share_group_offsets("nowhere", ["t"])
+        with pytest.raises(errors.UnknownTopicOrPartition, match="no-topic-0: create it, or look at its name"):
+            admin.alter_share_group_offsets("sharers", {TopicPartition("no-topic", 0): 1})
+    with pytest.raises(errors.InvalidTxnTimeout, match=r"no more than transaction\.max\.timeout\.ms of the broker"):
+        sync.Producer(transactional_id="long", transaction_timeout_ms=1_000_000_000, **where).start()

@@ -97,6 +97,46 @@ def test_what_is_set_wins_and_stands_once(helm: str) -> None:
     assert len({line.partition("=")[0] for line in lines}) == len(lines)
 
 
+def test_numbers_of_a_file_of_values_stay_whole(helm: str, tmp_path: pathlib.Path) -> None:
+    values = tmp_path / "values.yaml"
+    wanted = "tls: {secretName: keys}\nconfig: {log.retention.ms: 604800000, log.cleaner.min.cleanable.ratio: 0.25}\n"
+    values.write_text(wanted)
+    command = [helm, "template", "orders", CHART, "-f", values]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "\n    log.retention.ms=604800000\n" in done.stdout
+    assert "\n    log.cleaner.min.cleanable.ratio=0.25\n" in done.stdout
+    values.write_text(wanted.replace("604800000", str(2**63 - 1)))
+    assert (
+        "config.log.retention.ms: a number as large" in subprocess.run(command, capture_output=True, text=True).stderr
+    )
+    values.write_text(wanted.replace("604800000", f'"{2**63 - 1}"'))
+    assert f"log.retention.ms={2**63 - 1}\n" in subprocess.run(command, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("replicaCount=3", "replicaCount"),
+        ("tls.secretname=keys", "secretname"),
+        ("insecure=true", "say one of them"),
+        ("insecure=yes", "insecure"),
+        ("clients.port=99999", "port"),
+        ("clients.port=abc", "port"),
+        ("clients.port=9092", "two different ports"),
+        ("metrics.port=9094", "two different ports"),
+        ("clients.host=a:b", "host"),
+        ("clients.service.type=Bogus", "type"),
+        ("storage.size=lots", "size"),
+        ("config.a.b=c", "config"),
+    ],
+)
+def test_values_that_make_no_broker_are_refused(helm: str, setting: str, says: str) -> None:
+    command = [helm, "template", "orders", CHART, "--set", "tls.secretName=keys", "--set", setting]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0, done.stdout
+    assert says in done.stderr
+
+
 def here(chart: dict[str, Any], place: pathlib.Path) -> tuple[pathlib.Path, dict[str, str]]:
     """The pod's files in `place`, on this machine's loopback with free ports; the ports by the names of the pod."""
     (container,) = chart["StatefulSet"]["spec"]["template"]["spec"]["containers"]

@@ -56,3 +56,5 @@ def test_a_broker_that_is_away_is_waited_for_as_long_as_was_said():
     """A killed one cost a test a minute, whatever its `timeout_ms`."""
     with pytest.raises(errors.RequestTimedOut, match="not done within 100 ms"):
         committed_records("127.0.0.1:1", "t", timeout_ms=100)
+    with pytest.raises(errors.InvalidArgument, match="servers must be HOST:PORT, a TestBroker or a FaultyProxy, not 5"):
+        committed_records(5, "t")

@@ -26,7 +26,7 @@ COMMANDS = {
     "consume": ("oncelog.cli.commands.consume:consume", "Read records."),
     "groups": (
         "oncelog.cli.commands.groups:groups",
-        "Consumer groups: positions, lag under transactions, reset, delete.",
+        "Groups: positions, lag under transactions, reset, delete.",
     ),
     "why": ("oncelog.cli.why.why:why", "Why a group, a topic or a transaction stands still, and what to type next."),
     "watch": ("oncelog.cli.watch.watch:watch", "Who holds readers back, look after look: a screen, lines, Prometheus."),
@@ -34,7 +34,7 @@ COMMANDS = {
     "audit": ("oncelog.cli.audit:audit", "Who aborted, fenced, changed or deleted what."),
     "console": ("oncelog.cli.commands.console:console", "A web page: who holds readers back, why, what to type."),
     "features": ("oncelog.cli.commands.features:features", "Feature levels such as transaction.version."),
-    "configs": ("oncelog.cli.commands.configs:configs", "Settings of topics and brokers."),
+    "configs": ("oncelog.cli.commands.configs:configs", "Settings of topics, brokers and groups."),
     "acls": ("oncelog.cli.commands.acls:acls", "Access rules: who may do what."),
     "quotas": ("oncelog.cli.commands.quotas:quotas", "How much clients may send, read and ask for."),
     "credentials": ("oncelog.cli.commands.credentials:credentials", "SCRAM credentials of users."),

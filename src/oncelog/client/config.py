@@ -502,6 +502,7 @@ def _functions(config: ClientConfig, *names: str) -> None:
             raise ConfigurationError(f"{name}={value!r}: expected a function")
 
 
+NEAR = 0.57  # below it the nearest option means something else
 OF_SHARE_GROUPS = {"auto_offset_reset": "share.auto.offset.reset", "isolation_level": "share.isolation.level"}
 
 
@@ -511,7 +512,7 @@ def check_known(kind: str, name: str, known: Collection[str]) -> None:
         if kind == ShareConsumerConfig.KIND and name in OF_SHARE_GROUPS:
             way = f"`oncelog configs set --group NAME {OF_SHARE_GROUPS[name]}=...`"
             raise ConfigurationError(f"{kind}: {name!r} is a config of the group, for all its members: {way}")
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name, known, n=1, cutoff=NEAR)
         raise ConfigurationError(f"{kind}: unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 

@@ -30,7 +30,10 @@ class RecordMetadata:
 
 
 class ShareRecord(NamedTuple):
-    """A record that a share consumer has for a time; `delivery_count` is 1 where nobody of the group had it before."""
+    """A record that a share consumer has for a time; `delivery_count` is 1 where nobody of the group had it before.
+
+    `topic_id` tells a topic from one that was deleted and made again under its name.
+    """
 
     topic: str
     partition: int
@@ -41,6 +44,7 @@ class ShareRecord(NamedTuple):
     value: Any
     headers: tuple[tuple[str, bytes | None], ...]
     delivery_count: int
+    topic_id: bytes = b""
 
     @property
     def topic_partition(self) -> TopicPartition:

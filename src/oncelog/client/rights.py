@@ -1,4 +1,5 @@
-"""What to do about a refusal of the authorizer: which right is missing, whose, and the command that gives it.
+"""What to do about a refusal. Of the authorizer: which right is missing, whose, and the command that gives it; of others, where
+the code alone says what helps.
 
 A broker answers with a code alone (29, 30, 31, 53); whoever reads the error is seldom who may change the rules.
 """
@@ -18,6 +19,24 @@ _OPTIONS = {
 }
 OF_TOPICS = {"consumer": "read", "share consumer": "read", "producer": "write", "admin": "describe"}
 
+_NEXT_STEPS = {
+    ErrorCode.NON_EMPTY_GROUP: "stop its members first",
+    ErrorCode.GROUP_ID_NOT_FOUND: "`oncelog groups list` shows which groups there are, and of which type each is",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
+        "its members are of another type (`oncelog groups list`) or assign otherwise: choose another group_id, or stop them first"
+    ),
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "members of the group read that topic: stop them first",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: (
+        "transaction_timeout_ms may be no more than transaction.max.timeout.ms of the broker (15 minutes by default)"
+    ),
+}
+
+
+def next_step(error_code: int) -> str:
+    """To be put behind an error's text; "" where the code says nothing of what helps."""
+    found = _NEXT_STEPS.get(ErrorCode(error_code)) if error_code in _NEXT_STEPS else None
+    return f"; {found}" if found else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Rights:
@@ -27,11 +46,11 @@ class Rights:
     user: str = ""
 
     def way_out(self, error_code: int, name: str, operation: str = "") -> str:
-        """To be put behind an error's text; "" where it is none of rights. `name`: the topic's, group's or transactional
-        id's; `operation` (default: what such a client does with it) is the right that is missing."""
+        """To be put behind an error's text; "" where nothing is known to help. Of rights, `name`: the topic's, group's or
+        transactional id's; `operation` (default: what such a client does with it) is the right that is missing."""
         found = _OPTIONS.get(ErrorCode(error_code)) if error_code in _OPTIONS else None
         if found is None:
-            return ""
+            return next_step(error_code)
         kind, option, usual = found
         operation = operation or usual or self.of_topics
         resource = kind if option == "--cluster" else f"{kind} {name!r}"

@@ -137,6 +137,8 @@ def options_of(servers: Servers) -> dict[str, Any]:
     """A client's options for them."""
     if isinstance(servers, str):
         return {"bootstrap_servers": servers}
+    if not hasattr(servers, "bootstrap_servers"):
+        raise InvalidArgument(f"servers must be HOST:PORT, a TestBroker or a FaultyProxy, not {servers!r:.60}")
     options = getattr(servers, "client_options", None)
     found: dict[str, Any] = {"bootstrap_servers": servers.bootstrap_servers} if options is None else options()
     return found

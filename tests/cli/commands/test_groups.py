@@ -121,12 +121,15 @@ def test_positions_are_deleted_one_by_one(cli: Cli) -> None:
     cli("groups", "delete-offsets", "part", "-y", status=2)
 
 
+UNKNOWN_GROUP = "group 'unknown'; `oncelog groups list` shows which groups there are, and of which type each is"
+
+
 def test_deleted(cli: Cli) -> None:
     cli.create("groups-gone")
     cli("groups", "reset-offsets", "gone", "--topic", "groups-gone", "--to-earliest", "-y")
     assert cli.json("groups", "delete", "gone", "unknown", "-y", status=1) == [
         {"group": "gone", "result": "deleted", "error": None, "message": None},
-        {"group": "unknown", "result": "failed", "error": "GROUP_ID_NOT_FOUND", "message": "group 'unknown'"},
+        {"group": "unknown", "result": "failed", "error": "GROUP_ID_NOT_FOUND", "message": UNKNOWN_GROUP},
     ]
 
 
@@ -231,6 +234,7 @@ def test_a_share_group_is_listed_and_described(cli: Cli) -> None:
     assert (rows["sharers"]["type"], rows["sharers"]["state"]) == ("share", "Empty")
     (row,) = cli.json("groups", "describe", "sharers")
     assert (row["topic"], row["position"], row["lag"], row["blocked"]) == ("shared", 0, 0, None), "as it is stored"
+    assert "groups describe sharers` shows where it stands" in cli("why", "sharers", status=1).stderr
 
 
 def test_the_positions_of_a_share_group_are_moved_and_forgotten(cli: Cli) -> None:
@@ -241,10 +245,15 @@ def test_the_positions_of_a_share_group_are_moved_and_forgotten(cli: Cli) -> Non
         assert consumer.poll(30_000)
         error = cli("groups", "delete-offsets", "movers", "--topic", "shared-moved", "-y", status=1).stderr
         assert "stop them first" in error
+        assert "stop its members first" in cli("groups", "delete", "movers", "-y", status=1).stderr
     moved = cli.json("groups", "reset-offsets", "movers", "--topic", "shared-moved", "--to-latest", "-y")
     assert sum(row["to"] for row in moved) == 5
     rows = cli.json("groups", "describe", "movers")
     assert [(row["position"], row["lag"]) for row in rows] == [(row["to"], 0) for row in moved]
+    other = ("groups", "reset-offsets", "movers-too", "--to-group", "movers", "-y")
+    assert [(row["partition"], row["to"]) for row in cli.json(*other)] == [
+        (row["partition"], row["to"]) for row in moved
+    ]
     error = cli("groups", "delete-offsets", "movers", "--topic", "shared-moved:0", "-y", status=1).stderr
     assert "forgets whole topics" in error
     cli("groups", "delete-offsets", "movers", "--topic", "shared-moved", "-y")

@@ -86,6 +86,11 @@ def test_a_wrong_key_is_told_before_anything_is_opened(options, says):
         ({"permanent_errors": [5]}, "permanent_errors must be classes of exceptions"),
         ({"writer": object()}, "writer must be a started oncelog.recipes.DualWriter"),
         ({"dead_letter_topic": b"dead"}, "dead_letter_topic must be text"),
+        (
+            {"dead_letter_topic": "in.dead letters"},
+            "dead_letter_topic='in.dead letters' can be no topic's name: .*ASCII",
+        ),
+        ({"into": ""}, "into='' can be no topic's name: the empty string"),
         ({"group_id": None}, "group_id must be text"),
     ],
 )

@@ -12,8 +12,11 @@ import oncelog
 from oncelog import sync
 from oncelog.errors import (
     ConfigurationError,
+    ErrorCode,
+    GroupAuthorization,
     IllegalState,
     InvalidArgument,
+    InvalidTopic,
     RecordDeserialization,
     RequestTimedOut,
     UnsupportedVersion,
@@ -30,7 +33,11 @@ class World:
 
     def __init__(self, directory: Any, **configs: str) -> None:
         self._opened = broker_and_client(
-            directory, group_share_assignment_interval_ms=0, group_share_min_record_lock_duration_ms=1000
+            directory,
+            group_share_assignment_interval_ms=0,
+            group_share_min_record_lock_duration_ms=1000,
+            group_share_heartbeat_interval_ms=100,
+            group_share_min_heartbeat_interval_ms=100,
         )
         self._configs = configs
 
@@ -43,6 +50,9 @@ class World:
 
     async def __aexit__(self, *reason: object) -> None:
         await self._opened.__aexit__(*reason)  # type: ignore[arg-type]
+
+    def admin(self) -> oncelog.Admin:
+        return oncelog.Admin(bootstrap_servers=self.broker.bootstrap_servers)
 
     def consumer(self, **options: Any) -> oncelog.ShareConsumer:
         options = {
@@ -148,7 +158,7 @@ def test_what_cannot_be_read_is_released_and_named(tmp_path):
 
         async with World(tmp_path) as world, world.consumer(value_deserializer=number) as consumer:
             assert [each.value for each in await consumer.poll(20_000)] == [0, 1]
-            with pytest.raises(RecordDeserialization, match="offset 2"):
+            with pytest.raises(RecordDeserialization, match=r"offset 2: .*given to somebody again.* to reject it"):
                 await consumer.poll(20_000)
             assert [each.value for each in await consumer.poll(20_000)] == [3, 4, 5, 6, 7, 8, 9]
 
@@ -290,5 +300,123 @@ def test_who_was_stopped_or_never_came_up_is_told_so_by_every_call(tmp_path):
                 with pytest.raises(IllegalState, match="its start failed: make another"):
                     await call()
             await nowhere.stop()
+
+    run(main())
+
+
+def test_partitions_that_are_added_are_read(tmp_path):
+    async def main():
+        async with World(tmp_path) as world, world.consumer() as consumer:
+            assert values(await consumer.poll(20_000)) == TEN
+            async with world.admin() as admin:
+                await admin.create_partitions({"t": 2})
+            await world.client.produce("t", "there", partition=1)
+            (record,) = await consumer.poll(20_000)
+            assert (record.partition, record.value) == (1, b"there")
+
+    run(main())
+
+
+def test_an_error_without_a_name_is_fetched_over_and_what_is_refused_is_told(tmp_path, caplog):
+    async def main():
+        async with (
+            World(tmp_path, record_lock_duration_ms="1000") as world,
+            FaultyProxy(world.broker.bootstrap_servers) as proxy,
+            world.consumer(bootstrap_servers=proxy.bootstrap_servers) as consumer,
+        ):
+            proxy.misreport("ShareFetch", ErrorCode.UNKNOWN_SERVER_ERROR)  # Apache Kafka's word for a deleted topic
+            records = await consumer.poll(20_000)
+            assert (values(records), records[0].delivery_count) == (TEN, 2), "behind the lock of what was lost"
+            assert "it is fetched again: UNKNOWN_SERVER_ERROR" in caplog.text
+            proxy.misreport("ShareFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            with pytest.raises(GroupAuthorization):
+                await consumer.poll(20_000)
+
+    run(main())
+
+
+def test_what_is_said_of_a_record_is_said_of_its_own_topic(tmp_path):
+    async def main():
+        async with World(tmp_path) as world, world.consumer(share_acknowledgement_mode="explicit") as consumer:
+            (old, *rest) = await consumer.poll(20_000)
+            for each in rest:
+                consumer.acknowledge(each)
+            assert await consumer.commit() == {}
+            async with world.admin() as admin:
+                await admin.delete_topics(["t"])
+                await admin.create_topics({"t": 1})
+            await world.client.produce("t", "new")
+            consumer.acknowledge(old, "release")
+            (new,) = await consumer.poll(20_000)
+            assert (new.offset, new.value, new.topic_id != old.topic_id) == (0, b"new", True)
+            with pytest.raises(IllegalState, match="not this consumer's"):
+                consumer.acknowledge(old)
+            consumer.acknowledge(new)
+            await consumer.commit()
+
+    run(main())
+
+
+def test_a_poll_waits_where_what_was_fetched_ahead_is_lost(tmp_path):
+    async def main():
+        async with World(tmp_path) as world, FaultyProxy(world.broker.bootstrap_servers) as proxy:
+            options = {"bootstrap_servers": proxy.bootstrap_servers, "max_poll_records": 4}
+            async with world.consumer(**options) as consumer:
+                assert values(await consumer.poll(20_000)) == TEN[:4]
+                proxy.drop("ShareAcknowledge")  # with the six that were fetched ahead
+                assert values(await consumer.poll(20_000)) == TEN[:4]
+                assert [str(each) for each in await consumer.commit()] == ["t-0"]
+
+    run(main())
+
+
+def test_polls_that_do_not_wait_get_what_came_between_them(tmp_path):
+    async def main():
+        async with World(tmp_path) as world, world.consumer() as consumer:
+            found: list[oncelog.ShareRecord] = []
+            while not found:
+                found = await consumer.poll(0)
+                await asyncio.sleep(0.01)
+            assert values(found) == TEN
+
+    run(main())
+
+
+def test_an_error_that_says_nothing_of_the_record_loses_none(tmp_path):
+    async def main():
+        is_down = True
+
+        def asked_for(content: bytes) -> bytes:
+            if content == b"2" and is_down:
+                raise TimeoutError("the registry is down")
+            return content
+
+        async with World(tmp_path) as world, world.consumer(value_deserializer=asked_for) as consumer:
+            assert values(await consumer.poll(20_000)) == TEN[:2]
+            for _ in range(2):
+                with pytest.raises(TimeoutError, match="down"):
+                    await consumer.poll(20_000)
+            is_down = False
+            records = await consumer.poll(20_000)
+            assert (values(records), records[0].delivery_count) == (TEN[2:], 1)
+
+    run(main())
+
+
+def test_names_that_no_topic_can_have_and_none_at_all_are_told(tmp_path):
+    async def main():
+        async with World(tmp_path) as world, world.consumer() as consumer:
+            consumer.subscribe(["a b", "t"])
+            with pytest.raises(InvalidTopic, match="'a b' cannot be read: a name has 1 to 249"):
+                await consumer.poll(20_000)
+            consumer.subscribe([])
+            for call in (consumer.poll, consumer.__anext__):
+                with pytest.raises(IllegalState, match="nothing to read: name topics, or subscribe"):
+                    await call()
+            with pytest.raises(IllegalState, match="another event loop"):
+                await asyncio.to_thread(asyncio.run, subscribed(consumer))
+
+    async def subscribed(consumer: oncelog.ShareConsumer) -> None:
+        consumer.subscribe(["t"])
 
     run(main())

@@ -23,7 +23,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and (not .Values.tls.secretName) (not .Values.insecure) }}
 {{- fail "tls.secretName: name a secret with the key broker.pem (private key and certificate chain), or say insecure=true for a broker that lets everybody in" }}
 {{- end }}
+{{- if and .Values.tls.secretName .Values.insecure }}
+{{- fail "insecure=true lets everybody in without TLS, also where tls.secretName names a certificate: say one of them" }}
+{{- end }}
 {{- $port := int .Values.clients.port }}
+{{- if or (has 9092 (list $port (int .Values.metrics.port))) (eq $port (int .Values.metrics.port)) }}
+{{- fail "clients.port and metrics.port: two different ports, neither of them 9092, which is the pod's own" }}
+{{- end }}
 {{- $own := dict
   "node.id" "1"
   "log.dirs" "/var/lib/oncelog/data"
@@ -41,6 +47,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   "super.users" "User:ANONYMOUS;User:admin") }}
 {{- end }}
 {{- range $key, $value := .Values.config }}
+{{- if kindIs "float64" $value }}
+{{- if gt (maxf $value (mulf $value -1)) 9007199254740991.0 }}
+{{- fail (printf "config.%s: a number as large as this is not kept exactly: write it in quotes" $key) }}
+{{- end }}
+{{- if eq $value (floor $value) }}{{ $value = int64 $value }}{{ end }}
+{{- end }}
 {{- $own = set $own $key (toString $value) }}
 {{- end }}
 {{- range $key := keys $own | sortAlpha }}

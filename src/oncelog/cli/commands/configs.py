@@ -25,7 +25,7 @@ def configs() -> None:
 def _of_a_resource(body: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--client-metrics", metavar="NAME", help="Of a client-metrics subscription."),
-        click.option("--group", metavar="NAME", help="Of a consumer group."),
+        click.option("--group", metavar="NAME", help="Of a group, of whatever type."),
         click.option("--broker", metavar="ID", help="Of a broker; 'default' is every broker's."),
         click.option("--topic", metavar="NAME", help="Of a topic."),
     ):

@@ -34,7 +34,7 @@ SHARE = "share"
 
 @click.group(cls=Group)
 def groups() -> None:
-    """Consumer groups: positions, lag under transactions, reset, delete."""
+    """Groups: positions, lag under transactions, reset, delete."""
 
 
 @groups.command("list", watchable=True)
@@ -69,7 +69,8 @@ async def describe_groups(ctx: click.Context, names: tuple[str, ...], members: b
     BLOCKED  offsets it cannot: last stable offset to high watermark, held back by open transactions
     RAW-LAG  position to high watermark: what tools that know of no transactions show
     Markers and aborted records have offsets, too: a lag counts offsets, not records. A share group's position is the
-    first offset that is not done with, its lag the offsets that are not, up to the end.
+    first offset that is not done with, as it is stored (it may stand still for a while), its lag the offsets that are not,
+    up to the end.
     """
     settings = ctx.ensure_object(Settings)
     unreadable: dict[TopicPartition, KafkaError] = {}
@@ -314,7 +315,7 @@ def _refuse_migrations(name: str) -> None:
 async def _named(admin: Admin, target: str, value: str) -> dict[TopicPartition, int]:
     """Positions of another group, or of a file. Raises Failed where there are none, or of partitions that there are not."""
     if target == "to_group":
-        found = {where: at.offset for where, at in (await admin.list_consumer_group_offsets(value)).items()}
+        found = await _positions_before(admin, value, is_share=await is_share_group(admin, value))
         whose = f"group {value!r}"
     else:
         found, whose = positions_of(value), value

@@ -49,7 +49,10 @@ async def subject_of(settings: Settings, looking: Looking, name: str, wanted: st
     groups, owner = await asyncio.gather(_group_types(looking, wanted), _transaction(looking, name, wanted))
     if name in groups:
         if groups[name].lower() not in READABLE_TYPES:
-            raise Failed(f"{name!r} is a {groups[name].lower()} group, which keeps no positions of this kind")
+            raise Failed(
+                f"{name!r} is a {groups[name].lower()} group, which keeps no positions of this kind",
+                f"`{settings.repair('groups', 'describe', name)}` shows where it stands",
+            )
         found.append(GROUP)
     if owner is not None:
         found.append(TRANSACTION)

@@ -10,6 +10,7 @@ from typing import Any
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed, fetch_pending, group_key
+from oncelog.client.rights import next_step
 from oncelog.errors import ErrorCode, MalformedMessage, UnsupportedVersion, error_for
 from oncelog.types import GroupMetadata, Node, OffsetAndMetadata, TopicPartition
 from oncelog.wire.consumer_protocol import assignment_from_bytes
@@ -164,7 +165,7 @@ class AdminGroups(AdminSession):
             response = await self._cluster.request(node, DeleteGroupsRequest(groups_names=keys))
             for result in response.results:
                 if result.error_code:
-                    raise error_for(result.error_code, f"group {result.group_id!r}")
+                    raise error_for(result.error_code, f"group {result.group_id!r}{next_step(result.error_code)}")
 
         ids = arguments.texts("group_ids", group_ids)
         await self._by_coordinator("delete groups", 0, ids, ask)
@@ -210,12 +211,13 @@ class AdminGroups(AdminSession):
         for topic in response.topics:
             for each in topic.partitions:
                 if each.error_code:
-                    raise error_for(each.error_code, f"{what}: {topic.name}-{each.partition_index}")
+                    where = f"{topic.name}-{each.partition_index}"
+                    raise error_for(each.error_code, f"{what}: {where}{next_step(each.error_code)}")
 
 
 def _description(group: DescribedGroup, node: Node) -> GroupDescription:
     if group.error_code:
-        raise error_for(group.error_code, f"group {group.group_id!r}")
+        raise error_for(group.error_code, f"group {group.group_id!r}{next_step(group.error_code)}")
     return GroupDescription(
         group.group_id,
         group.group_state,

@@ -14,6 +14,7 @@ from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import AdminConfig, snake_case
 from oncelog.client.option_types import AdminOptions
+from oncelog.client.rights import next_step
 from oncelog.errors import ErrorCode, KafkaError, NotController, error_for
 from oncelog.host.host import Host, real_host
 from oncelog.types import CoordinatorKey, Node
@@ -175,7 +176,7 @@ class AdminSession(HasInstanceId):
             if code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
                 self._cluster.forget_coordinator(key)
             if code:
-                raise error_for(code, what)
+                raise error_for(code, what + next_step(code))
             return response
 
         return await self._cluster.retry(what, attempt, timeout_ms=timeout_ms)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.client.cluster.group_offsets import group_key
-from oncelog.errors import error_for
+from oncelog.client.rights import next_step
+from oncelog.errors import ErrorCode, KafkaError, error_for
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -54,7 +55,7 @@ class AdminShareGroups(AdminSession):
         for topic in response.groups[0].topics:
             for part in topic.partitions:
                 if part.error_code:
-                    raise error_for(part.error_code, f"{what}: {topic.topic_name}-{part.partition_index}")
+                    raise _refusal(part.error_code, what, f"{topic.topic_name}-{part.partition_index}")
                 found[TopicPartition(topic.topic_name, part.partition_index)] = SharePosition(
                     None if part.start_offset == UNKNOWN else part.start_offset,
                     None if part.start_offset == UNKNOWN or part.lag == UNKNOWN else max(part.lag, 0),
@@ -84,7 +85,7 @@ class AdminShareGroups(AdminSession):
         for topic in response.responses:
             for part in topic.partitions:
                 if part.error_code:
-                    raise error_for(part.error_code, f"{what}: {topic.topic_name}-{part.partition_index}")
+                    raise _refusal(part.error_code, what, f"{topic.topic_name}-{part.partition_index}")
 
     async def delete_share_group_offsets(self, group_id: str, topics: Iterable[str]) -> None:
         """Have a share group without members forget topics. Raises GroupNotEmpty, GroupIdNotFound, UnknownTopicOrPartition."""
@@ -100,4 +101,11 @@ class AdminShareGroups(AdminSession):
         )
         for topic in response.responses:
             if topic.error_code:
-                raise error_for(topic.error_code, f"{what}: {topic.topic_name}")
+                raise _refusal(topic.error_code, what, topic.topic_name)
+
+
+def _refusal(error_code: int, what: str, where: str) -> KafkaError:
+    """Of one topic or partition; with what helps."""
+    is_unknown = error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    helps = ": create it, or look at its name" if is_unknown else next_step(error_code)
+    return error_for(error_code, f"{what}: {where}{helps}")

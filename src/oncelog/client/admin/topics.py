@@ -54,7 +54,7 @@ class AdminTopics(AdminSession):
     """What an admin can do with topics."""
 
     async def create_topics(self, topics: Topics, *, validate_only: bool = False) -> dict[str, bytes]:
-        """Create topics: NewTopic values, names, or {name: {"partitions": 4, "configs": {...}}} (or {name: count}).
+        """Create topics: names, {name: partition count}, or {name: {"partitions": 4, "configs": {...}}}.
 
         Gives their topic ids, once all have leaders. All are tried; then the first error is raised (TopicExists ...).
         """
@@ -62,7 +62,7 @@ class AdminTopics(AdminSession):
         given = (
             topics.items()
             if isinstance(topics, Mapping)
-            else arguments.items("topics", topics, of="NewTopics or names")
+            else arguments.items("topics", topics, of="names; or a mapping of names to partition counts")
         )
         wanted = [_checked(_new_topic(each)) for each in given]
         message = CreateTopicsRequest(
@@ -225,7 +225,7 @@ def _new_topic(topic: NewTopic | str | tuple[str, Mapping[str, Any] | int]) -> N
     if isinstance(options, int):
         return NewTopic(name, options)
     known = [each.name for each in fields(NewTopic) if each.name != "name"]
-    for key in arguments.mapping(f"topics[{name!r}]", options, "options to values"):
+    for key in arguments.mapping(f"topics[{name!r}]", options, "options to values, or a number of partitions"):
         arguments.one_of(f"an option of topic {name!r}", key, known)
     configs = arguments.mapping(f"configs of topic {name!r}", options.get("configs", {}), "keys to values")
     return NewTopic(name, **{**options, "configs": {key: str(value) for key, value in configs.items()}})

@@ -53,6 +53,7 @@ T = TypeVar("T")
 VERSION_MAX = 32767
 GOODBYE_S = 1.0
 TOLD_MAX = 10
+WHAT_A_NAME_HAS = ": a name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'"
 UNKNOWN_TOPIC_PATIENCE_MS = (
     10_000  # a new topic takes a moment to be known everywhere, at most broker.session.timeout.ms
 )
@@ -213,7 +214,8 @@ class Cluster:
                 elif unknown_since_ms is None:
                     unknown_since_ms = self.now_ms()
                 elif self.now_ms() - unknown_since_ms > unknown_patience_ms:
-                    raise UnknownTopicOrPartition(f"{error.message}: create it, or look at its name") from error
+                    text = (error.message or "").rstrip(".")
+                    raise UnknownTopicOrPartition(f"{text}: create it, or look at its name") from error
                 last_error = error
             await deadline.wait(backoff, last_error)
 
@@ -550,7 +552,8 @@ class Cluster:
             topic = self.view.topics.get(name)
             if topic is None or topic.error_code:
                 code = topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                raise self.refusal(code, f"topic {name!r}", name)
+                why = WHAT_A_NAME_HAS if code == ErrorCode.INVALID_TOPIC_EXCEPTION else ""
+                raise self.refusal(code, f"topic {name!r}{why}", name)
             if not topic.led_partitions:
                 raise LeaderNotAvailable(f"no partition of topic {name!r} has a leader")
             return topic

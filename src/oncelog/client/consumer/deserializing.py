@@ -31,6 +31,11 @@ UNREADABLE: tuple[type[Exception], ...] = (
 )
 """What says that bytes are none of a format. Anything else may pass (a registry is down) and says nothing of the record."""
 
+OF_A_SHARE = (
+    "it is given to somebody again, as often as share.delivery.count.limit of the group says; to reject it, read bytes and "
+    'decode them yourself, with share_acknowledgement_mode="explicit"'
+)
+
 
 def decoder_of(config: ConsumerConfig | ShareConsumerConfig) -> Callable[[R], R] | None:
     """What each record goes through; None where nothing is configured."""
@@ -52,7 +57,7 @@ def _read(
     if content is None:
         return None
     where = TopicPartition(record.topic, record.partition)
-    pass_over = f"seek to {record.offset + 1} to pass over it"
+    pass_over = OF_A_SHARE if isinstance(record, ShareRecord) else f"seek to {record.offset + 1} to pass over it"
     try:
         of_record = getattr(deserializer, "from_record", None)  # one that looks at headers, as `oncelog.schema` does
         return deserializer(content) if of_record is None else of_record(record)

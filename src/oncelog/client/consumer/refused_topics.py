@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oncelog.client.cluster.cluster import Cluster
+from oncelog.client.cluster.cluster import WHAT_A_NAME_HAS, Cluster
 from oncelog.errors import ErrorCode
 
 TOLD = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "",
-    ErrorCode.INVALID_TOPIC_EXCEPTION: ": a name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: WHAT_A_NAME_HAS,
 }
 
 

@@ -20,6 +20,7 @@ from oncelog.client.consumer.deserializing import decoder_of
 from oncelog.client.processing.results import Results
 from oncelog.client.processing.transforming import Reading
 from oncelog.core.processing.steps import Limits
+from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ConfigurationError, InvalidArgument
 from oncelog.host.randomness import Random, random_uuid
 from oncelog.wire.uuids import uuid_text
@@ -119,7 +120,7 @@ def one_function(transform: Any, transform_batch: Any, writer: Any) -> Callable[
 
 def dead_letter_of(topic: Any, topics: Sequence[str]) -> str | None:
     """Where dead letters go. Raises InvalidArgument."""
-    found = arguments.text_or_none("dead_letter_topic", topic)
+    found = _topic_or_none("dead_letter_topic", topic)
     if found is not None and found in topics:
         raise InvalidArgument(f"dead_letter_topic={found!r} is read, too: each dead letter would fail again, for ever")
     return found
@@ -139,7 +140,16 @@ def how_to_read(options: ClientOptions, permanent_errors: Any) -> Reading:
 def how_to_write(options: ClientOptions, into: Any, transaction_bytes_max: int) -> Results:
     """Serializers, and where records go."""
     serializers = options.coding.get("key_serializer"), options.coding.get("value_serializer")
-    return Results(arguments.text_or_none("into", into), transaction_bytes_max, *serializers)
+    return Results(_topic_or_none("into", into), transaction_bytes_max, *serializers)
+
+
+def _topic_or_none(option: str, name: Any) -> str | None:
+    """Told before anything is read: a dead letter may be the first that goes there, hours later."""
+    found = arguments.text_or_none(option, name)
+    fault = None if found is None else topic_name_fault(found)
+    if fault is not None:
+        raise InvalidArgument(f"{option}={found!r:.80} can be no topic's name: {fault}")
+    return found
 
 
 def checked_limits(limits: Limits) -> Limits:

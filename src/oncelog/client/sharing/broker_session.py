@@ -205,7 +205,7 @@ class BrokerSession:
                 count = counts.pop(record.offset, 0)
                 if count:
                     holding.given(record.offset)
-                    found.append(ShareRecord(*record, count))
+                    found.append(ShareRecord(*record, count, topic_id))
         holding.say_gaps(counts)
         return found
 

@@ -18,13 +18,14 @@ from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.config import ShareConsumerConfig, snake_case
 from oncelog.client.consumer.deserializing import decoder_of
+from oncelog.client.consumer.refused_topics import RefusedTopics
 from oncelog.client.option_types import ShareConsumerOptions
 from oncelog.client.records import ShareRecord
 from oncelog.client.sharing.broker_session import BrokerSession
 from oncelog.client.sharing.member import ShareMember
 from oncelog.core.sharing.holding import Acknowledge, Holding
 from oncelog.core.sharing.session import Partition
-from oncelog.errors import IllegalState, KafkaError, LeaderNotAvailable, RecordDeserialization, UnknownServer
+from oncelog.errors import IllegalState, KafkaError, RecordDeserialization, UnknownServer
 from oncelog.host.host import Host, real_host
 from oncelog.host.randomness import random_uuid
 from oncelog.types import TopicPartition
@@ -70,6 +71,7 @@ class ShareConsumer:
         self._said_ms = 0.0
         self._decode = decoder_of(self._config)
         self._refused: dict[TopicPartition, KafkaError] = {}
+        self._refused_topics = RefusedTopics(self._cluster, lambda: set(self._topics))
         self._in_hand: list[ShareRecord] = []
         self._news = asyncio.Event()
         self._is_started = self._is_stopped = False
@@ -108,9 +110,12 @@ class ShareConsumer:
         wanted = tuple(dict.fromkeys(arguments.texts("topics", topics)))
         if self._is_stopped:
             raise IllegalState(STOPPED)
+        if self._is_started:
+            self._cluster.check_loop()
         self._topics = wanted
         if self._is_started:
             self._cluster.track(self._topics, may_create=False)
+            self._cluster.refresh_soon(self._topics)  # which says of what names there can be no topic
             self._member.subscribe(self._topics)
 
     async def stop(self, timeout_ms: int | None = None) -> None:
@@ -149,6 +154,7 @@ class ShareConsumer:
             self._wake()
 
     def _metadata_came(self) -> None:
+        self._refused_topics.metadata_came()
         self._wake()
 
     def _wake(self) -> None:
@@ -166,14 +172,22 @@ class ShareConsumer:
         self._check()
         self._settle()
         self._give_back_stale()
-        if not self._buffer:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self._fill(timeout_ms)
-        else:
+        until_ms = self._cluster.now_ms() + timeout_ms
+        if self._buffer:
             await self._acknowledge_now(timeout_ms)
             self._check()
-        return self._handed_out(self._config.max_poll_records)
+        return await self._handed_out_until(until_ms, self._config.max_poll_records)
+
+    async def _handed_out_until(self, until_ms: float, count_max: int) -> list[ShareRecord]:
+        """As soon as there are some: what is in the buffer may have been lost with its connection."""
+        while not (found := self._handed_out(count_max)) and not self._is_stopped:
+            left_ms = max(0.0, until_ms - self._cluster.now_ms())
+            try:
+                async with asyncio.timeout(left_ms / 1000):
+                    await self._fill(int(left_ms))
+            except TimeoutError:
+                break
+        return found
 
     def __aiter__(self) -> Self:
         return self
@@ -185,11 +199,8 @@ class ShareConsumer:
             self._settle()
             self._give_back_stale()
             await self._say_in_time()
-            if found := self._handed_out(1):
+            if found := await self._handed_out_until(self._cluster.now_ms() + POLL_TIMEOUT_MS, 1):
                 return found[0]
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(POLL_TIMEOUT_MS / 1000):
-                    await self._fill(POLL_TIMEOUT_MS)
         raise StopAsyncIteration
 
     def _check(self) -> None:
@@ -241,12 +252,14 @@ class ShareConsumer:
             if self._decode is not None:
                 try:
                     record = self._decode(record)
-                except RecordDeserialization:
-                    if found:
-                        self._buffer.appendleft(fetched)
-                        break
-                    holding.say(record.offset, Acknowledge.RELEASE)
-                    raise
+                except BaseException as error:  # whatever it is: what came before it is handed out, and it is met again
+                    if not found and isinstance(error, RecordDeserialization):
+                        holding.say(record.offset, Acknowledge.RELEASE)
+                        raise
+                    self._buffer.appendleft(fetched)
+                    if not found or not isinstance(error, Exception):
+                        raise
+                    break
             found.append(record)
         self._in_hand = found
         return found
@@ -306,19 +319,21 @@ class ShareConsumer:
             self._refused[topic_partition] = error
 
     def _holding(self, record: ShareRecord) -> Holding | None:
-        topic = self._cluster.view.topics.get(record.topic)
-        if topic is None:
-            return None
-        key = topic.topic_id, record.partition
+        key = record.topic_id, record.partition
         return next((each.holdings[key] for each in self._sessions.values() if key in each.holdings), None)
 
     # -- fetching
 
     async def _fill(self, timeout_ms: int) -> None:
         """Return when records are there."""
+        if not self._topics:
+            raise IllegalState("there is nothing to read: name topics, or subscribe")
         backoff = self._cluster.new_backoff()
+        if self._take_fetched():  # what has come since the last call needs no waiting
+            await asyncio.sleep(backoff.next_ms() / 1000)
         while not self._buffer and not self._is_stopped:
             self._check()
+            self._refused_topics.raise_error()
             self._news.clear()
             self._begin_fetches(timeout_ms)
             news = self._cluster.tasks.start(_heard(self._news), name="oncelog-share-news")
@@ -335,15 +350,12 @@ class ShareConsumer:
         by_node: dict[int, list[Partition]] = {}
         for topic_id, index in self._member.assigned:
             name = self._name_of(topic_id)
-            if name is None:
-                self._cluster.refresh_soon(self._topics)
-                continue
             try:
-                node = self._cluster.known_leader(TopicPartition(name, index))
-            except LeaderNotAvailable:
+                node = None if name is None else self._cluster.known_leader(TopicPartition(name, index))
+            except KafkaError:  # the group's coordinator knows of a partition or a leader that this client does not
+                node = None
+            if node is None:
                 self._cluster.refresh_soon(self._topics)
-                continue
-            except KafkaError:
                 continue
             by_node.setdefault(node.node_id, []).append((topic_id, index))
             if node.node_id not in self._sessions or self._sessions[node.node_id].node != node:
@@ -373,8 +385,10 @@ class ShareConsumer:
                 begin_until_ms = began_ms + lock_ms * BEGUN_WITHIN_LOCKS
                 self._buffer.extend(_Fetched(each, begin_until_ms, began_ms + lock_ms) for each in task.result())
                 has_failed |= self._sessions[node_id].has_fault and not task.result()
-            elif isinstance(error, KafkaError) and error.retriable:
-                log.debug("share fetch: %s", error)
+            elif isinstance(error, KafkaError) and (error.retriable or isinstance(error, UnknownServer)):
+                # Apache Kafka has no other word for a topic that was deleted, until the next heartbeat takes it away.
+                level = logging.DEBUG if error.retriable else logging.WARNING
+                log.log(level, "share group %r: it is fetched again: %s", self._config.group_id, error)
                 self._cluster.refresh_soon(self._topics)
                 has_failed = True
             else:

@@ -19,7 +19,8 @@ from oncelog.core.metadata.resource_configs import (
     client_metrics_refusal,
     group_refusal,
 )
-from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, ConfigKey, config_fault, topic_name_fault
+from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, ConfigKey, config_fault
+from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import ConfigRecord
 

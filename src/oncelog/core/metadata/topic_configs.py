@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from oncelog.wire.compression import Codec, Compression
 
-NAME_LENGTH_MAX = 249
-_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LONG_MAX = 2**63 - 1
 _INT_MAX = 2**31 - 1
 
@@ -134,19 +132,6 @@ class TopicSettings:
     max_compaction_lag_ms: int
     file_delete_delay_ms: int
     compression: Compression | None  # of every batch; None leaves each as its producer compressed it
-
-
-def topic_name_fault(name: str) -> str | None:
-    """Why `name` cannot be a topic's name, or None. A name becomes a directory's name, so the rule is strict."""
-    if not name:
-        return "the empty string is not allowed"
-    if name in (".", ".."):
-        return f"'{name}' is not allowed"
-    if len(name) > NAME_LENGTH_MAX:
-        return f"the length of '{name[:40]}...' is longer than the max allowed length {NAME_LENGTH_MAX}"
-    if not _LEGAL.issuperset(name):
-        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-    return None
 
 
 def collision(name: str, existing: Mapping[str, object]) -> str | None:

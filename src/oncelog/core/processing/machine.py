@@ -82,6 +82,7 @@ class Processing:
         self._retry_at_ms: dict[Place, float] = {}  # when each of them is tried again
         self._suspects: dict[TopicPartition, int] = {}  # before these offsets stands a record that cannot be stored
         self._suspect_count_max = 1  # how many of those one transaction takes: half as many each time it fails
+        self._are_too_slow = False  # the suspects: it is not that one cannot be stored, together they take too long
         self._slow: dict[Place, int] = {}  # how often they alone took longer than the group waits
         self._is_stopping = False
         self._must_check_end = False
@@ -235,8 +236,11 @@ class Processing:
         self._hand = kept
         for place in [place for place in self._failures if place.topic_partition in lost]:
             self._forget(place)
-        for topic_partition in lost:
-            self._suspects.pop(topic_partition, None)
+        if (
+            not self._are_too_slow
+        ):  # who is put out for that loses its partitions, and is to take fewer records of them next time
+            for topic_partition in lost:
+                self._suspects.pop(topic_partition, None)
 
     def checked_end(self, is_at_end: bool, now_ms: float, *, is_held_back: bool = False) -> bool:
         """What CheckEnd brought; whether it is the end.
@@ -306,9 +310,10 @@ class Processing:
         cure = "mend the transform, or give a dead_letter_topic"
         if self.limits.has_dead_letter_topic:
             cure = "see what it needs, or make room for it as a dead letter"
+        times = "once" if failure.attempt_count == 1 else f"{failure.attempt_count} times"
         self.error = ProcessingFailed(
-            f"record {item.place} failed {failure.attempt_count} times: {type(failure.error).__name__}: {failure.error}; "
-            f"nothing of it was written, and the next start begins with it: {cure}",
+            f"record {item.place} failed {times}: {type(failure.error).__name__}: {failure.error}; "
+            f"nothing of it was written, and the next start comes to it again: {cure}",
             item.topic_partition,
             item.offset,
             failure.attempt_count,
@@ -392,7 +397,8 @@ class Processing:
         else:
             self._suspect_them(self._in_writing)
 
-    def _suspect_them(self, count: int) -> None:
+    def _suspect_them(self, count: int, *, are_too_slow: bool = False) -> None:
+        self._are_too_slow = are_too_slow
         self._suspect_count_max = max(count // 2, 1)
         for item in self._hand[:count]:
             self._suspects[item.topic_partition] = item.offset + 1
@@ -403,7 +409,7 @@ class Processing:
         if transform_ms <= self.limits.max_poll_interval_ms or not self._in_writing:
             return
         if self._in_writing > 1:
-            self._suspect_them(self._in_writing)
+            self._suspect_them(self._in_writing, are_too_slow=True)
             return
         # Kept also where the partition is lost, as it will be: it comes back to whoever is left, and so it goes on.
         place = self._hand[0].place

@@ -129,8 +129,8 @@ def _on_error(manager: TransactionManager, request: TxnRequest, code: int, respo
             backoff_ms = manager.config.concurrent_transactions_backoff_ms
         manager.retry(request, now_ms, backoff_ms=backoff_ms, find=verdict is Verdict.FIND)
         return
-    if code in RIGHTS:
-        detail += manager.config.way_out(code, *_resource(manager, request, code, response))
+    about = _resource(manager, request, code, response) if code in RIGHTS else ("", "")
+    detail += manager.config.way_out(code, *about)
     manager.fail_request(request, verdict, _error(manager, request, verdict, code, detail))
 
 

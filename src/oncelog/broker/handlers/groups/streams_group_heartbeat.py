@@ -13,7 +13,8 @@ from oncelog.core.groups.streams.heartbeat import StreamsHeartbeatResult
 from oncelog.core.groups.streams.member import JOIN_EPOCH
 from oncelog.core.groups.streams.topology import InternalTopic, StatusCode
 from oncelog.core.metadata.features import STREAMS_VERSION, level_of
-from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, topic_name_fault
+from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS
+from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ErrorCode
 from oncelog.wire.access_rules import Operation
 from oncelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig

@@ -20,7 +20,7 @@ from oncelog.core.metadata.cluster import (
     TOPIC_RESOURCE,
 )
 from oncelog.core.metadata.refusal import Refusal
-from oncelog.core.metadata.topic_configs import topic_name_fault
+from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -10,7 +10,8 @@ from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.cluster import Topic
 from oncelog.core.metadata.leadership import Leadership
-from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, topic_name_fault
+from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS
+from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.metadata import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
-from oncelog.core.metadata.topic_configs import topic_name_fault
+from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.describe_producers import (
