@@ -235,18 +235,22 @@ class _World:
         process = machine.process
         assert process is not None
         process.pause()
-        await asyncio.sleep(self.random.choice((0.5, 3.0, 12.0)))
-        process.resume()
+        try:
+            await asyncio.sleep(self.random.choice((0.5, 3.0, 12.0)))
+        finally:
+            process.resume()
 
     async def _stop(self, machine: _Machine) -> None:
         broker, process = machine.broker, machine.process
         assert broker is not None
         assert process is not None
         stopped = process.start(broker.stop())
-        await asyncio.wait((stopped, process.died), return_when=asyncio.FIRST_COMPLETED)
-        if stopped.done() and not stopped.cancelled() and stopped.exception() is not None:
-            self.found(f"stop of process {machine.index}: {stopped.exception()!r}")
-        self.end(machine)
+        try:
+            await asyncio.wait((stopped, process.died), return_when=asyncio.FIRST_COMPLETED)
+            if stopped.done() and not stopped.cancelled() and stopped.exception() is not None:
+                self.found(f"stop of process {machine.index}: {stopped.exception()!r}")
+        finally:
+            self.end(machine)  # also where the faults end meanwhile
 
     async def _power_cut(self, _machine: _Machine) -> None:
         keep = self.random.choice(list(Keep))

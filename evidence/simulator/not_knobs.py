@@ -351,6 +351,8 @@ NAMED: dict[str, str] = {
     "oncelog.core.processes.process_plan.PROCESS_COUNT_MAX": LIMIT,
     "oncelog.wire.metadata_link.FRAME_SIZE_BYTES_MAX": LIMIT,
     "oncelog.core.processes.process_plan.PORT_MAX": PROTOCOL,
+    "oncelog.core.topic_names.NAME_LENGTH_MAX": PROTOCOL,
+    "oncelog.client.config.NEAR": "how near a misspelt option must be to be offered",
     "oncelog.host.free_ports.FIRST_PORT": "of this machine's system",
     "oncelog.host.free_ports.LAST_PORT": "of this machine's system",
     "oncelog.host.free_ports.TRIES_MAX": LIMIT,
