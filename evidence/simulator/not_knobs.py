@@ -290,7 +290,6 @@ NAMED: dict[str, str] = {
     "oncelog.core.metadata.resource_configs._INTERVAL_MS_MIN": PROTOCOL,
     "oncelog.core.metadata.resource_configs._INTERVAL_MS_MAX": PROTOCOL,
     "oncelog.core.metadata.topics.PARTITION_COUNT_MAX": LIMIT,
-    "oncelog.core.metadata.topic_configs.NAME_LENGTH_MAX": PROTOCOL,
     "oncelog.core.producer.transaction_manager.TIMEOUT_WITHOUT_TRANSACTIONS_MS": PROTOCOL,
     "oncelog.core.producer.requests.BUMP_PRIORITY": "an order among requests",
     "oncelog.core.leader.guards.VERIFICATION_MS_MAX": "how long a slow Produce of the old protocol may take: a promise",
