@@ -216,6 +216,39 @@ def test_a_log_that_has_begun_anew_is_followed_anew() -> None:
     run(work())
 
 
+class SlowSyncer:
+    """A sync lets others run several times."""
+
+    async def sync(self, files: Sequence[Any]) -> None:
+        for each in files:
+            for _ in range(12):
+                await asyncio.sleep(0)
+            each.sync()
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+@pytest.mark.parametrize("steps", range(0, 120, 4))
+def test_who_comes_while_the_log_begins_anew_knows_everything(steps: int) -> None:
+    async def work() -> None:
+        async with world(limit_size_bytes=1 << 20) as found:
+            for number in range(1, 12):
+                await change(found.store, topic(number))
+            found.store._syncer = SlowSyncer()  # type: ignore[assignment]
+            found.limit_size_bytes = 1
+            changing = asyncio.ensure_future(change(found.store, topic(12)))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            follower = await found.follow()
+            assert set(follower.metadata.topics) >= {f"t{number}" for number in range(1, 12)}
+            await changing
+            await until(lambda: "t12" in follower.metadata.topics)
+            assert set(follower.metadata.topics) == set(found.store.metadata.topics)
+
+    run(work())
+
+
 def test_a_follower_that_keeps_its_turn_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         monkeypatch.setattr(metadata_leader, "TURN_S", 0.05)

@@ -199,6 +199,8 @@ class MetadataStore:
         for at in range(0, len(records), SNAPSHOT_BATCH_COUNT):
             self._write(log, records[at : at + SNAPSHOT_BATCH_COUNT])
         await self._sync(log)
+        # Before anything goes: who begins to follow now, from the new start on, must be told what holds.
+        self._applied(log)
         log.recovery_point_stored(log.recovery_point)
         for segment in log.segments[:-1]:
             # One by one, each name's end durable before the next goes: a gap would be taken for a lost end.
@@ -206,7 +208,6 @@ class MetadataStore:
             log.remove_deleted()
             await self._sync(log)
         self._snapshot_size_bytes = log.size_bytes
-        self._applied(log)
         _log.info("the log of the cluster's metadata begins anew at offset %d, %d records", first_offset, len(records))
 
     def close(self) -> bool:
