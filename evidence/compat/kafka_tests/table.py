@@ -1,0 +1,69 @@
+"""What both brokers did with each test: the table that is printed, and the summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from evidence.compat.kafka_tests.runs import Result
+from evidence.compat.servers import KAFKA, ONCELOG
+
+REASON_SHOWN_MAX = 600
+SERVER_NAMES = {KAFKA: "Apache Kafka", ONCELOG: "oncelog"}
+
+
+def worse(found: Mapping[str, Sequence[Result]]) -> list[str]:
+    """Tests that Apache Kafka passes and oncelog does not; where oncelog was asked alone, all that it fails."""
+    ours = {each.test: each.status for each in found.get(ONCELOG, ())}
+    if KAFKA not in found:
+        return [test for test, status in ours.items() if status == "failed"]
+    if ONCELOG not in found:
+        return []
+    return [each.test for each in found[KAFKA] if each.status == "passed" and ours.get(each.test, "failed") == "failed"]
+
+
+def summary(found: Mapping[str, Sequence[Result]], seconds: float) -> str:
+    parts = []
+    for server, results in found.items():
+        counted = Counter(each.status for each in results)
+        ran = counted["passed"] + counted["failed"]
+        parts.append(f"{SERVER_NAMES[server]} {counted['passed']} of {ran} passed, {counted['skipped']} skipped")
+    lost = len(worse(found))
+    return f"kafka-tests: {'; '.join(parts)}; {lost} that only oncelog fails ({seconds:.0f} s)"
+
+
+def skipped(found: Mapping[str, Sequence[Result]]) -> dict[str, list[str]]:
+    """Tests that did not run with some broker, by the reason."""
+    by_reason: dict[str, dict[str, set[str]]] = {}
+    for server, results in found.items():
+        for each in results:
+            if each.status == "skipped":
+                by_reason.setdefault(each.reason, {}).setdefault(each.test, set()).add(SERVER_NAMES[server])
+    return {
+        reason: [
+            test if len(servers) == len(found) else f"{test} (with {min(servers)})" for test, servers in tests.items()
+        ]
+        for reason, tests in by_reason.items()
+    }
+
+
+def show(found: Mapping[str, Sequence[Result]], seconds: float) -> list[str]:
+    """Print all of it: what oncelog fails and Apache Kafka passes."""
+    by_test: dict[str, dict[str, Result]] = {}
+    for server, results in found.items():
+        for each in results:
+            by_test.setdefault(each.test, {})[server] = each
+    width = max((len(test) for test in by_test), default=0)
+    print(" ".join([f"{'test':{width}}", *(f"{SERVER_NAMES[server]:13}" for server in found)]).rstrip())
+    for test, answers in by_test.items():
+        cells = [f"{answers[server].status if server in answers else 'not there':13}" for server in found]
+        print(" ".join([f"{test:{width}}", *cells]).rstrip())
+    print()
+    for test, answers in by_test.items():
+        for server, each in answers.items():
+            if each.status == "failed":
+                print(f"failed with {SERVER_NAMES[server]}: {test}: {each.reason[:REASON_SHOWN_MAX]}")
+    for reason, tests in skipped(found).items():
+        print(f"skipped, {reason}: {', '.join(tests)}")
+    print(summary(found, seconds))
+    return worse(found)
