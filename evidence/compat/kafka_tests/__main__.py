@@ -15,10 +15,12 @@ from evidence.compat.clients.programs import Missing
 from evidence.compat.kafka_tests import table
 from evidence.compat.kafka_tests.clusters import ApacheBrokers, Brokers, OncelogBrokers, Served
 from evidence.compat.kafka_tests.runs import SUITES, Result, Tests
+from evidence.compat.kafka_tests.smoke import smoke
 from evidence.compat.servers import KAFKA, NOT_ALL_RUN, ONCELOG
 from oncelog.broker.config.config import rules
 
 ABOUTS = ("share", "streams")
+SMOKE = "streams-smoke"
 
 
 def _brokers(tests: Tests, against: str) -> contextlib.AbstractContextManager[Brokers]:
@@ -31,7 +33,7 @@ def _brokers(tests: Tests, against: str) -> contextlib.AbstractContextManager[Br
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="evidence.compat.kafka_tests", description=__doc__)
-    parser.add_argument("--only", choices=(*ABOUTS, *SUITES), help="one kind of group, or one suite")
+    parser.add_argument("--only", choices=(*ABOUTS, *SUITES, SMOKE), help="one kind of group, or one suite")
     parser.add_argument("--against", choices=(KAFKA, ONCELOG, "both"), default="both")
     parser.add_argument("--method", action="append", default=[], help="only tests of this name")
     options = parser.parse_args()
@@ -46,6 +48,9 @@ def main() -> int:
                 found[against] = [
                     each for name in names for each in tests.run(name, served.port, against, tuple(options.method))
                 ]
+                if options.only in (None, "streams", SMOKE) and not options.method:
+                    log = tests.log(f"{SMOKE}-{against}")
+                    found[against].append(smoke(tests.streams_command(), brokers, log))
     except Missing as error:
         print(f"kafka-tests: not run: {error}")
         return NOT_ALL_RUN

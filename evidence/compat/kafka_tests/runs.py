@@ -16,11 +16,11 @@ HERE = pathlib.Path(__file__).parent
 VERSION = "4.3.0"
 SHARE_CONSUMER = "org.apache.kafka:kafka_2.13:4.0.0:jar:test"  # the last release whose ShareConsumerTest Maven has
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
-OPTIONS = ("-Xmx768m", "-XX:+UseSerialGC", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8")
+OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8")
 LOGGING = """<Configuration status="off"><Appenders><Console name="err" target="SYSTEM_ERR"><PatternLayout pattern="[%d] %p %m (%c)%n%throwable"/></Console></Appenders>
 <Loggers><Root level="warn"><AppenderRef ref="err"/></Root></Loggers></Configuration>
 """  # noqa: E501
-NOT_TOLD = re.compile(r"\(String\)|persister=org\.apache\.kafka\.server\.share\.persister\.")
+NOT_TOLD = re.compile(r"\(String\)| without a persister$|persister=org\.apache\.kafka\.server\.share\.persister\.")
 RUN_S = 3600
 TOOLS = "org.apache.kafka.tools"
 # Methods whose consumers say `accept`, `release` or `reject` of each record; 4.0 found that out by itself.
@@ -126,6 +126,10 @@ class Tests:
     def apache_command(self) -> list[str]:
         """Apache Kafka by its own test kit, none of our classes in the place of its own."""
         return ["java", *OPTIONS, self._logging(), "-cp", f"{self._classes('apache')}:{self._jars}/*", "ApacheClusters"]
+
+    def streams_command(self) -> list[str]:
+        """Java with Kafka Streams and its tests."""
+        return ["java", *OPTIONS, self._logging(), "-cp", f"{self._jars}/*"]
 
     def _logging(self) -> str:
         return f"-Dlog4j2.configurationFile={self._directory / 'log4j2.xml'}"

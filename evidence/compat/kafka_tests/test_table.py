@@ -28,6 +28,13 @@ def test_what_apache_kafka_passes_and_oncelog_never_reports_is_worse_too():
     assert table.worse({KAFKA: FOUND[KAFKA], ONCELOG: []}) == ["A.one"]
 
 
+def test_what_is_otherwise_on_purpose_is_not_worse(monkeypatch, capsys):
+    monkeypatch.setattr(table, "ON_PURPOSE", {"A.one": "for a reason"})
+    assert table.worse(FOUND) == []
+    assert table.show(FOUND, 1.0) == []
+    assert "failed with oncelog: A.one: on purpose: for a reason\n" in capsys.readouterr().out
+
+
 def test_summary_counts_what_ran_and_what_did_not():
     assert table.summary(FOUND, 61.4) == (
         "kafka-tests: Apache Kafka 1 of 2 passed, 1 skipped; oncelog 0 of 2 passed, 1 skipped; "

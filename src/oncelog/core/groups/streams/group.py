@@ -68,6 +68,7 @@ class StreamsGroup(MemberTimers):
         self.topics_version = -1  # of the topics that `configured` was made with
         self.shutdown_member_id: str | None = None
         self.endpoint_epoch = 0
+        self.settled: set[str] = set()  # members that have said, since they were told their tasks, that they have them
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
@@ -141,6 +142,7 @@ class StreamsGroup(MemberTimers):
             case StreamsGroupKey.MEMBER:
                 self.owners.change(self.members.pop(record.name, None), None)
                 self.forget_timers(record.name)
+                self.settled.discard(record.name)
                 if not self.members:
                     self.shutdown_member_id = None
             case StreamsGroupKey.CURRENT_MEMBER:

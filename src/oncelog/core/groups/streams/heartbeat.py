@@ -18,7 +18,7 @@ from oncelog.core.groups.streams.change import StreamsChange
 from oncelog.core.groups.streams.endpoints import endpoints_of
 from oncelog.core.groups.streams.group import StreamsGroup
 from oncelog.core.groups.streams.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, StreamsGroupMember
-from oncelog.core.groups.streams.tasks import is_all_of, is_part, owned_in, tasks_of, to_wire
+from oncelog.core.groups.streams.tasks import TargetTasks, is_all_of, is_part, owned_in, tasks_of, to_wire
 from oncelog.core.groups.streams.topology import (
     ConfiguredTopology,
     InternalTopic,
@@ -140,8 +140,9 @@ def heartbeat(
     )
     endpoint_epoch = group.endpoint_epoch
     has_news = request.member_epoch == JOIN_EPOCH or not moved.has_same_tasks(member)
-    has_missed = owned is not None and not is_all_of(owned, moved.assigned)  # maybe by a lost answer
-    if has_news or has_missed:
+    if has_news:
+        group.settled.discard(moved.member_id)
+    if has_news or _may_have_missed(group, moved, owned):
         response.active_tasks = to_wire(tasks_of(moved.assigned.active))
         response.standby_tasks = to_wire(moved.assigned.standby)
         response.warmup_tasks = to_wire(moved.assigned.warmup)
@@ -153,6 +154,16 @@ def heartbeat(
         group.endpoint_epoch = response.endpoint_information_epoch = endpoint_epoch
     response.status = _statuses(change, configured)
     return StreamsHeartbeatResult(response, configured.missing)
+
+
+def _may_have_missed(group: StreamsGroup, member: StreamsGroupMember, owned: TargetTasks | None) -> bool:
+    """Whether the answer that told the member its tasks may be lost: it never said that it has them, nor does it now."""
+    if owned is None or member.member_id in group.settled:
+        return False
+    if is_all_of(owned, member.assigned):
+        group.settled.add(member.member_id)
+        return False
+    return True
 
 
 def check_room(group: StreamsGroup, config: GroupConfig) -> None:

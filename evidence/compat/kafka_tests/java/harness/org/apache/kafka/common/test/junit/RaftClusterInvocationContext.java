@@ -1,6 +1,7 @@
 package org.apache.kafka.common.test.junit;
 
 import java.util.List;
+import oncelog.kafkatests.AskedTwice;
 import oncelog.kafkatests.Clusters;
 import oncelog.kafkatests.OutsideCluster;
 import org.apache.kafka.common.test.api.ClusterConfig;
@@ -26,7 +27,9 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
 
     @Override
     public String getDisplayName(int index) {
-        return name + (index > 1 ? " [" + index + "]" : "") + (isCombined ? " broker and controller as one" : "");
+        boolean storesNothing = "".equals(config.serverProperties().get("group.share.persister.class.name"));
+        return name + (index > 1 ? " [" + index + "]" : "") + (isCombined ? " broker and controller as one" : "")
+            + (storesNothing ? AskedTwice.STORES_NOTHING : "");
     }
 
     @Override
