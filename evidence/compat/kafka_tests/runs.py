@@ -120,16 +120,16 @@ class Tests:
     def _classes(self, name: str) -> pathlib.Path:
         return self._directory / "classes" / name
 
+    def results(self, name: str, against: str) -> pathlib.Path:
+        """A line for each test of the last run of a suite."""
+        return self._directory / f"{name}-{against}.tsv"
+
     def log(self, name: str) -> pathlib.Path:
         return self._directory / f"{name}.log"
 
     def apache_command(self) -> list[str]:
         """Apache Kafka by its own test kit, none of our classes in the place of its own."""
         return ["java", *OPTIONS, self._logging(), "-cp", f"{self._classes('apache')}:{self._jars}/*", "ApacheClusters"]
-
-    def streams_command(self) -> list[str]:
-        """Java with Kafka Streams and its tests."""
-        return ["java", *OPTIONS, self._logging(), "-cp", f"{self._jars}/*"]
 
     def _logging(self) -> str:
         return f"-Dlog4j2.configurationFile={self._directory / 'log4j2.xml'}"
@@ -140,7 +140,7 @@ class Tests:
         wanted = suite.methods
         if suite.but:
             wanted = tuple(f"-{each}" for each in suite.but)
-        results = self._directory / f"{name}-{against}.tsv"
+        results = self.results(name, against)
         path = f"{self._classes('harness')}:{self._jars}/*"
         if suite.mode:
             older = next(self._older.glob("*.jar"))

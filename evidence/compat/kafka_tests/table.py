@@ -76,3 +76,15 @@ def show(found: Mapping[str, Sequence[Result]], seconds: float) -> list[str]:
         print(f"skipped, {reason}: {', '.join(tests)}")
     print(summary(found, seconds))
     return worse(found)
+
+
+def counted(found: Mapping[str, Mapping[str, Sequence[Result]]]) -> dict[str, dict[str, object]]:
+    """By suite, for docs/compatibility.md: what each broker passed of what it was asked, and what was skipped."""
+    rows: dict[str, dict[str, object]] = {}
+    for server, suites in found.items():
+        for name, results in suites.items():
+            status = Counter(each.status for each in results)
+            row = rows.setdefault(name, {})
+            row[server] = f"{status['passed']} of {status['passed'] + status['failed']}"
+            row["skipped"] = status["skipped"]
+    return rows

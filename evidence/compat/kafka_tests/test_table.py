@@ -66,6 +66,12 @@ def test_read_names_a_test_and_its_invocation():
     ]
 
 
+def test_counts_for_the_page():
+    assert table.counted({server: {"a-suite": results} for server, results in FOUND.items()}) == {
+        "a-suite": {KAFKA: "1 of 2", ONCELOG: "0 of 2", "skipped": 1}
+    }
+
+
 def test_properties_survive_the_line_that_brokers_are_asked_in():
     properties = {"a.key": "b=c", "other.key": ""}
     assert decoded(encoded(properties)) == properties

@@ -150,6 +150,16 @@ def test_who_missed_an_answer_is_told_again_what_it_has():
     assert held(shell.streams_beat("b", 4, **none).active_tasks) == ["0_1"]
 
 
+def test_who_says_less_than_it_had_before_missed_no_answer():
+    """It gave tasks up by itself: what it is told next has to be news (Apache Kafka's testDynamicGroupConfig)."""
+    shell = StreamsShell()
+    shell.join_ready("a", topology=stateful())
+    shell.streams_beat("b", 0, topology=stateful())
+    assert held(shell.streams_beat("a", 3).active_tasks) == ["0_0"], "it had both"
+    none = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    assert shell.streams_beat("a", 3, **none).active_tasks is None
+
+
 def test_unknown_groups_and_members():
     shell = StreamsShell()
     assert refused(shell, 2) == (E.GROUP_ID_NOT_FOUND, "Streams group g not found.")

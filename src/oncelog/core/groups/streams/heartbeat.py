@@ -18,7 +18,7 @@ from oncelog.core.groups.streams.change import StreamsChange
 from oncelog.core.groups.streams.endpoints import endpoints_of
 from oncelog.core.groups.streams.group import StreamsGroup
 from oncelog.core.groups.streams.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, StreamsGroupMember
-from oncelog.core.groups.streams.tasks import TargetTasks, is_all_of, is_part, owned_in, tasks_of, to_wire
+from oncelog.core.groups.streams.tasks import is_all_of, is_part, owned_in, tasks_of, to_wire
 from oncelog.core.groups.streams.topology import (
     ConfiguredTopology,
     InternalTopic,
@@ -27,6 +27,7 @@ from oncelog.core.groups.streams.topology import (
     invalid_topology,
 )
 from oncelog.errors import ErrorCode
+from oncelog.wire.log_records.streams_groups import AssignedTasks, TargetTasks
 from oncelog.wire.messages.streams_group_heartbeat import (
     Status,
     StreamsGroupHeartbeatRequest,
@@ -141,7 +142,8 @@ def heartbeat(
     endpoint_epoch = group.endpoint_epoch
     has_news = request.member_epoch == JOIN_EPOCH or not moved.has_same_tasks(member)
     if has_news:
-        group.settled.discard(moved.member_id)
+        joins = request.member_epoch == JOIN_EPOCH  # with nothing
+        group.had_before[moved.member_id] = AssignedTasks() if joins else member.assigned
     if has_news or _may_have_missed(group, moved, owned):
         response.active_tasks = to_wire(tasks_of(moved.assigned.active))
         response.standby_tasks = to_wire(moved.assigned.standby)
@@ -157,13 +159,15 @@ def heartbeat(
 
 
 def _may_have_missed(group: StreamsGroup, member: StreamsGroupMember, owned: TargetTasks | None) -> bool:
-    """Whether the answer that told the member its tasks may be lost: it never said that it has them, nor does it now."""
-    if owned is None or member.member_id in group.settled:
+    """Whether the answer that told the member its tasks may be lost: it has what it had before, and never had said more."""
+    if owned is None:
         return False
     if is_all_of(owned, member.assigned):
-        group.settled.add(member.member_id)
-        return False
-    return True
+        group.had_before[member.member_id] = None
+    if member.member_id not in group.had_before:
+        return True  # nobody knows what it was told before this broker started
+    before = group.had_before[member.member_id]
+    return before is not None and is_all_of(owned, before)
 
 
 def check_room(group: StreamsGroup, config: GroupConfig) -> None:

@@ -35,6 +35,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
         }
 
         public KafkaClusterTestKit build() {
+            properties.put("group.share.max.partition.max.record.locks", "10000"); // 4.3 has a bound on what the test sets
             return new KafkaClusterTestKit(properties);
         }
     }
