@@ -151,7 +151,7 @@ def test_who_missed_an_answer_is_told_again_what_it_has():
 
 
 def test_who_says_less_than_it_had_before_missed_no_answer():
-    """It gave tasks up by itself: what it is told next has to be news (Apache Kafka's testDynamicGroupConfig)."""
+    """It gave tasks up by itself: what it is told next is news."""
     shell = StreamsShell()
     shell.join_ready("a", topology=stateful())
     shell.streams_beat("b", 0, topology=stateful())

@@ -35,6 +35,9 @@ public class KafkaClusterTestKit implements AutoCloseable {
         }
 
         public KafkaClusterTestKit build() {
+            // Apache Kafka 4.3 assigns with a member's second heartbeat, 4.0 did with the first; the test polls once, for five seconds
+            properties.put("group.share.min.heartbeat.interval.ms", "500");
+            properties.put("group.share.heartbeat.interval.ms", "500");
             properties.put("group.share.max.partition.max.record.locks", "10000"); // 4.3 has a bound on what the test sets
             return new KafkaClusterTestKit(properties);
         }
