@@ -19,7 +19,7 @@ PAGE = HERE.parent.parent.parent / "docs" / "compatibility.md"
 SERVERS = ("oncelog", "kafka")
 KAFKA_TESTS = {  # suites of evidence/compat/kafka_tests
     "share-consumer": "`ShareConsumerTest` of 4.0 with the client of 4.3, records acknowledged by the next `poll`",
-    "share-consumer-explicit": "the same class, records acknowledged one by one",
+    "share-consumer-explicit": "`ShareConsumerTest` of 4.0 with the client of 4.3, records acknowledged one by one",
     "share-requests": "requests of share groups: `ShareFetchAcknowledgeRequestTest`, `ShareGroupHeartbeatRequestTest`, "
     "`ShareGroupDescribeRequestTest`",
     "streams-requests": "requests of streams groups: `StreamsGroupHeartbeatRequestTest`, `StreamsGroupDescribeRequestTest`",
