@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: site chart test-long suite-cost tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes sim-processes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes
+.PHONY: site chart test-long suite-cost tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes sim-processes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes kafka-tests
 all: lint test test-long
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -244,6 +244,10 @@ spark-adoption: $(STAMP)
 # Who may do what, decided by us and by Apache Kafka's own authorizer.
 authorizer: $(STAMP)
 	@$(BIN)/python -m evidence.authorizer --decisions $(or $(DECISIONS),200000) $(if $(SEED),--seed $(SEED))
+
+# Apache Kafka's own tests of share and streams groups, from Maven, unmodified, on both brokers (docs/compatibility.md); most of an hour.
+kafka-tests: $(STAMP)
+	@$(BIN)/python -m evidence.compat.kafka_tests $(if $(ONLY),--only $(ONLY)) $(if $(AGAINST),--against $(AGAINST))
 
 conformance: $(STAMP)
 	@$(RECORD) conformance -- -m evidence.compat.conformance

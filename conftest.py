@@ -55,6 +55,7 @@ LONG = (
     "evidence/mutants/test_drawing.py",
     "evidence/mutants/test_drawn.py",
     "evidence/compat/test_injected_errors.py",
+    "evidence/compat/test_kafka_tests.py",
     "evidence/model/test_model.py",
     "evidence/upgrade/test_drill.py",
     "evidence/migration/test_migration.py",

@@ -17,6 +17,15 @@ RESULTS = HERE / "results.json"
 TEMPLATE = HERE / "page.md"
 PAGE = HERE.parent.parent.parent / "docs" / "compatibility.md"
 SERVERS = ("oncelog", "kafka")
+KAFKA_TESTS = {  # suites of evidence/compat/kafka_tests
+    "share-consumer": "`ShareConsumerTest` of 4.0 with the client of 4.3, records acknowledged by the next `poll`",
+    "share-consumer-explicit": "`ShareConsumerTest` of 4.0 with the client of 4.3, records acknowledged one by one",
+    "share-requests": "requests of share groups: `ShareFetchAcknowledgeRequestTest`, `ShareGroupHeartbeatRequestTest`, "
+    "`ShareGroupDescribeRequestTest`",
+    "streams-requests": "requests of streams groups: `StreamsGroupHeartbeatRequestTest`, `StreamsGroupDescribeRequestTest`",
+    "streams-tools": "`kafka-streams-groups` beside running applications: `List`, `Describe`, `DeleteStreamsGroupTest`, "
+    "`DeleteStreamsGroupOffsetTest`, `ResetStreamsGroupOffsetTest`",
+}
 # Apache Kafka sends these to itself, through the address it advertises
 BETWEEN_BROKERS = {(ApiKey.ADD_PARTITIONS_TO_TXN, 4), (ApiKey.ADD_PARTITIONS_TO_TXN, 5)} | {
     (ApiKey.WRITE_TXN_MARKERS, version) for version in (1, 2)
@@ -37,8 +46,10 @@ def count_failed(client: Client) -> int:
 
 
 def save(kind: str, results: dict[str, Any]) -> None:
-    """Put results ("clients", "security", "tools" or "drills", by name) over the saved ones, without their times, and write
-    the page."""
+    """Put results over the saved ones, without their times, and write the page.
+
+    `kind` is "clients", "security", "tools", "drills" or "kafka_tests", the results are by name.
+    """
     saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name, result in results.items():
         entry = saved.setdefault(kind, {}).setdefault(name, {})
@@ -88,6 +99,7 @@ def render() -> str:
         ("absent", _remarks(ordered)),
         ("versions", _versions(ordered)),
         ("drills", _drills(saved["drills"])),
+        ("kafka-tests", _kafka_tests(saved["kafka_tests"])),
         ("stories", str(len(STORIES))),
         ("security", security.matrix(secured, "oncelog")),
         ("security-kafka", security.matrix(secured, "kafka")),
@@ -169,6 +181,15 @@ def _drills(drills: dict[str, dict[str, Any]]) -> str:
         for _, drill in sorted(drills.items())
     ]
     return _table(["drill", "with", "figures of the last saved run", "result"], rows)
+
+
+def _kafka_tests(suites: dict[str, dict[str, Any]]) -> str:
+    rows = [
+        [KAFKA_TESTS[name], suites[name]["kafka"], suites[name]["oncelog"], str(suites[name]["skipped"])]
+        for name in KAFKA_TESTS
+        if name in suites
+    ]
+    return _table(["tests", "Apache Kafka 4.3", "oncelog", "skipped"], rows)
 
 
 def _spans(versions: list[int]) -> str:

@@ -145,6 +145,19 @@ def test_who_missed_an_answer_is_told_again_what_it_has():
     none = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
     assert held(shell.streams_beat("b", 4, **none).active_tasks) == ["0_1"]
     assert shell.streams_beat("b", 4, **none | {"active_tasks": ids({"0": {1}})}).active_tasks is None
+    assert shell.streams_beat("b", 4, **none).active_tasks is None, "it has said that it has it, so nothing was lost"
+    assert held(shell.streams_beat("b", 0, topology=stateful()).active_tasks) == ["0_1"], "this answer is lost, too"
+    assert held(shell.streams_beat("b", 4, **none).active_tasks) == ["0_1"]
+
+
+def test_who_says_less_than_it_had_before_missed_no_answer():
+    """It gave tasks up by itself: what it is told next is news."""
+    shell = StreamsShell()
+    shell.join_ready("a", topology=stateful())
+    shell.streams_beat("b", 0, topology=stateful())
+    assert held(shell.streams_beat("a", 3).active_tasks) == ["0_0"], "it had both"
+    none = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    assert shell.streams_beat("a", 3, **none).active_tasks is None
 
 
 def test_unknown_groups_and_members():

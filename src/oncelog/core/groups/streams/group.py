@@ -68,6 +68,8 @@ class StreamsGroup(MemberTimers):
         self.topics_version = -1  # of the topics that `configured` was made with
         self.shutdown_member_id: str | None = None
         self.endpoint_epoch = 0
+        # what a member had before it was last told tasks, None once it has said that it has them; missing after a start
+        self.had_before: dict[str, AssignedTasks | None] = {}
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
@@ -141,6 +143,7 @@ class StreamsGroup(MemberTimers):
             case StreamsGroupKey.MEMBER:
                 self.owners.change(self.members.pop(record.name, None), None)
                 self.forget_timers(record.name)
+                self.had_before.pop(record.name, None)
                 if not self.members:
                     self.shutdown_member_id = None
             case StreamsGroupKey.CURRENT_MEMBER:

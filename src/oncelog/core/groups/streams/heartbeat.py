@@ -27,6 +27,7 @@ from oncelog.core.groups.streams.topology import (
     invalid_topology,
 )
 from oncelog.errors import ErrorCode
+from oncelog.wire.log_records.streams_groups import AssignedTasks, TargetTasks
 from oncelog.wire.messages.streams_group_heartbeat import (
     Status,
     StreamsGroupHeartbeatRequest,
@@ -140,8 +141,10 @@ def heartbeat(
     )
     endpoint_epoch = group.endpoint_epoch
     has_news = request.member_epoch == JOIN_EPOCH or not moved.has_same_tasks(member)
-    has_missed = owned is not None and not is_all_of(owned, moved.assigned)  # maybe by a lost answer
-    if has_news or has_missed:
+    if has_news:
+        joins = request.member_epoch == JOIN_EPOCH  # with nothing
+        group.had_before[moved.member_id] = AssignedTasks() if joins else member.assigned
+    if has_news or _may_have_missed(group, moved, owned):
         response.active_tasks = to_wire(tasks_of(moved.assigned.active))
         response.standby_tasks = to_wire(moved.assigned.standby)
         response.warmup_tasks = to_wire(moved.assigned.warmup)
@@ -153,6 +156,18 @@ def heartbeat(
         group.endpoint_epoch = response.endpoint_information_epoch = endpoint_epoch
     response.status = _statuses(change, configured)
     return StreamsHeartbeatResult(response, configured.missing)
+
+
+def _may_have_missed(group: StreamsGroup, member: StreamsGroupMember, owned: TargetTasks | None) -> bool:
+    """Whether the answer that told the member its tasks may be lost: it has what it had before, and never had said more."""
+    if owned is None:
+        return False
+    if is_all_of(owned, member.assigned):
+        group.had_before[member.member_id] = None
+    if member.member_id not in group.had_before:
+        return True  # nobody knows what it was told before this broker started
+    before = group.had_before[member.member_id]
+    return before is not None and is_all_of(owned, before)
 
 
 def check_room(group: StreamsGroup, config: GroupConfig) -> None:
