@@ -15,14 +15,14 @@ from evidence.compat.clients import page
 from evidence.compat.clients.programs import Missing
 from evidence.compat.kafka_tests import table
 from evidence.compat.kafka_tests.clusters import ApacheBrokers, Brokers, OncelogBrokers, Served
-from evidence.compat.kafka_tests.runs import SUITES, Result, Tests, read
+from evidence.compat.kafka_tests.runs import SUITES, Result, read
 from evidence.compat.servers import KAFKA, NOT_ALL_RUN, ONCELOG
 from oncelog.broker.config.config import rules
 
 ABOUTS = ("share", "streams")
 
 
-def _brokers(tests: Tests, against: str) -> contextlib.AbstractContextManager[Brokers]:
+def _brokers(tests: KafkasTests, against: str) -> contextlib.AbstractContextManager[Brokers]:
     log = tests.log(f"brokers-{against}")
     log.unlink(missing_ok=True)
     if against == KAFKA:
@@ -44,7 +44,7 @@ def main() -> int:
     servers = (KAFKA, ONCELOG) if options.against == "both" else (options.against,)
     began = time.monotonic()
     try:
-        tests = Tests()
+        tests = KafkasTests()
         found = {
             server: _last(tests, names, server) if options.last else _run(tests, names, server, tuple(options.method))
             for server in servers
@@ -61,11 +61,11 @@ def main() -> int:
     return 1 if worse else 0
 
 
-def _last(tests: Tests, names: list[str], server: str) -> dict[str, list[Result]]:
+def _last(tests: KafkasTests, names: list[str], server: str) -> dict[str, list[Result]]:
     return {name: list(read(tests.results(name, server).read_text())) for name in names}
 
 
-def _run(tests: Tests, names: list[str], server: str, methods: tuple[str, ...]) -> dict[str, list[Result]]:
+def _run(tests: KafkasTests, names: list[str], server: str, methods: tuple[str, ...]) -> dict[str, list[Result]]:
     with _brokers(tests, server) as brokers, Served(brokers) as served:
         return {name: list(tests.run(name, served.port, server, methods)) for name in names}
 

@@ -83,7 +83,7 @@ class Result:
     reason: str
 
 
-class Tests:
+class KafkasTests:
     """Jars and classes, in build/compat/kafka-tests."""
 
     def __init__(self) -> None:
