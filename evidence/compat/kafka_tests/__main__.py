@@ -15,7 +15,7 @@ from evidence.compat.clients import page
 from evidence.compat.clients.programs import Missing
 from evidence.compat.kafka_tests import table
 from evidence.compat.kafka_tests.clusters import ApacheBrokers, Brokers, OncelogBrokers, Served
-from evidence.compat.kafka_tests.runs import SUITES, Result, read
+from evidence.compat.kafka_tests.runs import SUITES, KafkasTests, Result, read
 from evidence.compat.servers import KAFKA, NOT_ALL_RUN, ONCELOG
 from oncelog.broker.config.config import rules
 
