@@ -62,7 +62,13 @@ def main() -> int:
 
 
 def _last(tests: KafkasTests, names: list[str], server: str) -> dict[str, list[Result]]:
-    return {name: list(read(tests.results(name, server).read_text())) for name in names}
+    found = {}
+    for name in names:
+        path = tests.results(name, server)
+        if not path.exists():
+            raise Missing(f"{name} was not run on {server} here: leave --last out")
+        found[name] = list(read(path.read_text()))
+    return found
 
 
 def _run(tests: KafkasTests, names: list[str], server: str, methods: tuple[str, ...]) -> dict[str, list[Result]]:
