@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from evidence.world.oncelog_processes import OncelogProcesses
 
+from oncelog.cli.commands.serve import serve_main
 from oncelog.cli.commands.serve_processes import _status, commands
 from oncelog.core.exposition import merged
 from oncelog.core.processes.process_plan import process_plans
@@ -126,6 +127,25 @@ def test_what_a_person_got_wrong_is_one_line(arguments: list[str], expected: str
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert expected in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("listen", "config"),
+    [
+        (["127.0.0.1:19092", "127.0.0.1:19093"], []),
+        (["127.0.0.1:65535"], []),
+        (["127.0.0.1:0"], ["num.partition=3"]),
+    ],
+)
+def test_nothing_moves_for_a_start_that_is_refused(
+    listen: list[str], config: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("oncelog.cli.commands.serve._log_to_stderr", lambda *_: None)  # other tests want their logs
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
+    (tmp_path / ".kafka_cleanshutdown").write_text("{}")
+    before = sorted(tmp_path.rglob("*"))
+    assert serve_main(data_dir=str(tmp_path), processes=2, listen=listen, config=config) == 2
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_pages_of_numbers_are_put_together() -> None:

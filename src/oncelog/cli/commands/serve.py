@@ -75,6 +75,8 @@ def serve_main(
         if directory is None and not ephemeral and not {"log.dir", "log.dirs"} & values.keys():
             directory = DEFAULT_DATA_DIR
         if not process:
+            if processes is not None:  # before partitions move for it
+                _check(values, listen or (DEFAULT_LISTEN,), processes)
             processes = _process_count(processes, directory or (named or "").split(",")[0])
         if processes is not None and processes > 1:
             if insecure:
@@ -112,15 +114,22 @@ def _serve_processes(
 ) -> int:
     from oncelog.cli.commands.serve_processes import run_processes
 
-    config = Configuration(values).static  # what is wrong with it is said once, before there are several
-    listeners_of(config, listen)
+    _check(values, listen, count)
     texts = {key: str(value) for key, value in values.items()}
     with tempfile.TemporaryDirectory(prefix="oncelog-") if directory is None else nullcontext(directory) as data:
+        plans = process_plans(count, data, _with_ports(listen, count), texts)
+        return asyncio.run(run_processes(plans, options, texts.get("metrics.listen", "")))
+
+
+def _check(values: Mapping[str, object], listen: Sequence[str], count: int) -> None:
+    """What is wrong with the configuration is said once, before there are several processes."""
+    listeners_of(Configuration(values).static, listen)
+    if 1 < count <= PROCESS_COUNT_MAX:
         try:
-            plans = process_plans(count, data, _with_ports(listen, count), texts)
+            named = [each for each in listen if named_address(each).port]
+            process_plans(count, "", named, {key: str(value) for key, value in values.items()})
         except ListenerInvalid as error:
             raise ConfigInvalid(str(error)) from None
-        return asyncio.run(run_processes(plans, options, texts.get("metrics.listen", "")))
 
 
 def _with_ports(listen: Sequence[str], count: int) -> list[str]:
