@@ -105,8 +105,14 @@ def test_a_directory_is_served_by_as_many_as_it_has_and_by_others_when_asked() -
 
 def test_with_the_first_process_all_end() -> None:
     with OncelogProcesses(2) as cluster:
+        words = Path(f"/proc/{cluster.process_id(1)}/cmdline").read_bytes().split(b"\0")
+        sockets = Path(os.fsdecode(words[words.index(b"--sockets") + 1]))
+        assert (sockets / "metadata").exists()
         watched = [os.pidfd_open(cluster.process_id(node)) for node in cluster.nodes]
         try:
+            for node in cluster.nodes:  # Linux sends a signal for each thread of a parent that ends
+                os.kill(cluster.process_id(node), signal.SIGHUP)
+                os.kill(cluster.process_id(node), signal.SIGINT)
             cluster.kill_the_first()
             for each in watched:
                 ready, _, _ = select.select([each], [], [], TIMEOUT_S)
@@ -114,6 +120,7 @@ def test_with_the_first_process_all_end() -> None:
         finally:
             for each in watched:
                 os.close(each)
+        assert not sockets.exists()
         assert all((folder / ".kafka_cleanshutdown").exists() for folder in folders(cluster))
 
 

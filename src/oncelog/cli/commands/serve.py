@@ -13,6 +13,7 @@ import errno
 import gc
 import logging
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -85,7 +86,7 @@ def serve_main(
             return _serve_processes(processes, directory or named, listen or (DEFAULT_LISTEN,), values, options)
         broker = Broker(directory, values, listen=listen or (DEFAULT_LISTEN,), processes=own)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(broker))
+            return runner.run(_serve(broker, own.sockets))
     except (ConfigInvalid, NetworkFailed, StorageError, DamagedLog) as error:
         return _usage_error(f"{error}{_way_out(error)}")
 
@@ -157,15 +158,17 @@ def _way_out(error: BaseException) -> str:
 COLLECT_AFTER = (300, 3, 50)
 
 
-async def _serve(broker: Broker) -> int:
-    loop = asyncio.get_running_loop()
+async def _serve(broker: Broker, sockets: str) -> int:
+    loop, parent = asyncio.get_running_loop(), os.getppid()
     stopped: asyncio.Future[int] = loop.create_future()
     task = asyncio.current_task()
     assert task is not None
 
     def stop(number: int) -> None:
         if stopped.done():
-            os._exit(1)
+            if not sockets:
+                os._exit(1)
+            return  # the system says for each thread of the first process that it is gone; that kills who is to end at once
         stopped.set_result(number)
         if not broker.is_ready and not broker.is_clean_start:
             task.cancel()  # a recovery takes long; after a clean stop it is ready at once, and stops as cleanly
@@ -187,6 +190,8 @@ async def _serve(broker: Broker) -> int:
     assert broker.failure is not None
     await asyncio.wait((stopped, broker.failure), return_when=asyncio.FIRST_COMPLETED)
     await broker.stop()
+    if sockets and os.getppid() != parent:
+        shutil.rmtree(sockets, ignore_errors=True)  # who made the folder was killed
     return 0 if stopped.done() else 1
 
 
