@@ -166,3 +166,9 @@ def test_no_power_cut_on_the_way_loses_anything(tmp_path: Path, before: int, aft
             files.crash(draw.choice(list(Keep)))
         assert share_out(SimHost(files), "data", after) == after  # type: ignore[arg-type]
         assert everything(files, after) == wanted, f"power cut at operation {point}"
+
+
+def test_what_is_wrong_with_the_directory_s_own_file_names_it(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("garbage\n")
+    with pytest.raises(ConfigInvalid, match=r"meta\.properties: line 1: expected key=value"):
+        share_out(real_host(), str(tmp_path), None)

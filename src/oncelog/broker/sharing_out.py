@@ -11,10 +11,10 @@ import contextlib
 import logging
 from collections.abc import Mapping
 
-from oncelog.broker.config.config import ConfigInvalid, properties_from
+from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.partitions.partition_directories import partition_directories
-from oncelog.broker.startup import META_PROPERTIES, PROCESSES
+from oncelog.broker.startup import META_PROPERTIES, PROCESSES, meta_properties
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.leadership import Leadership
 from oncelog.core.processes.process_plan import FOLLOWERS_FOLDER, directory_of, move_under_way
@@ -31,7 +31,6 @@ from oncelog.log.checkpoint_files import (
     write_clean_shutdown,
     write_offsets,
 )
-from oncelog.log.files import Files
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.producer_windows import PRODUCER_WINDOWS, SnapshotKey, Windows, windows_from_bytes, windows_to_bytes
 from oncelog.types import TopicPartition
@@ -53,7 +52,7 @@ def share_out(host: Host, data_directory: str, count: int | None) -> int:
         path = f"{data_directory}/{META_PROPERTIES}"
         if not files.exists(path):
             return count or 1
-        before = int(_properties(files, path).get(PROCESSES, "1"))
+        before = int(meta_properties(files, path).get(PROCESSES, "1"))
         if count not in (None, before):
             _Move(host, data_directory, before, count).begin()
         return count or before
@@ -70,7 +69,7 @@ class _Move:
         self._before, self._after = before, after
         self._directories = {index: directory_of(data_directory, index) for index in range(max(before, after))}
         self._folder = f"{data_directory}/{FOLLOWERS_FOLDER}"
-        own = _properties(self._files, f"{data_directory}/{META_PROPERTIES}")
+        own = meta_properties(self._files, f"{data_directory}/{META_PROPERTIES}")
         self._cluster_id, self._node_id = own.get("cluster.id", ""), int(own.get("node.id", "1"))
 
     def begin(self) -> int:
@@ -182,9 +181,3 @@ class _Move:
         else:
             self._files.remove_directory(path)
         self._files.sync_directory(self._folder)
-
-
-def _properties(files: Files, path: str) -> dict[str, str]:
-    return {
-        key: str(value) for key, value in properties_from(files.read_whole(path).decode("utf-8", "replace")).items()
-    }

@@ -62,7 +62,7 @@ async def read_meta_properties(parts: Assembly) -> None:
         await store.open()
         followed_id = store.cluster_id
     if files.exists(path):
-        values = properties_from(files.read_whole(path).decode("utf-8", "replace"))
+        values = meta_properties(files, path)
         parts.node.cluster_id = values.get("cluster.id", "")
         if values.get("node.id") != str(parts.node.node_id) or not parts.node.cluster_id:
             raise ConfigInvalid(
@@ -82,6 +82,14 @@ async def read_meta_properties(parts: Assembly) -> None:
     if count > 1:
         text += f"{PROCESSES}={count}\n"
     files.replace_whole(path, text.encode("ascii"))
+
+
+def meta_properties(files: Files, path: str) -> dict[str, str]:
+    """What the file says. Raises ConfigInvalid, naming it."""
+    try:
+        return properties_from(files.read_whole(path).decode("utf-8", "replace"))
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"{path}: {error}") from error
 
 
 async def load_cluster_metadata(parts: Assembly) -> None:

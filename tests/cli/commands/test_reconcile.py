@@ -70,3 +70,16 @@ def test_a_directory_that_is_named_twice_is_read_once(data: pathlib.Path, tmp_pa
     link.symlink_to(data)
     once = json.loads(oncelog("-o", "json", "reconcile", str(data)).stdout)
     assert json.loads(oncelog("-o", "json", "reconcile", str(data), f"{data}/", str(link)).stdout) == once
+
+
+def test_a_directory_of_several_processes_is_read_whole(data: pathlib.Path) -> None:
+    other, left = data / "processes" / "1", data / "processes" / "2"
+    for folder in (other, left / "old-stray"):
+        folder.mkdir(parents=True)
+    (other / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=2\n")
+    (other / ".kafka_cleanshutdown").write_text("{}")
+    (data / "t-0").rename(other / "t-0")
+    result = oncelog("reconcile", data, other)
+    assert result.stdout.splitlines()[1].split()[:4] == ["hanging", "t-0", "0", "7:3"]
+    assert "2 logs, 1 batches, 1 record: 1 fault found" in result.stderr
+    assert oncelog("reconcile", data).stdout == result.stdout

@@ -212,3 +212,10 @@ def test_dump_log_names_a_journal_of_a_newer_format(data: pathlib.Path) -> None:
     refused = oncelog("recover", data, "-y")
     assert refused.exit_code == 1
     assert "a journal of format 2" in refused.stderr
+
+
+def test_what_is_wrong_with_its_own_file_names_it(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "meta.properties").write_text("garbage\n")
+    result = oncelog("recover", tmp_path, "--yes")
+    assert result.exit_code == 1
+    assert "meta.properties: line 1: expected key=value" in result.stderr

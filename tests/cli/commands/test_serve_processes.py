@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from pathlib import Path
 
 import pytest
 from evidence.world.oncelog_processes import OncelogProcesses
 
-from oncelog.cli.commands.serve_processes import _status, commands
+from oncelog.cli.commands.serve import serve_main
+from oncelog.cli.commands.serve_processes import Child, _status, commands, readiness, run_processes, socket_path
 from oncelog.core.exposition import merged
 from oncelog.core.processes.process_plan import process_plans
 from oncelog.host.free_ports import ports_in_a_row
+from oncelog.host.http_endpoint import Answer, HttpEndpoint
+from oncelog.host.network import NetworkFailed, RealNetwork
 from oncelog.sync import Consumer, Producer
 
 TIMEOUT_S = 120  # for a hang
@@ -99,8 +105,14 @@ def test_a_directory_is_served_by_as_many_as_it_has_and_by_others_when_asked() -
 
 def test_with_the_first_process_all_end() -> None:
     with OncelogProcesses(2) as cluster:
+        words = Path(f"/proc/{cluster.process_id(1)}/cmdline").read_bytes().split(b"\0")
+        sockets = Path(os.fsdecode(words[words.index(b"--sockets") + 1]))
+        assert (sockets / "metadata").exists()
         watched = [os.pidfd_open(cluster.process_id(node)) for node in cluster.nodes]
         try:
+            for node in cluster.nodes:  # Linux sends a signal for each thread of a parent that ends
+                os.kill(cluster.process_id(node), signal.SIGHUP)
+                os.kill(cluster.process_id(node), signal.SIGINT)
             cluster.kill_the_first()
             for each in watched:
                 ready, _, _ = select.select([each], [], [], TIMEOUT_S)
@@ -108,6 +120,7 @@ def test_with_the_first_process_all_end() -> None:
         finally:
             for each in watched:
                 os.close(each)
+        assert not sockets.exists()
         assert all((folder / ".kafka_cleanshutdown").exists() for folder in folders(cluster))
 
 
@@ -126,6 +139,70 @@ def test_what_a_person_got_wrong_is_one_line(arguments: list[str], expected: str
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert expected in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("listen", "config"),
+    [
+        (["127.0.0.1:19092", "127.0.0.1:19093"], []),
+        (["127.0.0.1:65535"], []),
+        (["127.0.0.1:0"], ["num.partition=3"]),
+    ],
+)
+def test_nothing_moves_for_a_start_that_is_refused(
+    listen: list[str], config: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("oncelog.cli.commands.serve._log_to_stderr", lambda *_: None)  # other tests want their logs
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
+    (tmp_path / ".kafka_cleanshutdown").write_text("{}")
+    before = sorted(tmp_path.rglob("*"))
+    assert serve_main(data_dir=str(tmp_path), processes=2, listen=listen, config=config) == 2
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [("x" * 100, "too long for the sockets where the processes meet"), ("missing", "name another one, TMPDIR=DIR")],
+)
+def test_where_they_meet_must_be_possible(
+    folder: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if folder != "missing":
+        (tmp_path / folder).mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / folder))
+    with pytest.raises(NetworkFailed, match=expected):
+        asyncio.run(run_processes(process_plans(2, "/d", ["h:1000"], {}), [], ""))
+    assert list(tmp_path.rglob("oncelog-*")) == []
+
+
+def test_a_process_that_stands_still_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncelog.cli.commands.serve_processes.SCRAPE_S", 0.02)
+    children = [Child(plan, []) for plan in process_plans(3, "/d", ["h:1000"], {})]
+
+    async def asked(sockets: str) -> list[Answer]:
+        network = RealNetwork()
+        said: list[Answer] = []
+        endpoint = HttpEndpoint(lambda path: ("200 OK", "ready\n"))
+        listeners = [await network.listen(f"unix:{socket_path(sockets, node)}", 0, endpoint) for node in (1, 3)]
+        with socket.socket(socket.AF_UNIX) as still:
+            still.bind(socket_path(sockets, 2))
+            still.listen()
+            for each in children:
+                each.ready = "ready h:1000 node=1 cluster=c"
+            said.append(await readiness(children, sockets))
+            children[2].ready = ""
+            said.append(await readiness(children, sockets))
+        said.append(await readiness(children[:1], sockets))
+        for listener in listeners:
+            listener.close()
+        return said
+
+    with tempfile.TemporaryDirectory() as sockets:
+        assert asyncio.run(asked(sockets)) == [
+            ("503 Service Unavailable", "not ready: process 1\n"),
+            ("503 Service Unavailable", "not ready: process 1, 2\n"),
+            ("200 OK", "ready\n"),
+        ]
 
 
 def test_pages_of_numbers_are_put_together() -> None:

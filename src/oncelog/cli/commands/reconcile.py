@@ -15,6 +15,7 @@ import click
 
 from oncelog.cli.command import Settings, command
 from oncelog.cli.output import EXIT_FOUND, REPAIR, Column, Failed, Output, counted, json_text
+from oncelog.core.processes.process_plan import FOLLOWERS_FOLDER, directory_of
 from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from oncelog.errors import ConfigurationError, StorageError
 from oncelog.host.read_only_files import ReadOnlyFiles, is_locked
@@ -83,7 +84,7 @@ def reconcile(
     try:
         plan = plan_of(
             files,
-            list({os.path.realpath(each): os.path.abspath(each) for each in reversed(directories)}.values())[::-1],
+            _each_once([own for each in directories for own in _of_all_processes(each)]),
             decision_topic=decision_topic,
             is_running=lambda path: is_locked(f"{path}/.lock"),
         )
@@ -98,6 +99,18 @@ def reconcile(
     _print(out, report, set(kinds) or (set(KINDS) | ({NOTE} if notes or out.is_machine else set())))
     if exit_code and report.faults:
         ctx.exit(EXIT_FOUND)
+
+
+def _of_all_processes(directory: str) -> list[str]:
+    """The directory, and those of the broker's other processes: a process alone has positions in logs that others lead."""
+    folder = f"{directory}/{FOLLOWERS_FOLDER}"
+    numbers = sorted(int(name) for name in os.listdir(folder) if name.isdecimal()) if os.path.isdir(folder) else []
+    others = (directory_of(directory, number) for number in numbers)
+    return [directory, *(each for each in others if os.path.exists(f"{each}/meta.properties"))]
+
+
+def _each_once(directories: Sequence[str]) -> list[str]:
+    return list({os.path.realpath(each): os.path.abspath(each) for each in reversed(directories)}.values())[::-1]
 
 
 def _reconcile(out: Output, plan: Plan, spill: str, workers: int, prefix: str) -> Report:

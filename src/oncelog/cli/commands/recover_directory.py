@@ -7,11 +7,14 @@ import os
 import click
 
 from oncelog.broker.broker import Broker
-from oncelog.broker.config.config import properties_from
+from oncelog.broker.config.config import ConfigInvalid
+from oncelog.broker.startup import meta_properties
 from oncelog.cli.command import Settings
 from oncelog.cli.interruption import run
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns
 from oncelog.cli.progress import progress
+from oncelog.errors import StorageError
+from oncelog.host.files import RealFiles
 
 
 def recover_directory(ctx: click.Context, directory: str) -> None:
@@ -20,8 +23,10 @@ def recover_directory(ctx: click.Context, directory: str) -> None:
     path = os.path.join(directory, "meta.properties")
     if not os.path.exists(path):
         raise Failed(f"{directory} is no data directory of a broker: it has no meta.properties")
-    with open(path, encoding="utf-8", errors="replace") as file:
-        node_id = properties_from(file.read()).get("node.id", "1")
+    try:
+        node_id = meta_properties(RealFiles(), path).get("node.id", "1")
+    except (ConfigInvalid, StorageError) as error:
+        raise Failed(str(error)) from error
     if not settings.confirm("recover the directory of a broker that is not running", directory):
         return
     broker = Broker(directory, {"node.id": node_id})

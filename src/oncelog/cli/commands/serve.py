@@ -13,6 +13,7 @@ import errno
 import gc
 import logging
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -75,6 +76,8 @@ def serve_main(
         if directory is None and not ephemeral and not {"log.dir", "log.dirs"} & values.keys():
             directory = DEFAULT_DATA_DIR
         if not process:
+            if processes is not None:  # before partitions move for it
+                _check(values, listen or (DEFAULT_LISTEN,), processes)
             processes = _process_count(processes, directory or (named or "").split(",")[0])
         if processes is not None and processes > 1:
             if insecure:
@@ -83,7 +86,7 @@ def serve_main(
             return _serve_processes(processes, directory or named, listen or (DEFAULT_LISTEN,), values, options)
         broker = Broker(directory, values, listen=listen or (DEFAULT_LISTEN,), processes=own)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(broker))
+            return runner.run(_serve(broker, own.sockets))
     except (ConfigInvalid, NetworkFailed, StorageError, DamagedLog) as error:
         return _usage_error(f"{error}{_way_out(error)}")
 
@@ -112,15 +115,22 @@ def _serve_processes(
 ) -> int:
     from oncelog.cli.commands.serve_processes import run_processes
 
-    config = Configuration(values).static  # what is wrong with it is said once, before there are several
-    listeners_of(config, listen)
+    _check(values, listen, count)
     texts = {key: str(value) for key, value in values.items()}
     with tempfile.TemporaryDirectory(prefix="oncelog-") if directory is None else nullcontext(directory) as data:
+        plans = process_plans(count, data, _with_ports(listen, count), texts)
+        return asyncio.run(run_processes(plans, options, texts.get("metrics.listen", "")))
+
+
+def _check(values: Mapping[str, object], listen: Sequence[str], count: int) -> None:
+    """What is wrong with the configuration is said once, before there are several processes."""
+    listeners_of(Configuration(values).static, listen)
+    if 1 < count <= PROCESS_COUNT_MAX:
         try:
-            plans = process_plans(count, data, _with_ports(listen, count), texts)
+            named = [each for each in listen if named_address(each).port]
+            process_plans(count, "", named, {key: str(value) for key, value in values.items()})
         except ListenerInvalid as error:
             raise ConfigInvalid(str(error)) from None
-        return asyncio.run(run_processes(plans, options, texts.get("metrics.listen", "")))
 
 
 def _with_ports(listen: Sequence[str], count: int) -> list[str]:
@@ -148,15 +158,17 @@ def _way_out(error: BaseException) -> str:
 COLLECT_AFTER = (300, 3, 50)
 
 
-async def _serve(broker: Broker) -> int:
-    loop = asyncio.get_running_loop()
+async def _serve(broker: Broker, sockets: str) -> int:
+    loop, parent = asyncio.get_running_loop(), os.getppid()
     stopped: asyncio.Future[int] = loop.create_future()
     task = asyncio.current_task()
     assert task is not None
 
     def stop(number: int) -> None:
         if stopped.done():
-            os._exit(1)
+            if not sockets:
+                os._exit(1)
+            return  # the system says for each thread of the first process that it is gone; that kills who is to end at once
         stopped.set_result(number)
         if not broker.is_ready and not broker.is_clean_start:
             task.cancel()  # a recovery takes long; after a clean stop it is ready at once, and stops as cleanly
@@ -178,6 +190,8 @@ async def _serve(broker: Broker) -> int:
     assert broker.failure is not None
     await asyncio.wait((stopped, broker.failure), return_when=asyncio.FIRST_COMPLETED)
     await broker.stop()
+    if sockets and os.getppid() != parent:
+        shutil.rmtree(sockets, ignore_errors=True)  # who made the folder was killed
     return 0 if stopped.done() else 1
 
 

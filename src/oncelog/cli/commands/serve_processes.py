@@ -10,18 +10,19 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 from oncelog.cli.signals import ending_signals
 from oncelog.core.access.listeners import named_address
 from oncelog.core.exposition import merged
 from oncelog.core.processes.process_plan import ProcessPlan, Restarts
 from oncelog.host.http_endpoint import NOT_FOUND, Answer, HttpEndpoint
-from oncelog.host.network import RealNetwork
+from oncelog.host.network import NetworkFailed, RealNetwork
 from oncelog.host.tasks import Tasks
 
 _log = logging.getLogger("oncelog.processes")
@@ -29,6 +30,7 @@ _log = logging.getLogger("oncelog.processes")
 FIRST_ALONE_S = 5.0
 SCRAPE_S = 5.0
 PAGE_SIZE_BYTES_MAX = 64 << 20
+SOCKET_PATH_BYTES_MAX = 103  # macOS; Linux takes 107
 KILL_AFTER_S = 60.0  # a stop drains for ten seconds, and then syncs
 
 
@@ -112,15 +114,39 @@ def commands(plans: Sequence[ProcessPlan], sockets: str, options: Sequence[str])
 
 async def run_processes(plans: Sequence[ProcessPlan], options: Sequence[str], metrics_listen: str) -> int:
     """Serve until a signal comes; the exit status. Raises NetworkFailed."""
-    with tempfile.TemporaryDirectory(prefix="oncelog-") as sockets:
+    with _folder_of_sockets(plans) as sockets:
         children = [
             Child(plan, command) for plan, command in zip(plans, commands(plans, sockets, options), strict=True)
         ]
         async with _metrics(children, sockets, metrics_listen):
-            return await _run(children)
+            return await _run(children, sockets)
 
 
-async def _run(children: Sequence[Child]) -> int:
+@contextmanager
+def _folder_of_sockets(plans: Sequence[ProcessPlan]) -> Iterator[str]:
+    """Where they meet, for as long as they run. Raises NetworkFailed where there cannot be one."""
+    try:
+        made = tempfile.TemporaryDirectory(prefix="oncelog-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise NetworkFailed(
+            f"no folder can be made where the processes meet: {error.strerror or error}: name another one, TMPDIR=DIR"
+        ) from error
+    with made as sockets:
+        longest = max(len(os.fsencode(socket_path(sockets, plan.node_id))) for plan in plans)
+        if longest > SOCKET_PATH_BYTES_MAX:
+            raise NetworkFailed(
+                f"{os.path.dirname(sockets)}: too long for the sockets where the processes meet ({longest} bytes, at most "
+                f"{SOCKET_PATH_BYTES_MAX}): name a shorter one, TMPDIR=/tmp"
+            )
+        yield sockets
+
+
+def socket_path(sockets: str, node_id: int) -> str:
+    """Where a process answers /metrics and /readyz to the first one; none of the sockets has a longer path."""
+    return f"{sockets}/metrics-{node_id}"
+
+
+async def _run(children: Sequence[Child], sockets: str) -> int:
     loop, tasks = asyncio.get_running_loop(), Tasks(_failed)
     stopped = asyncio.Event()
 
@@ -128,6 +154,7 @@ async def _run(children: Sequence[Child]) -> int:
         if stopped.is_set():
             for child in children:
                 child.signal(signal.SIGKILL)
+            shutil.rmtree(sockets, ignore_errors=True)
             os._exit(1)
         stopped.set()
 
@@ -196,7 +223,7 @@ async def _metrics(children: Sequence[Child], sockets: str, metrics_listen: str)
 
     async def page() -> Answer:
         async with writing:
-            pages = await asyncio.gather(*(_page(sockets, child) for child in children))
+            pages = await asyncio.gather(*(_page(sockets, child, "/metrics") for child in children))
         found = {str(child.plan.index): text for child, text in zip(children, pages, strict=True) if text}
         return ("200 OK", merged(found)) if found else ("503 Service Unavailable", "no process answers\n")
 
@@ -206,12 +233,7 @@ async def _metrics(children: Sequence[Child], sockets: str, metrics_listen: str)
         if path == "/livez":
             return "200 OK", "alive\n"
         if path == "/readyz":
-            away = [str(child.plan.index) for child in children if not child.ready]
-            return (
-                ("503 Service Unavailable", f"not ready: process {', '.join(away)}\n")
-                if away
-                else ("200 OK", "ready\n")
-            )
+            return readiness(children, sockets)
         return NOT_FOUND
 
     address = named_address(metrics_listen)
@@ -222,13 +244,20 @@ async def _metrics(children: Sequence[Child], sockets: str, metrics_listen: str)
         listener.close()
 
 
-async def _page(sockets: str, child: Child) -> str:
-    """A process's metrics; "" where it does not answer."""
+async def readiness(children: Sequence[Child], sockets: str) -> Answer:
+    """Whether all are ready, and who is not: one that stands still has said that it was, and does not say so now."""
+    answers = await asyncio.gather(*(_page(sockets, child, "/readyz") for child in children))
+    away = [str(each.plan.index) for each, text in zip(children, answers, strict=True) if not (each.ready and text)]
+    return ("503 Service Unavailable", f"not ready: process {', '.join(away)}\n") if away else ("200 OK", "ready\n")
+
+
+async def _page(sockets: str, child: Child, path: str) -> str:
+    """What a process answers; "" where it does not, or says no."""
     try:
         async with asyncio.timeout(SCRAPE_S):
-            reader, writer = await asyncio.open_unix_connection(f"{sockets}/metrics-{child.plan.node_id}")
+            reader, writer = await asyncio.open_unix_connection(socket_path(sockets, child.plan.node_id))
             try:
-                writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode("ascii"))
                 answer = bytearray()
                 while (part := await reader.read(1 << 20)) and len(answer) <= PAGE_SIZE_BYTES_MAX:
                     answer += part
