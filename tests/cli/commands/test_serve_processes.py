@@ -19,7 +19,7 @@ from evidence.world.oncelog_processes import OncelogProcesses
 from oncelog.cli.commands.serve import serve_main
 from oncelog.cli.commands.serve_processes import Child, _status, commands, readiness, run_processes, socket_path
 from oncelog.core.exposition import merged
-from oncelog.core.processes.process_plan import process_plans
+from oncelog.core.processes.process_plan import Restarts, process_plans
 from oncelog.host.free_ports import ports_in_a_row
 from oncelog.host.http_endpoint import Answer, HttpEndpoint
 from oncelog.host.network import NetworkFailed, RealNetwork
@@ -203,6 +203,23 @@ def test_a_process_that_stands_still_is_not_ready(monkeypatch: pytest.MonkeyPatc
             ("503 Service Unavailable", "not ready: process 1, 2\n"),
             ("200 OK", "ready\n"),
         ]
+
+
+def test_a_stop_does_not_wait_for_the_pause_before_a_new_start() -> None:
+    async def work() -> None:
+        plan = process_plans(1, "/d", ["h:1000"], {})[0]
+        child = Child(plan, [sys.executable, "-c", "print('ready x', flush=True); raise SystemExit(3)"])
+        living = asyncio.ensure_future(child.run())
+        await child.first_ready.wait()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Restarts, "pause_s", lambda _self, _lived_s: 3600.0)
+            while child.pid:  # noqa: ASYNC110 - there is no event to wait for
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)
+            child.stop()
+            assert await asyncio.wait_for(living, TIMEOUT_S) == 3
+
+    asyncio.run(work())
 
 
 def test_pages_of_numbers_are_put_together() -> None:

@@ -43,7 +43,12 @@ class Child:
         self._process: asyncio.subprocess.Process | None = None
         self.ready = ""  # its line, while it is ready
         self.first_ready = asyncio.Event()
-        self.is_stopping = False
+        self._stopping = asyncio.Event()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stopping.is_set()
 
     @property
     def pid(self) -> int:
@@ -61,7 +66,9 @@ class Child:
             pause_s = restarts.pause_s(loop.time() - began)
             how = f"signal {-status}" if status < 0 else f"status {status}"
             _log.error("process %d ended with %s and is started again in %.1f s", self.plan.index, how, pause_s)
-            await asyncio.sleep(pause_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._stopping.wait()
             if self._is_over():
                 return status
 
@@ -94,7 +101,7 @@ class Child:
 
     def stop(self) -> None:
         """Have it end in order."""
-        self.is_stopping = True
+        self._stopping.set()
         self.signal(signal.SIGTERM)
 
 
