@@ -30,13 +30,14 @@ install: $(STAMP)
 	@echo "install: oncelog is in $(BIN)/oncelog"
 
 # In memory where there is room (tests sync often; what the disk must do is told by evidence/syscalls, make crash and make power),
-# four at a time on two cores: many wait for each other's processes; in the order of conftest.py, the longest files first.
+# several at a time on two cores (WORKERS): many wait for each other's processes; in the order of conftest.py, the longest files first.
 # Hundreds of interpreters are started: what they import is compiled once (into __pycache__), whatever the environment says.
 # `test` has to be short (5 minutes on two cores); what costs most is in `test-long` (conftest.py names it). CI runs both.
+WORKERS = 4
 SUITE = free=$$(df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}'); parent=$${TMPDIR:-/tmp}; \
 	if [ -w /dev/shm ] && [ "$${free:-0}" -ge 4096 ]; then parent=/dev/shm; fi; \
 	directory=$$(mktemp -d "$$parent/oncelog-test.XXXXXX") && trap 'rm -rf "$$directory"' EXIT && \
-	TMPDIR=$$directory PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -q
+	TMPDIR=$$directory PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q
 
 test: $(STAMP)
 	@$(SUITE) --part short
