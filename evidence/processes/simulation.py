@@ -319,13 +319,25 @@ class _World:
                 is_new = name not in self.topics
                 self.topics[name] = UNKNOWN
                 try:
-                    if is_new:
+                    if is_new and self.random.random() < 0.5:
+                        await self._make_in_any_process(name)
+                    elif is_new:
                         await admin.create_topics({name: self.random.randint(1, 3)})
                     else:
                         await admin.delete_topics([name])
                     self.topics[name] = CREATED if is_new else DELETED
-                except KafkaError as error:
+                except (KafkaError, StorageError) as error:
                     self.note(f"{name} is unknown: {error!r}")
+
+    async def _make_in_any_process(self, name: str) -> None:
+        """As a client's first Produce does; admin clients ask the controller. Raises StorageError."""
+        machine = self.random.choice(self.machines)
+        if machine.broker is None or machine.process is None or machine.process.is_dead:
+            raise StorageError("the process is away")
+        making = machine.process.start(machine.broker.topics.create_automatically(name))
+        await asyncio.wait((making, machine.process.died), return_when=asyncio.FIRST_COMPLETED)
+        if not making.done() or making.cancelled() or await making is None:
+            raise StorageError("the process has died")
 
     async def _compare_metadata(self) -> None:
         """Every process knows the same, and what the operator was told."""

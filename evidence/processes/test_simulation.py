@@ -44,10 +44,6 @@ def markers_of_others_are_believed_written(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RoutedMarkers, "send", send)
 
 
-def a_lost_turn_is_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FollowerLink, "connection_lost", lambda self, _error: setattr(self, "_transport", None))
-
-
 def a_follower_that_comes_back_is_not_sent_what_it_missed(patch: pytest.MonkeyPatch) -> None:
     def greet(self: Any, hello: Any) -> None:
         self._send(Welcome(self._leader.cluster_id))
@@ -79,7 +75,6 @@ def nobody_is_asked(patch: pytest.MonkeyPatch) -> None:
 
 DEFECTS = (
     markers_of_others_are_believed_written,
-    a_lost_turn_is_kept,
     a_follower_that_comes_back_is_not_sent_what_it_missed,
     a_refused_change_counts_as_made,
     nobody_is_asked,
