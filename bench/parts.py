@@ -42,7 +42,7 @@ ROWS: dict[str, Sequence[str]] = {
     ),
     "our-transactions": (*(f"producers-{count}" for count in PRODUCER_COUNTS), "transform"),
     "journal": ("producers-1", "producers-8", "librdkafka-8", "librdkafka-1"),
-    "processes": ("librdkafka-8", "librdkafka-1", "producers-8", "produce"),
+    "processes": ("librdkafka-8", "librdkafka-1", "produce"),
     "security": ("produce", "consume", "commit"),
     "end-to-end": tuple(f"rate-{rate}" for rate in MESSAGE_RATES),
     "records": ("send", "send_nowait", "sync-send", "poll", "sync-poll", "sync-iteration"),

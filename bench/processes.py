@@ -7,7 +7,6 @@ from collections.abc import Callable
 from statistics import median
 
 from bench.brokers import produce_rate, transactions_of_eight, transactions_of_one
-from bench.our_clients import transactions_of_ours
 from bench.pairs import ROUNDS, in_turn
 from bench.parts import PROCESS_COUNTS, ROWS
 from bench.selection import Wanted
@@ -27,12 +26,6 @@ MEASURES: dict[str, tuple[str, str, str, Callable[[Server, int], float]]] = {
         "ms",
         "less",
         lambda server, i: median(transactions_of_one(server, 200, f"o{i}").commits),
-    ),
-    "producers-8": (
-        "transactions/s of 8 producers of ours",
-        "/s",
-        "more",
-        lambda server, i: transactions_of_ours(server, f"t{i}", 8).figure,
     ),
     "produce": (
         "produce of 1,000 B by librdkafka, one partition",
