@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from oncelog.core.metadata.leadership import Leadership
+from oncelog.core.processes.process_plan import metrics_socket
 from oncelog.host.network import LOCAL
 
 
@@ -27,7 +28,7 @@ class Processes:
 
     def metrics_host(self, node_id: int) -> str:
         """Where a process shows its numbers."""
-        return f"{LOCAL}{self.sockets}/metrics-{node_id}"
+        return f"{LOCAL}{metrics_socket(self.sockets, node_id)}"
 
     @property
     def metadata_host(self) -> str:

@@ -17,9 +17,9 @@ import pytest
 from evidence.world.oncelog_processes import OncelogProcesses
 
 from oncelog.cli.commands.serve import serve_main
-from oncelog.cli.commands.serve_processes import Child, _status, commands, readiness, run_processes, socket_path
+from oncelog.cli.commands.serve_processes import Child, _status, commands, readiness, run_processes
 from oncelog.core.exposition import merged
-from oncelog.core.processes.process_plan import Restarts, process_plans
+from oncelog.core.processes.process_plan import Restarts, metrics_socket, process_plans
 from oncelog.host.free_ports import ports_in_a_row
 from oncelog.host.http_endpoint import Answer, HttpEndpoint
 from oncelog.host.network import NetworkFailed, RealNetwork
@@ -183,9 +183,9 @@ def test_a_process_that_stands_still_is_not_ready(monkeypatch: pytest.MonkeyPatc
         network = RealNetwork()
         said: list[Answer] = []
         endpoint = HttpEndpoint(lambda path: ("200 OK", "ready\n"))
-        listeners = [await network.listen(f"unix:{socket_path(sockets, node)}", 0, endpoint) for node in (1, 3)]
+        listeners = [await network.listen(f"unix:{metrics_socket(sockets, node)}", 0, endpoint) for node in (1, 3)]
         with socket.socket(socket.AF_UNIX) as still:
-            still.bind(socket_path(sockets, 2))
+            still.bind(metrics_socket(sockets, 2))
             still.listen()
             for each in children:
                 each.ready = "ready h:1000 node=1 cluster=c"

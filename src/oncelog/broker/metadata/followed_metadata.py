@@ -14,14 +14,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from oncelog.broker.metadata.metadata_store import batch_of
+from oncelog.broker.metadata.metadata_store import batch_of, records_in
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic, removed_topics
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.errors import CorruptBatch, ErrorCode, MalformedFrame, MalformedMessage, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.network import ConnectFailed, Network
 from oncelog.host.tasks import Tasks
-from oncelog.wire.log_records.cluster_metadata import MetadataRecord, record_from_value
+from oncelog.wire.log_records.cluster_metadata import MetadataRecord
 from oncelog.wire.metadata_link import (
     LINK_VERSION,
     Anew,
@@ -85,7 +85,6 @@ class FollowedMetadata:
         self._refusal = ""  # why the controller will never have us
         self._has_link = asyncio.Event()
         self._in_turn: _Link | None = None
-        self._is_appending = False
         self._appending: asyncio.Task[StorageError | None] | None = None
         self._is_over = False
         self.cluster_id = ""
@@ -146,11 +145,7 @@ class FollowedMetadata:
 
     def _apply(self, data: bytes) -> None:
         for batch in batches(data):
-            records = []
-            for record in batch.records():
-                if record.value is None:
-                    raise CorruptBatch("cluster metadata has no tombstones")
-                records.append(record_from_value(record.value))
+            records = records_in(batch)
             self._next_offset = batch.end_offset
             if self._fresh is not None:
                 for each in records:
@@ -164,7 +159,10 @@ class FollowedMetadata:
     def _tell(self, records: Sequence[MetadataRecord], removed: Sequence[Topic]) -> None:
         if self.on_change is not None:
             self.on_change(records)
-        if self._has_caught_up.is_set() and not self._is_appending:
+        is_own = (
+            self._appending is not None and not self._appending.done()
+        )  # its handler does itself what follows from it
+        if self._has_caught_up.is_set() and not is_own:
             self._tasks.start(self._foreign(records, removed), name="metadata-change")
 
     def _become(self, fresh: ClusterMetadata) -> None:
@@ -234,7 +232,6 @@ class FollowedMetadata:
             raise error
 
     async def _append(self, link: _Link, records: Sequence[MetadataRecord]) -> StorageError | None:
-        self._is_appending = True
         try:
             async with asyncio.timeout(TURN_WAIT_S):
                 answer = await link.ask(Append(bytes(batch_of(records, self._clock.now_ms()))))
@@ -242,8 +239,6 @@ class FollowedMetadata:
             return error
         except TimeoutError:
             return ControllerAway(f"it did not answer in {TURN_WAIT_S:.0f} s")
-        finally:
-            self._is_appending = False
         return StorageError(answer.text) if isinstance(answer, Refused) else None
 
     async def append_or_refuse(self, records: Sequence[MetadataRecord]) -> Refusal | None:

@@ -229,12 +229,16 @@ def batch_of(records: Sequence[MetadataRecord], now_ms: int) -> bytearray:
 
 def records_of(data: bytes) -> list[MetadataRecord]:
     """The records of batches as they lie in the log. Raises CorruptBatch, MalformedMessage."""
+    return [record for batch in batches(data) for record in records_in(batch)]
+
+
+def records_in(batch: RecordBatch) -> list[MetadataRecord]:
+    """The changes of one batch. Raises CorruptBatch, MalformedMessage."""
     found = []
-    for batch in batches(data):
-        for record in batch.records():
-            if record.value is None:
-                raise CorruptBatch("cluster metadata has no tombstones")
-            found.append(record_from_value(record.value))
+    for record in batch.records():
+        if record.value is None:
+            raise CorruptBatch("cluster metadata has no tombstones")
+        found.append(record_from_value(record.value))
     return found
 
 

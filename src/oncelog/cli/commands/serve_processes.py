@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, contextmanager
 from oncelog.cli.signals import ending_signals
 from oncelog.core.access.listeners import named_address
 from oncelog.core.exposition import merged
-from oncelog.core.processes.process_plan import ProcessPlan, Restarts
+from oncelog.core.processes.process_plan import ProcessPlan, Restarts, metrics_socket
 from oncelog.host.http_endpoint import NOT_FOUND, Answer, HttpEndpoint
 from oncelog.host.network import NetworkFailed, RealNetwork
 from oncelog.host.tasks import Tasks
@@ -139,18 +139,13 @@ def _folder_of_sockets(plans: Sequence[ProcessPlan]) -> Iterator[str]:
             f"no folder can be made where the processes meet: {error.strerror or error}: name another one, TMPDIR=DIR"
         ) from error
     with made as sockets:
-        longest = max(len(os.fsencode(socket_path(sockets, plan.node_id))) for plan in plans)
+        longest = max(len(os.fsencode(metrics_socket(sockets, plan.node_id))) for plan in plans)
         if longest > SOCKET_PATH_BYTES_MAX:
             raise NetworkFailed(
                 f"{os.path.dirname(sockets)}: too long for the sockets where the processes meet ({longest} bytes, at most "
                 f"{SOCKET_PATH_BYTES_MAX}): name a shorter one, TMPDIR=/tmp"
             )
         yield sockets
-
-
-def socket_path(sockets: str, node_id: int) -> str:
-    """Where a process answers /metrics and /readyz to the first one; none of the sockets has a longer path."""
-    return f"{sockets}/metrics-{node_id}"
 
 
 async def _run(children: Sequence[Child], sockets: str) -> int:
@@ -262,7 +257,7 @@ async def _page(sockets: str, child: Child, path: str) -> str:
     """What a process answers; "" where it does not, or says no."""
     try:
         async with asyncio.timeout(SCRAPE_S):
-            reader, writer = await asyncio.open_unix_connection(socket_path(sockets, child.plan.node_id))
+            reader, writer = await asyncio.open_unix_connection(metrics_socket(sockets, child.plan.node_id))
             try:
                 writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode("ascii"))
                 answer = bytearray()

@@ -33,6 +33,11 @@ def directory_of(data_directory: str, index: int) -> str:
     return data_directory if index == 0 else f"{data_directory}/{FOLLOWERS_FOLDER}/{index}"
 
 
+def metrics_socket(sockets: str, node_id: int) -> str:
+    """Where a process answers /metrics and /readyz to the first one; none of the sockets has a longer path."""
+    return f"{sockets}/metrics-{node_id}"
+
+
 def move_under_way(data_directory: str) -> str:
     """The file that says that partitions are on their way to another number of processes: from how many to how many."""
     return f"{data_directory}/{FOLLOWERS_FOLDER}/sharing-out"
