@@ -357,6 +357,8 @@ class Consumer(_Blocking[AsyncConsumer]):
         is_right = timeout_ms.__class__ is int and (max_records is None or max_records.__class__ is int)
         if lent is not None and is_right and timeout_ms >= 0 and (max_records is None or max_records > 0):
             records = lent.take_many(max_records)
+            if records and lent.is_over:  # taken back by another thread's call meanwhile
+                self._in_client(lambda: self._client.polled(records[-1]))
             if records:
                 return records
         return self._call(self._client.poll_and_lend(timeout_ms, max_records))

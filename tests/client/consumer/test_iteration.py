@@ -334,3 +334,62 @@ def test_a_place_that_was_sought_or_given_away_meanwhile_stays_so():
                 assert await c.position(ZERO) == offset
 
     run(work)
+
+
+@settings(max_examples=60)
+@given(count=st.integers(3, 60), readers=st.integers(2, 4), draws=st.randoms(use_true_random=False))
+def test_who_shares_a_consumer_through_lent_records_gets_each_once(count, readers, draws):
+    """As threads do it with `oncelog.sync`, but their steps between each other are drawn."""
+
+    async def work():
+        broker, found = filled([count]), []
+        async with Consumer("t", bootstrap_servers=BOOTSTRAP, host=broker.host(), auto_offset_reset="earliest") as c:
+
+            async def read():
+                while len(found) < count:
+                    lent, is_polling = c.lent, draws.random() < 0.5
+                    if lent is not None and is_polling:
+                        records = lent.take_many(draws.choice([1, 2, None]))
+                    else:
+                        record = None if lent is None else lent.take()
+                        records = [] if record is None else [record]
+                    found.extend(record.offset for record in records)
+                    for _ in range(draws.randrange(4)):
+                        await asyncio.sleep(0)
+                    if not records:
+                        c.take_back()
+                        found.extend(record.offset for record in await c.poll_and_lend(10, 1))
+
+            await asyncio.gather(*(read() for _ in range(readers)))
+            c.take_back()
+            assert await c.position(ZERO) == count
+        assert sorted(found) == list(range(count))
+
+    run(work)
+
+
+@pytest.mark.parametrize("how", ["iterated", "polled", "polled late"])
+def test_the_last_record_taken_is_in_hand_where_no_poll_gave_it_away(how):
+    async def work():
+        broker = filled([9])
+        async with Consumer("t", bootstrap_servers=BOOTSTRAP, host=broker.host(), auto_offset_reset="earliest") as c:
+            await c.next_and_lend()
+            lent = c.lent
+            if how == "iterated":  # the one before it was polled
+                assert [record.offset for record in lent.take_many(1)] == [1]
+                assert lent.take().offset == 2
+            elif how == "polled":  # the one before it was iterated
+                assert lent.take().offset == 1
+                assert [record.offset for record in lent.take_many(1)] == [2]
+            else:  # it is taken back while a poll has the record, and has not said so yet
+                assert lent.take().offset == 1
+                late = lent._next()
+            c.take_back()
+            assert lent.is_over
+            if how == "polled late":
+                assert c._positions_done_with()[ZERO].offset == 2
+                c.polled(late)
+            assert c._positions_done_with()[ZERO].offset == (2 if how == "iterated" else 3)
+            assert await c.position(ZERO) == 3
+
+    run(work)

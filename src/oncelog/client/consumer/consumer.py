@@ -304,6 +304,8 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
             self._check_running()  # it may have been stopped meanwhile
             self._refused.raise_error()
             self._fetcher.raise_error()
+            self.take_back()  # what another thread's call lent while this one waited
+            self._in_hand = None
             taken, moved = take()
             self._polled()
             if taken or moved:

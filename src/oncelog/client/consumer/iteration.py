@@ -48,11 +48,11 @@ class Lent:
         poll_records_max: int,
     ) -> None:
         self.position, self.version, self.records, self.place = position, position.version, records, place
-        self.is_iterated = True  # the last one taken is in hand, where it was not a `poll` that took it
+        self.is_over = False
+        self._polled_offsets: set[int] = set()  # the last one of each `poll`; what was taken otherwise is in hand
         self._left = deque(records[place.start : place.stop])
         self._until_s, self._now_s, self._decode = until_s, now_s, decode
         self._poll_records_max = poll_records_max
-        self._is_over = False
 
     def take(self) -> ConsumerRecord | None:
         """The next one; None where the loop has to be asked. Raises what a deserializer raises; the record stays."""
@@ -64,18 +64,19 @@ class Lent:
         if not self._is_lent():
             return taken
         try:
-            while len(taken) < (count_max or self._poll_records_max) and (record := self._next(False)) is not None:
+            while len(taken) < (count_max or self._poll_records_max) and (record := self._next()) is not None:
                 taken.append(record)
         except BaseException as error:  # a deserializer's, met again by the next call
             if not taken or not isinstance(error, Exception):
                 raise
+        if taken:
+            self._polled_offsets.add(taken[-1].offset)
         return taken
 
     def _is_lent(self) -> bool:
-        return not self._is_over and self._now_s() < self._until_s
+        return not self.is_over and self._now_s() < self._until_s
 
-    def _next(self, is_iterated: bool = True) -> ConsumerRecord | None:
-        self.is_iterated = is_iterated
+    def _next(self) -> ConsumerRecord | None:
         try:
             record = self._left.popleft()
         except IndexError:
@@ -90,7 +91,7 @@ class Lent:
 
     def end(self) -> int:
         """Take back what nobody took; how many were taken."""
-        self._is_over, left = True, 0
+        self.is_over, left = True, 0
         while self._left:
             try:
                 self._left.pop()
@@ -98,6 +99,10 @@ class Lent:
                 break
             left += 1
         return len(self.place) - left
+
+    def is_in_hand(self, offset: int) -> bool:
+        """Whether this record, the last one taken, may not be through yet: `poll` gives its records away, and has said so."""
+        return offset not in self._polled_offsets
 
 
 class Iteration:
@@ -202,6 +207,8 @@ class Iteration:
         return records
 
     def _lend(self) -> None:
+        if self.lent is not None:  # by another thread's call: those records are handed out first
+            return
         position = next((each for each in self._positions.by_partition.values() if each.is_in_front), None)
         if position is None or position.decoded is None or self._cluster.now_ms() >= self._next_look_around_ms:
             return
@@ -233,5 +240,11 @@ class Iteration:
         position.decoded_index = lent.place.start + count
         last = lent.records[position.decoded_index - 1]
         position.offset = reached(position, last.offset)
-        if lent.is_iterated:
+        if lent.is_in_hand(last.offset):
             self._in_hand = InHand(last.topic_partition, position, position.version, last.offset)
+
+    def polled(self, record: ConsumerRecord) -> None:
+        """A `poll` took it while the loop took back what was lent: it is not in hand, as that had to think."""
+        hand = self._in_hand
+        if hand is not None and (hand.topic_partition, hand.offset) == (record.topic_partition, record.offset):
+            self._in_hand = None
