@@ -148,6 +148,8 @@ def test_a_user_that_there_is_not(security: str, mechanism: str) -> None:
 def test_users_without_security_log_in_nowhere() -> None:
     with pytest.raises(errors.InvalidArgument, match="nobody logs in without security"):
         TestBroker(users={"alice": "a"})
+    with pytest.raises(errors.InvalidArgument, match="mechanism='PLAIN': nobody logs in without security"):
+        TestBroker(mechanism="PLAIN")
     with pytest.raises(errors.InvalidArgument, match="nobody logs in without security"):
         TestBroker().client_options("alice")
 

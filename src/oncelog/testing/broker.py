@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NOT_STARTED = "this broker was not started: use `with`"
 ADVANCED_MS_MAX = 100 * 365 * 86_400_000  # timestamps are milliseconds in 64 bits; calendars end earlier
+DEFAULT_MECHANISM = "SCRAM-SHA-256"
 RUNNING: weakref.WeakSet[TestBroker] = weakref.WeakSet()
 """Those that were entered and not left: whose open transactions a failed test's report names."""
 
@@ -46,7 +47,7 @@ class TestBroker:
         data_dir: str | None = None,
         *,
         security: str | None = None,
-        mechanism: str = "SCRAM-SHA-256",
+        mechanism: str = DEFAULT_MECHANISM,
         users: Mapping[str, str] | None = None,
         process: bool = False,
     ) -> None:
@@ -61,6 +62,11 @@ class TestBroker:
             )
         if security is None and users is not None:
             raise InvalidArgument('users: nobody logs in without security: give security="SASL_PLAINTEXT", for example')
+        if security is None and mechanism != DEFAULT_MECHANISM:
+            text = (
+                f'mechanism={mechanism!r}: nobody logs in without security: give security="SASL_PLAINTEXT", for example'
+            )
+            raise InvalidArgument(text)
         if security is not None:
             from oncelog.testing.security import TestSecurity
 

@@ -104,8 +104,10 @@ def test_dotted_keys_are_kafkas():
     assert processor.metrics().group_id == "g"
 
 
-def test_dead_letters_do_not_go_where_they_are_read_again():
+def test_neither_dead_letters_nor_results_go_where_they_are_read_again():
     with pytest.raises(InvalidArgument, match="dead_letter_topic='in' is read, too"):
         made(dead_letter_topic="in")
+    with pytest.raises(InvalidArgument, match="into='in' is read, too"):
+        made(into="in")
     with pytest.raises(InvalidArgument, match="stats_cb must be a function"):
         made(stats_cb=5)

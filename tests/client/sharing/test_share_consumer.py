@@ -108,10 +108,12 @@ def test_each_record_can_be_said_something_of(tmp_path):
             for record in records[:8]:
                 consumer.acknowledge(record)
             consumer.acknowledge(records[8], "reject")
-            with pytest.raises(IllegalState, match="nothing was said of 1 records"):
+            with pytest.raises(IllegalState, match="nothing final was said of 1 records"):
                 await consumer.poll(0)
             consumer.acknowledge(records[9], "renew")
             assert await consumer.commit() == {}
+            with pytest.raises(IllegalState, match="nothing final was said of 1 records"):
+                await consumer.poll(0)
             consumer.acknowledge(records[9], "release")
             with pytest.raises(IllegalState, match="not this consumer's"):
                 consumer.acknowledge(records[9])

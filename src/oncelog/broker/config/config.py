@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, TypeVar, cast
 
+from oncelog.broker.config import group_bounds
 from oncelog.broker.config.secret import Secret
 from oncelog.broker.config.unhonoured_keys import is_known_to_kafka
 from oncelog.core.access.authorizer import FORMER_AUTHORIZER, STANDARD_AUTHORIZER, super_users_of
@@ -367,8 +368,8 @@ def config_from(values: Mapping[str, object], *, base: BrokerConfig | None = Non
     if overrides:
         changes["listener_overrides"] = ListenerOverrides(overrides)
     config = replace(base or BrokerConfig(), **changes)
-    if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
-        raise ConfigInvalid("group.min.session.timeout.ms is larger than group.max.session.timeout.ms")
+    if wrong := list(group_bounds.faults(lambda key: int(getattr(config, key.replace(".", "_"))))):
+        raise ConfigInvalid(in_one_line(wrong))
     if changes.get("journal") == "on" and config.flush_policy != "fsync":
         raise ConfigInvalid(f"journal=on is for flush.policy=fsync: with {config.flush_policy} nobody waits for a sync")
     if len(config.super_users.split(";")) == 1 and re.search(r",\s*User:", config.super_users):

@@ -126,6 +126,15 @@ def dead_letter_of(topic: Any, topics: Sequence[str]) -> str | None:
     return found
 
 
+def into_of(into: Any, topics: Sequence[str]) -> str | None:
+    """Where records go that name no topic. Raises InvalidArgument."""
+    found = _topic_or_none("into", into)
+    if found is not None and found in topics:
+        text = f"into={found!r} is read, too: what is written there comes back, for ever (a record that should names it itself)"
+        raise InvalidArgument(text)
+    return found
+
+
 def how_to_read(options: ClientOptions, permanent_errors: Any) -> Reading:
     """Deserializers, and what of a transform's errors is final."""
     coding = {name: each for name, each in options.coding.items() if name.endswith("_deserializer")}
@@ -137,10 +146,10 @@ def how_to_read(options: ClientOptions, permanent_errors: Any) -> Reading:
     return Reading(decoder_of(ConsumerConfig.of(coding)), classes)
 
 
-def how_to_write(options: ClientOptions, into: Any, transaction_bytes_max: int) -> Results:
+def how_to_write(options: ClientOptions, into: str | None, transaction_bytes_max: int) -> Results:
     """Serializers, and where records go."""
     serializers = options.coding.get("key_serializer"), options.coding.get("value_serializer")
-    return Results(_topic_or_none("into", into), transaction_bytes_max, *serializers)
+    return Results(into, transaction_bytes_max, *serializers)
 
 
 def _topic_or_none(option: str, name: Any) -> str | None:

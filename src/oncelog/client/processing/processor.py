@@ -26,6 +26,7 @@ from oncelog.client.processing.options import (
     dead_letter_of,
     how_to_read,
     how_to_write,
+    into_of,
     one_function,
 )
 from oncelog.client.processing.results import Results
@@ -163,7 +164,8 @@ class Processor(RebalanceListener):
         self._machine = Processing(checked_limits(limits))
         self._is_batch = transform_batch is not None
         call = one_function(transform, transform_batch, writer)
-        reading, results = how_to_read(options, permanent_errors), how_to_write(options, into, transaction_bytes_max)
+        results = how_to_write(options, into_of(into, self._topics), transaction_bytes_max)
+        reading = how_to_read(options, permanent_errors)
         self._transformer = self._new_transformer(call, reading, results, transform_timeout_ms, concurrency)
         self._sink = ProducerSink(options.producer, host) if writer is None else self._new_dual_writer_sink(writer)
         self._new_consumer: Callable[[], Consumer] = lambda: Consumer(host=host, **options.consumer)

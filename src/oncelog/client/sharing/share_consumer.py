@@ -225,7 +225,7 @@ class ShareConsumer:
             self._in_hand = left
             first = left[0]
             raise IllegalState(
-                f"nothing was said of {len(left)} records of the last poll, the first is {first.topic_partition} at offset "
+                f"nothing final was said of {len(left)} records of the last poll, the first is {first.topic_partition} at offset "
                 f"{first.offset}: acknowledge(record, ...) each before the next poll"
             )
 
