@@ -9,13 +9,13 @@ import signal
 _PR_SET_PDEATHSIG = 1
 
 
-def end_with_parent(number: signal.Signals = signal.SIGTERM) -> bool:
-    """From now on the system sends this process the signal when its parent is gone. False where the system cannot (not Linux)."""
-    parent = os.getppid()
+def end_with_parent(parent: int, number: signal.Signals = signal.SIGTERM) -> bool:
+    """From now on the system sends this process the signal when `parent`, which has started it, is gone: at once where it is
+    gone already. False where the system cannot (not Linux)."""
     try:
         done = bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number)) == 0)
     except (OSError, AttributeError):
         return False
-    if done and os.getppid() != parent:  # it went just before
+    if done and os.getppid() != parent:  # it went while this one began
         os.kill(os.getpid(), number)
     return done

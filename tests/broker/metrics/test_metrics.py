@@ -15,6 +15,7 @@ from oncelog.broker.metrics.error_counts import errors_of
 from oncelog.broker.metrics.histogram import Histogram
 from oncelog.broker.metrics.metric_catalog import FAMILIES, table
 from oncelog.broker.metrics.metrics import OTHER_TOPICS, TOPICS_MAX, Metrics
+from oncelog.cli.commands.serve_processes import PROCESS_UP
 from oncelog.core.exposition import exposition
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import APIS, ApiKey
@@ -275,7 +276,7 @@ def test_load_times():
 
 def test_the_documents_name_what_there_is():
     assert table() in (ROOT / "docs/metrics.md").read_text(), "docs/metrics.md: run python -m tools.tables"
-    names = {family.name for family in FAMILIES.values()}
+    names = {family.name for family in FAMILIES.values()} | {PROCESS_UP.name}
     rules = (ROOT / "examples/prometheus/oncelog.rules.yml").read_text()
     used = set(re.findall(r"\b((?:kafka|oncelog)_[a-z_]+)\b", rules.partition("- name: oncelog-watch")[0]))
     assert len(used) > 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 import signal
@@ -31,7 +32,8 @@ TIMEOUT_S = 120  # for a hang
 def test_each_process_is_told_who_it_is() -> None:
     words = commands(process_plans(2, "/d", ["h:1000"], {}), "/s", ["--config", "f", "-c", "a=b"])
     assert words[1][1:] == [
-        *("-m", "oncelog.cli.commands.serve", "--process", "1/2", "--sockets", "/s", "--data-dir", "/d/processes/1"),
+        *("-m", "oncelog.cli.commands.serve", "--process", "1/2", "--sockets", "/s", "--parent", str(os.getpid())),
+        *("--data-dir", "/d/processes/1"),
         *("--listen", "PLAINTEXT://h:1001", "--config", "f", "-c", "a=b", "-c", "node.id=2", "-c", "metrics.listen="),
     ]
 
@@ -74,8 +76,15 @@ def test_a_life_with_a_death_in_it() -> None:
             page = answer.read().decode()
         processes = {line.partition('process="')[2][:1] for line in page.splitlines() if not line.startswith("#")}
         assert processes == {"0", "1"}
+        assert 'oncelog_process_up{process="1"} 1' in page
+        assert 'oncelog_process_starts_total{process="1"} 2' in page
         with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/readyz", timeout=TIMEOUT_S) as answer:
             assert answer.read() == b"ready\n"
+        os.kill(cluster.process_id(2), signal.SIGSTOP)
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=TIMEOUT_S) as answer:
+            page = answer.read().decode()
+        assert 'oncelog_process_up{process="0"} 1' in page
+        assert 'oncelog_process_up{process="1"} 0' in page
         ids = [cluster.process_id(node) for node in cluster.nodes]
         assert cluster.stop() == 0
         assert not any(Path(f"/proc/{each}").exists() for each in ids)
@@ -110,10 +119,11 @@ def test_with_the_first_process_all_end() -> None:
         assert (sockets / "metadata").exists()
         watched = [os.pidfd_open(cluster.process_id(node)) for node in cluster.nodes]
         try:
-            for node in cluster.nodes:  # Linux sends a signal for each thread of a parent that ends
-                os.kill(cluster.process_id(node), signal.SIGHUP)
-                os.kill(cluster.process_id(node), signal.SIGINT)
             cluster.kill_the_first()
+            for each in watched:  # Linux sends a signal for each thread of a parent that ends
+                for number in (signal.SIGHUP, signal.SIGINT):
+                    with contextlib.suppress(ProcessLookupError):
+                        signal.pidfd_send_signal(each, number)
             for each in watched:
                 ready, _, _ = select.select([each], [], [], TIMEOUT_S)
                 assert ready, "a process lives on alone"

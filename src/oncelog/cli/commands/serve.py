@@ -57,12 +57,14 @@ def serve_main(
     processes: int | None = None,
     process: str = "",
     sockets: str = "",
+    parent: int = 0,
 ) -> int:
     """Serve until a signal comes; the exit status. `config` holds "key=value" texts that win over `config_file`.
 
-    `process` is "INDEX/COUNT" in each of the processes that `processes` > 1 starts, and `sockets` where they meet.
+    `process` is "INDEX/COUNT" in each of the processes that `processes` > 1 starts, `sockets` where they meet, and `parent` the
+    process id of who starts them.
     """
-    own = _process_of(process, sockets)
+    own = _process_of(process, sockets, parent)
     _log_to_stderr(log_level, "" if own.count == 1 else f" [{own.index}]")
     raise_open_files_limit()
     try:
@@ -86,15 +88,15 @@ def serve_main(
             return _serve_processes(processes, directory or named, listen or (DEFAULT_LISTEN,), values, options)
         broker = Broker(directory, values, listen=listen or (DEFAULT_LISTEN,), processes=own)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(broker, own.sockets))
+            return runner.run(_serve(broker, own.sockets, parent))
     except (ConfigInvalid, NetworkFailed, StorageError, DamagedLog) as error:
         return _usage_error(f"{error}{_way_out(error)}")
 
 
-def _process_of(process: str, sockets: str) -> Processes:
+def _process_of(process: str, sockets: str, parent: int) -> Processes:
     if not process:
         return ALONE
-    end_with_parent()
+    end_with_parent(parent)
     index, _, count = process.partition("/")
     return Processes(int(index), int(count), sockets)
 
@@ -158,8 +160,8 @@ def _way_out(error: BaseException) -> str:
 COLLECT_AFTER = (300, 3, 50)
 
 
-async def _serve(broker: Broker, sockets: str) -> int:
-    loop, parent = asyncio.get_running_loop(), os.getppid()
+async def _serve(broker: Broker, sockets: str, parent: int) -> int:
+    loop = asyncio.get_running_loop()
     stopped: asyncio.Future[int] = loop.create_future()
     task = asyncio.current_task()
     assert task is not None
@@ -269,6 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int)
     parser.add_argument("--process", default="", help=argparse.SUPPRESS)
     parser.add_argument("--sockets", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--parent", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     return serve_main(**vars(options))
 

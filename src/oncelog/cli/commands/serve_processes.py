@@ -14,12 +14,13 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Container, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 
 from oncelog.cli.signals import ending_signals
 from oncelog.core.access.listeners import named_address
-from oncelog.core.exposition import merged
+from oncelog.core.exposition import exposition, merged
 from oncelog.core.processes.process_plan import ProcessPlan, Restarts, metrics_socket
 from oncelog.host.http_endpoint import NOT_FOUND, Answer, HttpEndpoint
 from oncelog.host.network import NetworkFailed, RealNetwork
@@ -34,6 +35,21 @@ SOCKET_PATH_BYTES_MAX = 103  # macOS; Linux takes 107
 KILL_AFTER_S = 60.0  # a stop drains for ten seconds, and then syncs
 
 
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A family of the first process's own."""
+
+    name: str
+    kind: str
+    help: str
+
+
+PROCESS_UP = Metric(
+    "oncelog_process_up", "gauge", "1 where this process answered, 0 where its samples are missing here."
+)
+PROCESS_STARTS = Metric("oncelog_process_starts_total", "counter", "How often this process was started.")
+
+
 class Child:
     """One process, through all its lives."""
 
@@ -42,6 +58,7 @@ class Child:
         self._command = command
         self._process: asyncio.subprocess.Process | None = None
         self.ready = ""  # its line, while it is ready
+        self.start_count = 0
         self.first_ready = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -80,7 +97,7 @@ class Child:
         process = await asyncio.create_subprocess_exec(
             *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, start_new_session=True
         )
-        self._process = process
+        self._process, self.start_count = process, self.start_count + 1
         if self.is_stopping:
             self.signal(signal.SIGTERM)
         assert process.stdout is not None
@@ -100,9 +117,10 @@ class Child:
                 self._process.send_signal(number)
 
     def stop(self) -> None:
-        """Have it end in order."""
+        """Have it end in order, also where somebody made it stand still."""
         self._stopping.set()
         self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
 
 
 def commands(plans: Sequence[ProcessPlan], sockets: str, options: Sequence[str]) -> list[list[str]]:
@@ -110,7 +128,8 @@ def commands(plans: Sequence[ProcessPlan], sockets: str, options: Sequence[str])
     return [
         [
             *(sys.executable, "-m", "oncelog.cli.commands.serve"),
-            *("--process", f"{plan.index}/{len(plans)}", "--sockets", sockets, "--data-dir", plan.data_directory),
+            *("--process", f"{plan.index}/{len(plans)}", "--sockets", sockets, "--parent", str(os.getpid())),
+            *("--data-dir", plan.data_directory),
             *(word for each in plan.listen for word in ("--listen", each)),
             *options,
             *(word for key, value in plan.values.items() for word in ("-c", f"{key}={value}")),
@@ -227,7 +246,7 @@ async def _metrics(children: Sequence[Child], sockets: str, metrics_listen: str)
         async with writing:
             pages = await asyncio.gather(*(_page(sockets, child, "/metrics") for child in children))
         found = {str(child.plan.index): text for child, text in zip(children, pages, strict=True) if text}
-        return ("200 OK", merged(found)) if found else ("503 Service Unavailable", "no process answers\n")
+        return "200 OK", (merged(found) if found else "") + _of_processes(children, found)
 
     def answer(path: str) -> Answer | Awaitable[Answer]:
         if path == "/metrics":
@@ -244,6 +263,14 @@ async def _metrics(children: Sequence[Child], sockets: str, metrics_listen: str)
         yield
     finally:
         listener.close()
+
+
+def _of_processes(children: Sequence[Child], found: Container[str]) -> str:
+    """What only the first one knows: who answers, and who died how often."""
+    names = {child: {"process": str(child.plan.index)} for child in children}
+    up = [("", labels, float(labels["process"] in found)) for labels in names.values()]
+    starts = [("", labels, float(child.start_count)) for child, labels in names.items()]
+    return exposition([(PROCESS_UP, up), (PROCESS_STARTS, starts)])
 
 
 async def readiness(children: Sequence[Child], sockets: str) -> Answer:
