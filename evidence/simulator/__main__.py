@@ -7,6 +7,7 @@ fails prints the line that repeats it and its trace, and is made smaller.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import multiprocessing
 import os
@@ -14,7 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -146,11 +147,16 @@ def _profile(seed: int) -> str:
 
 
 def _run(job: tuple[int, str], changes: str) -> Verdict:
-    if not changes:
-        return run_seed(*job)
-    verdict = run_seed(*job, options=changed(draw(*job), changes))
+    verdict = run_seed(*job, options=changed(draw(*job), changes) if changes else None)
     verdict.changes = changes
+    _leave_what_is_loaded()
     return verdict
+
+
+@cache
+def _leave_what_is_loaded() -> None:
+    """Once in each process: the collection after each run looks at what that run made, not at every module again."""
+    gc.freeze()
 
 
 def _show(verdict: Verdict, *, whole: bool) -> None:
