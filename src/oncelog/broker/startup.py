@@ -17,7 +17,7 @@ from oncelog.broker.config.config import ConfigInvalid, properties_from
 from oncelog.broker.gauges import watch_event_loop
 from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 from oncelog.core.metadata.delegation_tokens import expired_tokens
-from oncelog.core.metadata.features import INITIAL, SHARE_VERSION
+from oncelog.core.metadata.features import SHARE_VERSION, levels_at_start
 from oncelog.core.processes.process_plan import move_under_way
 from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageError
 from oncelog.host.randomness import random_uuid
@@ -104,7 +104,7 @@ async def load_cluster_metadata(parts: Assembly) -> None:
     except (MalformedMessage, CorruptBatch) as error:
         raise DamagedLog(f"cluster metadata: {error}") from error
     async with store.changing() as metadata:
-        missing = {name: level for name, level in INITIAL.items() if name not in metadata.features}
+        missing = levels_at_start(metadata.features)
         if parts.metadata_leader is not None and metadata.features.get(SHARE_VERSION, 1):
             missing[SHARE_VERSION] = 0  # a share partition and its coordinator would have to be one process's
         if missing:

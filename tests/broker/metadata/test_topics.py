@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from evidence.world.broker import broker_and_client, run
 
+from oncelog.core.metadata.features import SUPPORTED
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.wire.messages.alter_configs import AlterableConfig as WholeConfig
 from oncelog.wire.messages.alter_configs import AlterConfigsRequest
@@ -343,6 +344,23 @@ def test_feature_levels_change_what_is_served(tmp_path):
             assert refused.error_code == E.INVALID_UPDATE_VERSION
         async with broker_and_client(tmp_path) as (_, client):
             assert await features(client) == (2, 5, second_epoch)
+
+    run(work())
+
+
+def test_a_directory_from_before_a_feature_stays_without_it_until_somebody_raises_it(tmp_path, monkeypatch):
+    async def work():
+        with monkeypatch.context() as before:
+            before.delitem(SUPPORTED, "share.version")
+            async with broker_and_client(tmp_path) as (broker, _):
+                levels = dict(broker.metadata.features)
+        assert "share.version" not in levels
+        async with broker_and_client(tmp_path) as (broker, client):
+            assert broker.metadata.features == levels
+            update = FeatureUpdateKey(feature="share.version", max_version_level=1)
+            assert (await client.call(UpdateFeaturesRequest(feature_updates=[update]))).error_code == E.NONE
+        async with broker_and_client(tmp_path) as (broker, _):
+            assert broker.metadata.features == {**levels, "share.version": 1}
 
     run(work())
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from oncelog.core.metadata import features
-from oncelog.core.metadata.features import INITIAL, FeatureUpdate, update_features
+from oncelog.core.metadata.features import FeatureUpdate, levels_at_start, update_features
 from oncelog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 
 def test_a_new_directory_offers_two_phase_commit() -> None:
-    assert INITIAL["transaction.version"] == 3
-    assert features.api_version_max(22, 6, INITIAL) == 6
-    assert features.api_version_max(22, 6, {**INITIAL, "transaction.version": 2}) == 5
+    assert levels_at_start({})["transaction.version"] == 3
+    assert features.api_version_max(22, 6, levels_at_start({})) == 6
+    assert features.api_version_max(22, 6, {**levels_at_start({}), "transaction.version": 2}) == 5
     assert features.api_version_max(26, 5, {}) == 5
 
 
@@ -39,7 +39,7 @@ def update(
 ) -> FeatureUpdate:
     keys = [FeatureUpdateKey(feature=name, max_version_level=to, upgrade_type=kind) for name, to, kind in updates]
     request = UpdateFeaturesRequest(feature_updates=keys, validate_only=validate)
-    return update_features(request, version, {**INITIAL, "transaction.version": level}, open_ids)
+    return update_features(request, version, {**levels_at_start({}), "transaction.version": level}, open_ids)
 
 
 TXN = "transaction.version"

@@ -587,7 +587,8 @@ class Cluster:
     def needs_feature(self, name: str, level: int, what: str) -> None:
         """Raise UnsupportedVersion where the cluster's level is lower."""
         if self.feature_level(name) < level:
-            raise UnsupportedVersion(f"{what} needs {name} {level}; this cluster is at {self.feature_level(name)}")
+            text = f"{what} needs {name} {level}; this cluster is at {self.feature_level(name)}"
+            raise UnsupportedVersion(f"{text}: where it has that level, oncelog features upgrade {name}={level} raises it")
 
 
 def _check_names(topics: set[str]) -> None:

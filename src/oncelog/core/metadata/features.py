@@ -51,7 +51,6 @@ SUPPORTED: dict[str, Levels] = {
     SHARE_VERSION: Levels(0, 1, 1),
     TRANSACTION_VERSION: Levels(0, 3, 3),
 }
-INITIAL: dict[str, int] = {name: levels.initial for name, levels in SUPPORTED.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +64,14 @@ class FeatureUpdate:
 def level_of(finalized: Mapping[str, int], feature: str) -> int:
     """The finalized level of a feature; 0 where none was ever set."""
     return finalized.get(feature, 0)
+
+
+def levels_at_start(finalized: Mapping[str, int]) -> dict[str, int]:
+    """What a start sets: a new directory has no levels at all and gets the initial ones. One from before a feature was there
+    stays at the first level: raising it is the operator's (docs/policy.md)."""
+    if not finalized:
+        return {name: levels.initial for name, levels in SUPPORTED.items()}
+    return {name: levels.first for name, levels in SUPPORTED.items() if name not in finalized and levels.first > 0}
 
 
 def supported_features(api_versions_version: int) -> list[SupportedFeatureKey]:
