@@ -26,8 +26,17 @@ def cpu_ticks(stat: str) -> int:
 
 
 def process_cpu_s(process_id: int) -> float:
-    """The CPU seconds that a process has used."""
-    return cpu_ticks(pathlib.Path(f"/proc/{process_id}/stat").read_text()) * _TICK_S
+    """The CPU seconds that a process has used, and those that it has started (`--processes`) and that live."""
+    return sum(cpu_ticks(pathlib.Path(f"/proc/{each}/stat").read_text()) for each in family(process_id)) * _TICK_S
+
+
+def family(process_id: int) -> list[int]:
+    """A process and those below it."""
+    found = [process_id]
+    for each in found:
+        for task in pathlib.Path(f"/proc/{each}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 RECORD_SIZES = (100, 1_000, 10_000)  # bytes
 CONNECTION_COUNTS = (1, 16)
 PRODUCER_COUNTS = (1, 8, 16, 64)
-PROCESS_COUNTS = (2, 4)  # beside one
+PROCESS_COUNTS = (2, 4, 8)  # beside one
 MESSAGE_RATES = (200, 5_000)  # a second
 
 PARTS = {

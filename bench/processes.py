@@ -7,6 +7,7 @@ from collections.abc import Callable
 from statistics import median
 
 from bench.brokers import produce_rate, transactions_of_eight, transactions_of_one
+from bench.costs import Measured, Spent, cpu, figures, spending
 from bench.pairs import ROUNDS, in_turn
 from bench.parts import PROCESS_COUNTS, ROWS
 from bench.selection import Wanted
@@ -14,25 +15,39 @@ from bench.servers import Server, oncelog
 from bench.table import Row
 
 ALONE = "oncelog"
-MEASURES: dict[str, tuple[str, str, str, Callable[[Server, int], float]]] = {
-    "librdkafka-8": (
-        "transactions/s of 8 producers of librdkafka",
-        "/s",
-        "more",
-        lambda server, i: transactions_of_eight(server, 3.0, f"e{i}").per_second,
-    ),
-    "librdkafka-1": (
-        "commit of 1 producer of librdkafka, p50",
-        "ms",
-        "less",
-        lambda server, i: median(transactions_of_one(server, 200, f"o{i}").commits),
-    ),
-    "produce": (
-        "produce of 1,000 B by librdkafka, one partition",
-        "MB/s",
-        "more",
-        lambda server, i: produce_rate(server, 1_000, f"p{i}"),
-    ),
+COMMITS = 200
+PRODUCED_MB = 60
+
+
+def eight(server: Server, i: int) -> Measured:
+    """Transactions a second, and what each cost."""
+    with spending(server) as spent:
+        done = transactions_of_eight(server, 3.0, f"e{i}")
+    return _costing(done.per_second, spent, len(done.commits))
+
+
+def one(server: Server, i: int) -> Measured:
+    """The median of a commit in milliseconds, and what a transaction cost."""
+    with spending(server) as spent:
+        done = transactions_of_one(server, COMMITS, f"o{i}")
+    return _costing(median(done.commits), spent, len(done.commits))
+
+
+def produce(server: Server, i: int) -> Measured:
+    """MB/s, and what each cost."""
+    with spending(server) as spent:
+        figure = produce_rate(server, 1_000, f"p{i}", PRODUCED_MB)
+    return _costing(figure, spent, PRODUCED_MB)
+
+
+def _costing(figure: float, spent: Spent, count: int) -> Measured:
+    return Measured(figure, spent.broker_s / count * 1e6, spent.client_s / count * 1e6)
+
+
+MEASURES: dict[str, tuple[str, str, str, str, Callable[[Server, int], Measured]]] = {
+    "librdkafka-8": ("transactions/s of 8 producers of librdkafka", "/s", "more", "transaction", eight),
+    "librdkafka-1": ("commit of 1 producer of librdkafka, p50", "ms", "less", "transaction", one),
+    "produce": ("produce of 1,000 B by librdkafka, one partition", "MB/s", "more", "MB", produce),
 }
 
 
@@ -43,10 +58,11 @@ def processes(with_kafka: bool, wanted: Wanted) -> list[Row]:  # noqa: ARG001
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(oncelog(ALONE))]
         servers += [stack.enter_context(oncelog(named(count), processes=count)) for count in PROCESS_COUNTS]
-        for key, (what, unit, better, measure) in MEASURES.items():
+        for key, (what, unit, better, per, measure) in MEASURES.items():
             if key not in keys:
                 continue
-            found = in_turn(servers, measure, what=key)
+            measured = in_turn(servers, measure, what=key)
+            found = figures(measured)
             rows += [
                 Row(
                     f"--processes {count}: {what}",
@@ -56,6 +72,7 @@ def processes(with_kafka: bool, wanted: Wanted) -> list[Row]:  # noqa: ARG001
                     other_name="one process",
                     better=better,
                     note=f"median of {ROUNDS}",
+                    cpu=cpu(measured, named(count), ALONE, per),
                 )
                 for count in PROCESS_COUNTS
             ]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 
 import pytest
-from bench.costs import Measured, Spent, cpu, cpu_ticks, figures, process_cpu_s, rate
+from bench.costs import Measured, Spent, cpu, cpu_ticks, family, figures, process_cpu_s, rate
 
 STAT = "17 (a) b (c) S 1 17 17 0 -1 4194560 1 0 0 0 123 45 9 9 20 0 4 0 100 1 1"
 
@@ -16,6 +19,17 @@ def test_ticks_stand_behind_a_name_that_may_hold_anything():
 
 def test_this_process_has_used_the_processor():
     assert process_cpu_s(os.getpid()) == pytest.approx(sum(os.times()[:2]), abs=1.0)
+
+
+def test_what_a_process_has_started_counts_as_its_own():
+    words = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
+    with subprocess.Popen([sys.executable, "-c", words], stdin=subprocess.PIPE) as started:
+        deadline = time.monotonic() + 30
+        while len(found := family(started.pid)) < 2:
+            assert time.monotonic() < deadline
+        started.communicate(b"\n")
+    assert found[0] == started.pid
+    assert found[1] != os.getpid()
 
 
 def test_a_rate_is_told_with_what_a_unit_cost():
