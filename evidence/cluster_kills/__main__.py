@@ -1,4 +1,4 @@
-"""`python -m evidence.cluster_kills --kills 20`: one line on stdout, exit 1 where anything is wrong."""
+"""`python -m evidence.cluster_kills --kills 20`: what came of it on stdout, exit 1 where anything is wrong."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 
 from evidence.cluster_kills.judging import committed
 from evidence.cluster_kills.problems import problems
+from evidence.cluster_kills.serving import Serving, led_by, probe
 from evidence.cluster_kills.work import COMMITTED, GROUP, IN, MEMBERS, OUT, PARTITIONS, WRITERS, Work
 from evidence.world.kafka_cluster import KafkaCluster
 from evidence.world.oncelog_processes import OncelogProcesses
@@ -38,21 +39,23 @@ def say(line: str) -> None:
 Cluster = KafkaCluster | OncelogProcesses
 
 
-async def kill(cluster: Cluster, kills: int, draw: random.Random) -> None:
+async def kill(cluster: Cluster, kills: int, draw: random.Random, serving: Serving) -> None:
     """One broker after the other, never two at once."""
     began = time.monotonic()
     for number in range(1, kills + 1):
         await asyncio.sleep(draw.uniform(*BETWEEN_KILLS_S))
         node = draw.choice(cluster.nodes)
-        cluster.kill(node)
+        await asyncio.to_thread(cluster.kill, node)
+        serving.down(node)
         await asyncio.sleep(draw.uniform(*DOWN_S))
         await asyncio.to_thread(cluster.start, node)
+        serving.up()
         say(f"[{time.monotonic() - began:5.0f} s] kill {number}: broker {node}")
 
 
 async def ask(bootstrap: str, found: list[str]) -> int:
     """The command line, again and again, until it is cancelled: it answers in JSON, or says in words why not."""
-    count = 0
+    count, process = 0, None
     try:
         while True:
             for words in QUESTIONS:
@@ -69,6 +72,9 @@ async def ask(bootstrap: str, found: list[str]) -> int:
                     found.append(f"{words}: no JSON: {out[-300:]!r}")
                 await asyncio.sleep(ASK_EVERY_S / len(QUESTIONS))
     except asyncio.CancelledError:
+        if process is not None and process.returncode is None:
+            process.kill()
+            await process.communicate()
         return count
 
 
@@ -92,7 +98,7 @@ def not_copied(bootstrap: str) -> list[str]:
     return [] if counts[0] == counts[1] else [f"{counts[0]} records in {IN}, {counts[1]} in {OUT}"]
 
 
-async def run(cluster: Cluster, kills: int, seed: int) -> tuple[Work, list[str], int]:
+async def run(cluster: Cluster, kills: int, seed: int, serving: Serving) -> tuple[Work, list[str], int]:
     work, found = Work(cluster.bootstrap, seed), list[str]()
     async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
         factor = cluster.replication_factor
@@ -102,15 +108,19 @@ async def run(cluster: Cluster, kills: int, seed: int) -> tuple[Work, list[str],
         copying = [asyncio.create_task(work.copy(member)) for member in range(MEMBERS)]
         writing = [asyncio.create_task(work.write(writer)) for writer in range(WRITERS)]
         asking = asyncio.create_task(ask(cluster.bootstrap, found))
+        leads = {} if isinstance(cluster, KafkaCluster) else await led_by(admin, cluster.nodes)
+        probing = [
+            asyncio.create_task(probe(cluster.bootstrap, node, partition, serving)) for node, partition in leads.items()
+        ]
         try:
-            await kill(cluster, kills, random.Random(seed + 1))
+            await kill(cluster, kills, random.Random(seed + 1), serving)
             work.is_over.set()
             await asyncio.gather(*writing)
             found += await come_to_rest(admin, cluster.bootstrap)
         finally:
-            for task in (*copying, *writing, asking):
+            for task in (*copying, *writing, *probing, asking):
                 task.cancel()
-            *_, questions = await asyncio.gather(*copying, *writing, asking, return_exceptions=True)
+            *_, questions = await asyncio.gather(*copying, *writing, *probing, asking, return_exceptions=True)
     assert isinstance(questions, int), questions
     return work, found, questions
 
@@ -126,9 +136,13 @@ def main() -> int:
     began = time.monotonic()
     made: Cluster = KafkaCluster() if options.on == "kafka" else OncelogProcesses(options.processes)
     with made as cluster:
-        work, found, questions = asyncio.run(run(cluster, options.kills, options.seed))
+        serving = Serving(cluster.nodes)
+        work, found, questions = asyncio.run(run(cluster, options.kills, options.seed, serving))
         written, copied = (committed(cluster.bootstrap, topic, PARTITIONS) for topic in (IN, OUT))
     found += problems(work.ledger, written, copied)
+    if options.on == "oncelog":  # whose partitions have one leader for good: nobody else's death may touch it
+        found += serving.problems()
+        print(f"cluster-kills: {serving}")
     for line in found[:PROBLEMS_TOLD_MAX]:
         print(line)
     outcomes = list(work.ledger.outcomes.values())

@@ -11,6 +11,7 @@ from bench.servers import oncelog
 from evidence.cluster_kills.__main__ import not_copied
 from evidence.cluster_kills.judging import committed
 from evidence.cluster_kills.problems import problems
+from evidence.cluster_kills.serving import Serving
 from evidence.cluster_kills.work import ABORTED, COMMITTED, IN, OUT, PARTITIONS, UNKNOWN, Ledger, Work
 from oncelog import Admin
 
@@ -40,6 +41,19 @@ def test_what_is_right_raises_nothing() -> None:
 )
 def test_what_is_wrong_is_seen(written: list[list[bytes]], copied: list[list[bytes]], says: str) -> None:
     assert any(says in line for line in problems(LEDGER, written, copied))
+
+
+def test_who_serves_while_another_is_down_is_told() -> None:
+    serving = Serving((1, 2, 3))
+    serving.answered(1, 0, 9.0)  # nobody is down
+    serving.down(2)
+    serving.answered(1, 0, 9.0)  # it began before
+    serving.answered(2, 1, 9.0)  # who is down itself
+    serving.answered(1, 1, 0.004)
+    serving.up()
+    serving.answered(1, 1, 9.0)
+    assert serving.problems() == ["kill 1: node 3 answered nothing while another one was down"]
+    assert "answered 1 of 1 Produces, 99% of them within 4 ms, all within 4 ms" in str(serving)
 
 
 def test_a_few_seconds_without_kills() -> None:
