@@ -48,7 +48,7 @@ test-long: $(STAMP)
 # What each test file costs of the processors, its child processes included: what belongs into conftest.py's LONG.
 suite-cost: $(STAMP)
 	@rm -rf build/suite-cost && mkdir -p build/suite-cost
-	@export ONCELOG_SUITE_COST="$$PWD/build/suite-cost"; $(SUITE) -p tools.suite_cost --part all; \
+	@export ONCELOG_SUITE_COST="$$PWD/build/suite-cost"; $(SUITE) -p tools.suite_cost --part $(or $(PART),all); \
 	status=$$?; $(BIN)/python -m tools.suite_cost build/suite-cost; exit $$status
 
 # The short suite RUNS times, BESIDE of them at a time on the same cores: a busy machine must not decide a test.

@@ -15,10 +15,11 @@ installed = any(point.name == "oncelog" for point in importlib.metadata.entry_po
 pytest_plugins = [] if installed else ["oncelog.testing.plugin"]
 
 # A busy machine must not decide a test: neither by how long an example took, nor by how long it took to find one.
-# Half of hypothesis' usual number of examples keeps the suite short; the long form tries many more.
-EXAMPLES = 1000 if os.environ.get("ONCELOG_LONG", "0") != "0" else 50
-settings.register_profile("oncelog", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=EXAMPLES)
-settings.load_profile("oncelog")
+# Fewer examples than hypothesis' usual hundred keep the suites short; the long form of a test tries many more.
+IS_LONG_FORM = os.environ.get("ONCELOG_LONG", "0") != "0"
+EXAMPLES = {"short": 30, "long": 50, "all": 50}
+EXAMPLES_OF_LONG_FORMS = 1000
+settings.register_profile("oncelog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 ROOT = pathlib.Path(__file__).parent
@@ -37,6 +38,28 @@ LONG = (
     "tests/spark/test_committer.py",
     "evidence/crash/test_life.py",
     "evidence/crash/test_disk_faults.py",
+    "evidence/differential/test_differential.py",
+    "tests/core/processing/test_machine.py",
+    "tests/broker/metadata/test_metadata_store.py",
+    "tests/client/test_exit.py",
+    "evidence/crash/test_kill.py",
+    "tests/broker/config/test_read_keys.py",
+    "tests/cli/test_interruption.py",
+    "tests/spark/test_option_lines.py",
+    "tests/core/two_phase/test_transactional_ids.py",
+    "tests/core/consumer/test_aborted_filter.py",
+    "tests/broker/coordinators/test_producer_id_blocks.py",
+    "evidence/crash/test_power_cut_cleaning.py",
+    "evidence/fuzz/test_fuzz.py",
+    "tests/wire/test_messages_match_kio.py",
+    "tests/cli/migrate/test_migrate.py",
+    "tests/cli/migrate/test_groups.py",
+    "tests/console/test_journey.py",
+    "tests/broker/handlers/test_every_version.py",
+    "evidence/simulator/test_coverage.py",
+    "tests/testing/test_told_addresses.py",
+    "tests/cli/commands/test_secure.py",
+    "tests/spark/test_database_sink.py",
     "evidence/dual_writes/test_crash.py",
     "evidence/processes/test_simulation.py",
     "tests/cli/commands/test_serve_processes.py",
@@ -71,24 +94,16 @@ LONG = (
 LONGEST = (
     "evidence/attacks/test_attacks.py",
     "evidence/differential/test_kinds_of_brokers.py",
-    "evidence/differential/test_differential.py",
     "tests/client/processing/test_processor.py",
     "tests/broker/test_serve.py",
-    "tests/core/processing/test_machine.py",
     "evidence/compat/test_oauthbearer.py",
     "tests/broker/network/test_bearer_tokens.py",
-    "tests/broker/metadata/test_metadata_store.py",
-    "tests/core/two_phase/test_transactional_ids.py",
     "tests/broker/network/test_secured_connection.py",
     "evidence/compat/test_confluent_kafka.py",
     "evidence/compat/test_our_clients.py",
     "tests/client/consumer/test_rebalances_with_broker.py",
-    "tests/client/test_exit.py",
     "tests/console/test_routes.py",
     "tests/recipes/test_sync.py",
-    "evidence/crash/test_kill.py",
-    "tests/cli/migrate/test_migrate.py",
-    "tests/broker/coordinators/test_producer_id_blocks.py",
     "evidence/compat/test_security.py",
     "tests/broker/partitions/test_journal_crashes.py",
 )
@@ -109,7 +124,19 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
     return True if (collection_path in LONG_PATHS) != (part == "long") else None
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """Set what the tests begin with."""
+    _choose_examples(config)
+    _hear_signals()
+
+
+def _choose_examples(config: pytest.Config) -> None:
+    count = EXAMPLES_OF_LONG_FORMS if IS_LONG_FORM else EXAMPLES[config.getoption("--part")]
+    settings.register_profile("oncelog", settings.get_profile("oncelog"), max_examples=count)
+    settings.load_profile("oncelog")
+
+
+def _hear_signals() -> None:
     """A shell starts what it puts in the background with SIGINT ignored, `nohup` with SIGHUP, and Python then leaves it so:
     the tests of Ctrl-C and of a lost terminal, and the processes that they start, would wait for ever."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -124,12 +151,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     The long forms of tests (ONCELOG_LONG) may take longer than what is a hang in the short ones.
     """
     items.sort(key=lambda item: RANK.get(item.path, len(RANK)))
-    if os.environ.get("ONCELOG_LONG", "0") != "0":
+    if IS_LONG_FORM:
         for item in items:
             item.add_marker(pytest.mark.timeout(7200))
 
 
+def pytest_collection() -> None:
+    """What collecting makes (thousands of tests, every module) lives to the end: collecting garbage meanwhile finds nothing."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What collecting made (thousands of tests, every module) lives to the end: no collection of garbage looks at it again."""
+    """And no later collection of garbage looks at it again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
