@@ -38,6 +38,7 @@ from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.broker.partitions.log_cleaner import LogCleaner
 from oncelog.broker.partitions.measured_syncer import MeasuredSyncer
 from oncelog.broker.partitions.partitions import Partitions
+from oncelog.broker.partitions.telling_syncer import TellingSyncer
 from oncelog.broker.peers import Peers
 from oncelog.broker.processes import ALONE, Processes
 from oncelog.broker.requests.audit import Audit
@@ -127,9 +128,9 @@ def assemble(
     """Make every part of a broker, each from those before it."""
     in_force, clock, files = configuration.in_force, host.clock, OpenFiles(host.files)
     leadership = processes.leadership(in_force().node_id)
-    flusher = _flusher(host, in_force(), metrics, data_directory, lambda: partitions.checkpoint_aside())
+    flusher, syncer = _flusher(host, in_force(), metrics, data_directory, lambda: partitions.checkpoint_aside())
     store, leader, metadata = _store(host, files, data_directory, tasks, in_force, metrics, processes, lambda: parts)
-    partitions = Partitions(files, data_directory, metadata, in_force, flusher, host.worker, host.syncer, leadership)
+    partitions = Partitions(files, data_directory, metadata, in_force, flusher, host.worker, syncer, leadership)
     topics = Topics(store, partitions, in_force, host.random, leadership, lambda topic: forget(topic), metrics)
     groups, shares, forget = _groups(metadata, partitions, topics, clock, in_force, metrics)
 
@@ -174,7 +175,7 @@ def assemble(
         tasks=tasks,
         files=files,
         flusher=flusher,
-        log_cleaner=LogCleaner(files, partitions, host.worker, host.syncer, clock, in_force, metrics),
+        log_cleaner=LogCleaner(files, partitions, host.worker, syncer, clock, in_force, metrics),
         marker_sender=marker_sender,
         audit_topic=audit_topic,
         peers=peers,
@@ -227,7 +228,8 @@ def _flusher(
     metrics: Metrics,
     data_directory: str,
     store_recovery_points: Callable[[], Awaitable[bool]],
-) -> Flusher | JournalFlusher:
+) -> tuple[Flusher | JournalFlusher, TellingSyncer]:
+    """Who commits, and the syncer of all others, whose failures it hears of."""
     syncer = MeasuredSyncer(host.syncer, metrics)
     flusher: Flusher | JournalFlusher
     if config.has_journal:
@@ -236,7 +238,7 @@ def _flusher(
     else:
         flusher = Flusher(syncer, policy=config.flush_policy, interval_ms=config.flush_interval_ms)
     metrics.show_histogram("sync_commits", flusher.commits)
-    return flusher
+    return flusher, TellingSyncer(host.syncer, flusher.sync_failed)
 
 
 def _store(

@@ -10,6 +10,7 @@ from evidence.world.files import Fault, Keep
 
 from oncelog.broker.partitions import journal_flusher
 from oncelog.errors import ErrorCode, StorageError
+from oncelog.log.files import DirectoryNames
 from oncelog.log.journal import BEGUN_FILE, FILE_PREFIX, Journal
 from oncelog.log.journal_reading import MissingJournal
 from oncelog.types import TopicPartition
@@ -248,6 +249,36 @@ def test_a_journal_that_fails_takes_everything_that_waits_offline_and_nothing_mo
 
     run(work())
     assert "the journal takes nothing more until a restart" in caplog.text
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_names_whose_sync_failed_elsewhere_are_named_by_no_entry(small, waits):
+    """The cleaner syncs the names of a directory, and fails: the system calls them clean, and the sync before an entry that
+    rests on a new segment's name would succeed."""
+
+    async def work():
+        world = await started()
+        for _ in range(3):
+            world.append("a", 700)
+            await world.flusher.commit()
+        await world.free()
+        if waits:
+            world.append("a", 900)
+            assert len(world.partition("a").log.segments) == 2
+        world.flusher.sync_failed([DirectoryNames(world.files, f"{DATA}/a-0")], StorageError("no disk"))
+        if waits:
+            await world.flusher.commit()
+            with pytest.raises(StorageError):
+                world.append("b")
+        else:
+            world.append("b")
+            await world.flusher.commit()
+        assert world.acknowledged == ({A: 3} if waits else {A: 3, TopicPartition("b", 0): 1})
+        await world.kill()
+        await world.crash(Keep.NONE)
+        assert world.ends()[A] >= 3
+
+    run(work())
 
 
 def test_who_asks_after_the_journal_failed_is_refused():

@@ -522,6 +522,7 @@ def test_names_that_a_cleanings_sync_may_have_lost_are_made_anew(tmp_path):
                 assert not await clean_dirtiest(broker)
             assert broker.partitions.is_offline(T0)
             assert (tmp_path / "t-0" / MARKER).exists()
+            assert broker.flusher.journal._is_pinned, "the journal was told"
         async with broker_and_client(tmp_path, **QUIET) as (broker, client):
             assert not (tmp_path / "t-0" / MARKER).exists()
             assert await table(client) == expected

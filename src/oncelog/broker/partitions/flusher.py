@@ -86,6 +86,10 @@ class Commits(Protocol):
         """Somebody waits for the commit of what `partition` holds now."""
         ...
 
+    def sync_failed(self, files: Sequence[Syncable], error: StorageError) -> None:
+        """A sync that somebody else asked for has failed: no later one of these files tells the truth."""
+        ...
+
     async def run(self) -> None:
         """For ever: commit what is wanted, as soon as it is wanted."""
         ...
@@ -121,6 +125,9 @@ class Flusher:
     def appended(self, partition: Committable) -> None:
         """Something was appended; nobody waits for it (yet)."""
         self._dirty[partition] = None
+
+    def sync_failed(self, files: Sequence[Syncable], error: StorageError) -> None:
+        """Nothing rests on files that others have synced."""
 
     def want(self, partition: Committable) -> None:
         """Somebody waits for the commit of what `partition` holds now."""

@@ -179,14 +179,19 @@ class JournalFlusher:
                 await self._syncer.sync(list(dict.fromkeys(files)))
         except StorageError as error:
             _log.critical("sync failed, taking %d partitions offline: %s", len(begun), error)
-            self._journal.pin()
-            if self._journal.rests_on(files):
-                self._journal.fail(error)
-                _log.critical("the journal takes nothing more until a restart: %s", error)
+            self.sync_failed(files, error)
             for each, _ in begun:
                 each.go_offline(str(error), is_sync=True)
             return []
         return begun
+
+    def sync_failed(self, files: Sequence[Syncable], error: StorageError) -> None:
+        """A data sync has failed, of this flusher or of others (cleaner, start): what the journal has is kept; and where an entry
+        is about to name what was not synced, there are no more entries."""
+        self._journal.pin()
+        if self._journal.rests_on(files):
+            self._journal.fail(error)
+            _log.critical("the journal takes nothing more until a restart: %s", error)
 
     @staticmethod
     def _files_of(partition: Committable) -> Sequence[Syncable]:

@@ -588,7 +588,9 @@ class Cluster:
         """Raise UnsupportedVersion where the cluster's level is lower."""
         if self.feature_level(name) < level:
             text = f"{what} needs {name} {level}; this cluster is at {self.feature_level(name)}"
-            raise UnsupportedVersion(f"{text}: where it has that level, oncelog features upgrade {name}={level} raises it")
+            raise UnsupportedVersion(
+                f"{text}: where it has that level, oncelog features upgrade {name}={level} raises it"
+            )
 
 
 def _check_names(topics: set[str]) -> None:
