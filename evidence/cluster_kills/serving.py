@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from oncelog.errors import KafkaError
 TOPIC = "probe"
 PAUSE_S = 0.02
 ANSWER_S_MAX = 10.0
+SLOW_S = 1.0
 SHARE_TOLD = 0.99
 
 
@@ -38,6 +40,8 @@ class Serving:
         """A Produce to `node` that began when there had been `began` kills."""
         if self.dead is not None and self.dead != node and began == len(self.answers_s):
             self.answers_s[-1][node].append(taken_s)
+            if taken_s > SLOW_S:
+                print(f"kill {began}: node {node} took {taken_s:.2f} s for a Produce", file=sys.stderr, flush=True)
 
     def problems(self) -> list[str]:
         """Processes that answered nothing while another one was down, and what they refused."""
