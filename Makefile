@@ -60,7 +60,7 @@ lint: $(STAMP)
 	@$(BIN)/ruff format -q --check src tests evidence bench examples tools setup.py conftest.py
 	@$(BIN)/python tools/sync_recipes.py --check
 	@$(BIN)/mypy
-	@$(BIN)/mypy --strict examples/order_service.py examples/consume_to_database.py examples/event_sourcing.py examples/priced_orders.py examples/traced_orders.py examples/order_service_orm.py tests/recipes/user_side.py tests/client/user_side.py
+	@$(BIN)/mypy --strict examples/order_service.py examples/consume_to_database.py examples/event_sourcing.py examples/priced_orders.py examples/traced_orders.py examples/order_service_orm.py examples/faststream_orders.py tests/recipes/user_side.py tests/client/user_side.py
 	@$(BIN)/pyright
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
 	@echo "lint: clean"

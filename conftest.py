@@ -89,6 +89,8 @@ LONG = (
     "evidence/compaction/test_compaction.py",
     "evidence/spark_ids/test_spark_ids.py",
     "tests/demo/test_loader_and_verify.py",
+    "tests/faststream/test_subscriber.py",
+    "tests/faststream/test_exactly_once.py",
 )
 # Of the others, what takes longest (much of it waiting) begins first, and the short ones fill the end.
 LONGEST = (

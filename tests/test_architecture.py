@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "sync": {"client", "host", "core", *BASE},
     "schema": {"client", "host", *BASE},
     "opentelemetry": {"client", "version", *BASE},
+    "faststream": {"client", "core", "host", *BASE},
     "recipes": APPLICATIONS,
     "spark": {"recipes", "segments", *APPLICATIONS},
     "cli": {"recipes", "segments", "spark", "checker", "hot_paths", *APPLICATIONS},

@@ -12,8 +12,9 @@ import sys
 import pytest
 from evidence.world.committed import committed_values
 
+from oncelog import ConsumerRecord, sync
 from oncelog.testing import TestBroker
-from tests.test_examples import ROOT
+from tests.test_examples import ROOT, example
 
 MISUSED = """
 import sys
@@ -59,3 +60,40 @@ def test_a_model_of_django_and_its_event_stay_together(oncelog_broker: TestBroke
         "A durable atomic block cannot be nested within another atomic block.",
     ]
     assert committed_values(oncelog_broker.bootstrap_servers, "django-orders") == [b"apples", b"pears"]
+
+
+def test_an_order_is_priced_and_noted_by_faststream_or_is_a_dead_letter() -> None:
+    faststream = pytest.importorskip("faststream", reason="needs faststream")
+    module = example("faststream_orders")
+    with TestBroker() as broker:
+        where = broker.bootstrap_servers
+        with sync.Admin(bootstrap_servers=where) as admin:
+            admin.create_topics(["orders", "priced", "notes", "orders.dead"])
+        orders = [
+            b'{"what": "apples", "count": 3}',
+            b'{"what": "apples", "count": 0}',
+            b'{"what": "pears", "count": 5}',
+        ]
+        with sync.Producer(bootstrap_servers=where) as producer:
+            producer.send_many("orders", [(b"k", order) for order in orders])
+        with (
+            sync.Consumer(
+                "priced", bootstrap_servers=where, isolation_level="read_committed", auto_offset_reset="earliest"
+            ) as consumer,
+            faststream.TestApp(module.application(where, logger=None)),
+        ):
+            priced: list[ConsumerRecord] = []
+            while len(priced) < 2:
+                priced += consumer.poll(timeout_ms=10_000)
+        assert [(record.key, record.value) for record in priced] == [
+            (b"k", b'{"what":"apples","count":3,"price":6}'),
+            (b"k", b'{"what":"pears","count":5,"price":10}'),
+        ]
+        assert committed_values(where, "notes") == [b"3 apples", b"5 pears"]
+        assert committed_values(where, "orders.dead") == orders[1:2]
+
+
+def test_the_page_of_faststream_shows_the_example_that_runs() -> None:
+    page = (ROOT / "docs" / "faststream.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    assert code.strip() in (ROOT / "examples" / "faststream_orders.py").read_text()

@@ -17,10 +17,12 @@ INTROS = {
     "oncelog.recipes": "Rows and records together or not at all: [dual writes](../dual-writes.md).",
     "oncelog.schema": "Values with a registered schema: [schemas](../schemas.md).",
     "oncelog.opentelemetry": "Spans of what the clients do: [tracing](../tracing.md).",
+    "oncelog.faststream": "A broker for FastStream: [FastStream](../faststream.md).",
     "oncelog.spark": "Functions beside the Spark format `oncelog`: [Spark](../spark.md).",
     "oncelog.errors": "The exception classes. Cause and cure of each: [errors](../errors.md).",
 }
-_MODULES = {"oncelog": {"errors", "sync"}, "oncelog.recipes": {"sync"}}  # have, or need, no entry of their own
+# Modules, and an annotation, which have, or need, no entry of their own.
+_MODULES = {"oncelog": {"errors", "sync"}, "oncelog.recipes": {"sync"}, "oncelog.faststream": {"OncelogMessage"}}
 
 
 def names(module: str) -> list[str]:

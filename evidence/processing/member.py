@@ -1,7 +1,8 @@
 """`python -m evidence.processing.member BOOTSTRAP ROUND INDEX PROTOCOL`: one member, until it is killed or told to end.
 
-The index says how it works: in an event loop, with oncelog.sync, with batches and a transactional id of its own, or as a
-static member. One call of the transform in a hundred fails once. It says a JSON line for every report.
+The index says how it works: in an event loop, with oncelog.sync, with batches and a transactional id of its own, as a
+static member, or as an application of FastStream. One call of the transform in a hundred fails once. It says a JSON line
+for every report.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 }
 SESSION_TIMEOUT_MS = 2000
 TRANSACTION_TIMEOUT_MS = 4000
+KINDS, FASTSTREAM = 5, 4
 ENDED_BY_A_FENCE = 3  # the exit status of one that a newer life of the same name took over from
 
 chance = random.Random()
@@ -85,8 +87,10 @@ def options(bootstrap: str, name: str, index: int, protocol: str) -> dict[str, A
         {"transform": blocking_copies},
         {"transform_batch": all_copies, "transactional_id": f"{name}-member-{index}"},
         {"transform": slow_copies, "group_instance_id": f"{name}-member-{index}"},
+        {},  # with FastStream
     ]
-    return common | own[index % len(own)]
+    assert len(own) == KINDS
+    return common | own[index % KINDS]
 
 
 class Teller:
@@ -117,10 +121,14 @@ def main(bootstrap: str, name: str, index: str, protocol: str) -> int:
     linger_in_transactions()
     teller, given = Teller(), options(bootstrap, name, int(index), protocol)
     try:
-        if int(index) % 4 == 1:
+        if int(index) % KINDS == 1:
             blocking = sync.Processor(f"{name}-in", stats_cb=teller, **given)
             teller.processor = blocking._processor
             metrics = blocking.run()
+        elif int(index) % KINDS == FASTSTREAM:
+            from evidence.processing.application import run_application
+
+            metrics = asyncio.run(run_application(f"{name}-in", slow_copies, teller, given))
         else:
             metrics = asyncio.run(in_loop(name, teller, given))
     except (ProducerFenced, FencedInstanceId) as error:

@@ -22,7 +22,7 @@ from evidence.processing.member import ENDED_BY_A_FENCE
 from evidence.processing.rule import is_poison, key_of, outputs_of
 from oncelog import Admin, TopicPartition
 
-MEMBERS = 4
+MEMBERS = 5  # one of each kind
 PARTITIONS = 8
 PACE_PER_S = 400
 RECORDS_MAX = 2_000_000

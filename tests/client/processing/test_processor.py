@@ -578,6 +578,21 @@ def test_sigterm_ends_it_as_stop_does():
     run(work)
 
 
+def test_a_stop_does_not_wait_for_records_that_do_not_come(monkeypatch):
+    monkeypatch.setattr("oncelog.core.processing.machine.POLL_TIMEOUT_MS", 3_600_000)
+
+    async def work(bootstrap):
+        await fill(bootstrap, 0)
+        processor = Processor("in", **given(bootstrap, until_end=False))
+        task = asyncio.ensure_future(processor.run())
+        await processor.started()
+        await until(lambda: processor.metrics().assigned_partition_count)
+        processor.stop()
+        assert (await task).phase == "ENDED"
+
+    run(work)
+
+
 def test_a_transform_that_hangs_is_given_up_at_the_end():
     async def work(bootstrap):
         await fill(bootstrap)

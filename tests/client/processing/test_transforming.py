@@ -8,7 +8,7 @@ import pytest
 from evidence.world.loop import run_simulated
 
 from oncelog.client.processing.results import Results
-from oncelog.client.processing.transforming import LoopTransformer, Reading
+from oncelog.client.processing.transforming import FailedForGood, LoopTransformer, Reading
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.processing.steps import Item
 from oncelog.errors import InvalidArgument, RecordDeserialization, SchemaRegistryError, SchemaRegistryUnavailable
@@ -73,6 +73,15 @@ def test_the_first_that_fails_ends_it_with_what_came_before():
     assert values(found) == [[b"a"], [b"b"]]
     assert isinstance(found.failure.error, ZeroDivisionError)
     assert not found.failure.is_final
+
+
+def test_what_failed_for_good_is_final_by_its_cause():
+    def transform(record):
+        raise FailedForGood from KeyError("a")
+
+    failure = each(transformer(transform), items(b"1")).failure
+    assert failure is not None
+    assert (type(failure.error), failure.is_final, failure.is_outage) == (KeyError, True, False)
 
 
 def test_errors_that_are_permanent_and_bytes_that_cannot_be_read_are_final():

@@ -64,7 +64,7 @@ from oncelog.core.processing.steps import (
     Write,
 )
 from oncelog.core.processing.verdicts import Verdict, verdict_of
-from oncelog.errors import IllegalState, InstanceFenced, KafkaError, ProducerFenced, UnreleasedInstanceId
+from oncelog.errors import IllegalState, InstanceFenced, KafkaError, ProducerFenced, UnreleasedInstanceId, WakeupError
 from oncelog.host.host import Host, real_host
 from oncelog.host.signals import terminating_in_loop
 from oncelog.host.tasks import Tasks
@@ -173,6 +173,7 @@ class Processor(RebalanceListener):
         if stats_cb is not None and not callable(stats_cb):
             raise arguments.refuse("stats_cb", stats_cb, "a function")
         self._stats_cb = stats_cb
+        self._started = asyncio.Event()
         self._statistics_interval_ms = arguments.integer("statistics_interval_ms", statistics_interval_ms, low=1)
 
     _sink: Sink
@@ -236,6 +237,7 @@ class Processor(RebalanceListener):
         try:
             await self._sink.start()
             await self._consumer.start()
+            self._started.set()
             if self._stats_cb is not None:
                 tasks.start(
                     report(self._statistics_interval_ms, self.metrics, self._stats_cb), name="oncelog-statistics"
@@ -250,9 +252,14 @@ class Processor(RebalanceListener):
         if step.error is not None:
             raise self._explained(step.error)
 
+    async def started(self) -> None:
+        """Wait until `run`, in another task, has reached the brokers and may write; for ever where it ends before."""
+        await self._started.wait()
+
     def stop(self) -> None:
         """End when the transaction that is begun has ended; after `stop_timeout_ms` cancel what is left. Does not wait."""
         self._machine.stop()
+        self._consumer.wakeup()
         if self._loop is not None and self._running is not None:
             self._loop.call_later(self._stop_timeout_ms / 1000, self._give_up)
 
@@ -327,6 +334,8 @@ class Processor(RebalanceListener):
         self._consumer.pause(*paused)
         try:
             records = await self._consumer.poll(step.timeout_ms, step.records_max)
+        except WakeupError:
+            return  # `stop`: the machine knows
         except KafkaError as error:
             log.warning("group %r: reading: %s", self._group_id, error)
             self._machine.poll_failed(error, self._now_ms())

@@ -24,6 +24,10 @@ BREATH_S = 0.01  # a transform that never waits lets the event loop run at least
 Transform = Callable[..., Any]
 
 
+class FailedForGood(Exception):
+    """Raised by a transform of our own making: the cause is what its record failed of, and needs no second attempt."""
+
+
 @dataclass(slots=True)
 class Transformed:
     """What became of records: outputs for each, up to the first that failed."""
@@ -42,6 +46,8 @@ class Reading:
 
     def failure_of(self, error: BaseException) -> Failure:
         """How a failure counts. A schema registry that is away is not the record's fault."""
+        if isinstance(error, FailedForGood) and error.__cause__ is not None:
+            return Failure(error.__cause__, is_final=True)
         is_final = isinstance(error, (RecordDeserialization, *self.permanent_errors))
         is_outage = isinstance(error, SchemaRegistryUnavailable) and not is_final
         return Failure(error, is_final=is_final, is_outage=is_outage)

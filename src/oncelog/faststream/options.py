@@ -1,0 +1,71 @@
+"""The keyword arguments of a broker and of its subscribers that are oncelog's, and which of them are decided elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from oncelog.client.config import ALIASES, AdminConfig, ClientConfig, ProducerConfig
+from oncelog.client.metrics import ProcessMetrics
+from oncelog.client.option_types import ProcessClientOptions, SendingOptions
+from oncelog.errors import ConfigurationError
+
+_CODING = ("key_serializer", "value_serializer", "key_deserializer", "value_deserializer")
+_SUBSCRIBERS = ("transactional_id", "transaction_timeout_ms")
+
+
+class BrokerOptions(SendingOptions, total=False):
+    """Of the broker: the way to the cluster, for all of its clients, and how records are sent."""
+
+
+class SubscriberOptions(ProcessClientOptions, total=False):
+    """Of a subscriber: those of `oncelog.process`, which see, and of its clients."""
+
+    dead_letter_topic: str | None
+    permanent_errors: type[BaseException] | Iterable[type[BaseException]]
+    transform_timeout_ms: int
+    transform_retries: int
+    transform_backoff_ms: int
+    transform_backoff_max_ms: int
+    transaction_records_max: int
+    transaction_bytes_max: int
+    transaction_interval_ms: int
+    outage_timeout_ms: int
+    restart_when_fenced: bool | None
+    stats_cb: Callable[[ProcessMetrics], None] | None
+    statistics_interval_ms: int
+
+
+def checked_broker_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises ConfigurationError for what no client knows, or what is a subscriber's."""
+    for given in options:
+        name = ALIASES.get(given, given)
+        _refuse_coding("OncelogBroker", name)
+        if name in _SUBSCRIBERS:
+            raise ConfigurationError(
+                f"OncelogBroker: {name} is each subscriber's own: @broker.subscriber(..., {name}=...)"
+            )
+    ProducerConfig.of(dict(options))
+    return dict(options)
+
+
+def checked_subscriber_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises ConfigurationError for what FastStream does; the rest is judged where the processor is made."""
+    for given in options:
+        _refuse_coding("subscriber", ALIASES.get(given, given))
+    return dict(options)
+
+
+def admin_options(options: Mapping[str, Any], timeout_ms: int) -> dict[str, Any]:
+    """Of a broker's options those that are any client's; with a shorter patience."""
+    known = ClientConfig.__dataclass_fields__
+    found = {given: value for given, value in options.items() if ALIASES.get(given, given) in known}
+    patience_ms = min(AdminConfig.of(found).default_api_timeout_ms, timeout_ms)
+    return {**found, "default_api_timeout_ms": patience_ms}
+
+
+def _refuse_coding(kind: str, name: str) -> None:
+    if name in _CODING:
+        raise ConfigurationError(
+            f"{kind}: {name} is not taken: bodies are FastStream's; give a codec, a parser or a decoder"
+        )
