@@ -34,7 +34,7 @@ def test_a_start_without_a_broker_ends_in_time_and_says_what_to_do():
             await app.run()
 
     with pytest.raises(
-        RequestTimedOut, match=r"127\.0\.0\.1:1.*Start a broker there \(`oncelog serve`\), or mend the address"
+        RequestTimedOut, match=r"127\.0\.0\.1:1.*; start a broker there \(`oncelog serve`\), or mend the address"
     ):
         asyncio.run(work())
 

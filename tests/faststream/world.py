@@ -30,11 +30,11 @@ class Order(BaseModel):
     what: str = "apples"
 
 
-def run(work, **config):
+def run(work, wait_s=WAIT_S, **config):
     """Give `work` a broker's address, in a loop of its own."""
 
     async def bounded():
-        async with asyncio.timeout(WAIT_S), Broker(config={**CONFIG, **config}) as broker:
+        async with asyncio.timeout(wait_s), Broker(config={**CONFIG, **config}) as broker:
             return await work(broker.bootstrap_servers)
 
     return asyncio.run(bounded())

@@ -62,8 +62,8 @@ class OncelogProducer(ProducerProto[OncelogPublishCommand]):
             await admin.start()
         except RequestTimedOut as error:
             raise RequestTimedOut(
-                f"{error} Start a broker there (`oncelog serve`), or mend the address that OncelogBroker was given; "
-                f"start_timeout_ms={start_timeout_ms} is how long it is waited for."
+                f"{error.message}; start a broker there (`oncelog serve`), or mend the address that OncelogBroker was given "
+                f"(start_timeout_ms={start_timeout_ms} is how long it is waited for)"
             ) from error
         producer = Producer(**options)
         try:
