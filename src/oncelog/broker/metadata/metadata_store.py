@@ -198,7 +198,7 @@ class MetadataStore:
         records = snapshot_records(self.metadata)
         for at in range(0, len(records), SNAPSHOT_BATCH_COUNT):
             self._write(log, records[at : at + SNAPSHOT_BATCH_COUNT])
-        await self._sync(log)
+            await self._sync(log)  # each before the next: a later one on the disk without it would be damage
         # Before anything goes: who begins to follow now, from the new start on, must be told what holds.
         self._applied(log)
         log.recovery_point_stored(log.recovery_point)
