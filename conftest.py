@@ -46,6 +46,8 @@ LONG = (
     "tests/broker/config/test_read_keys.py",
     "tests/cli/test_interruption.py",
     "tests/spark/test_option_lines.py",
+    "tests/core/two_phase/test_exactly_once_sink.py",
+    "tests/client/consumer/test_transaction_order.py",
     "tests/core/two_phase/test_transactional_ids.py",
     "tests/core/consumer/test_aborted_filter.py",
     "tests/broker/coordinators/test_producer_id_blocks.py",
