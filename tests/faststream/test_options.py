@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from oncelog.client.option_types import ProcessOptions, SendingOptions
-from oncelog.errors import ConfigurationError
+from oncelog.errors import ConfigurationError, InvalidArgument, OncelogError
 from oncelog.faststream.options import (
     BrokerOptions,
     SubscriberOptions,
     admin_options,
     checked_broker_options,
     checked_subscriber_options,
+    topic_name,
 )
 
 DECIDED_HERE = {  # of `oncelog.process`
@@ -44,6 +45,7 @@ def test_a_subscriber_takes_what_process_takes_but_what_is_decided_here():
         ({"transactional_id": "t"}, "transactional_id is each subscriber's own"),
         ({"value_serializer": str.encode}, "bodies are FastStream's; give a codec"),
         ({"linger_ms": "soon"}, "linger_ms"),
+        ({"acks": 0, "enable_idempotence": False}, "acknowledged by all replicas"),
     ],
 )
 def test_what_a_broker_does_not_take(options, says):
@@ -52,9 +54,28 @@ def test_what_a_broker_does_not_take(options, says):
 
 
 def test_what_a_subscriber_does_not_take():
-    assert checked_subscriber_options({"transform_retries": 1}) == {"transform_retries": 1}
-    with pytest.raises(ConfigurationError, match="subscriber: key_deserializer is not taken"):
-        checked_subscriber_options({"key_deserializer": bytes.decode})
+    assert checked_subscriber_options(("in",), "g", {"transform_retries": 1}) == {"transform_retries": 1}
+    for options, says in (
+        ({"key_deserializer": bytes.decode}, "subscriber: key_deserializer is not taken"),
+        ({"concurrency": 2}, "concurrency is not taken: it is called max_workers here"),
+        ({"bootstrap_servers": "a:1"}, "bootstrap_servers is the broker's"),
+        ({"security_protocol": "SSL"}, "security_protocol is the broker's"),
+        ({"dead_leter_topic": "d"}, "unknown option 'dead_leter_topic'; did you mean 'dead_letter_topic'"),
+        ({"transform_retries": -1}, "transform_retries"),
+        ({"dead_letter_topic": "in"}, "is read, too"),
+    ):
+        with pytest.raises(OncelogError, match=says):
+            checked_subscriber_options(("in",), "g", options)
+    for name in DECIDED_HERE - {"group_id"}:
+        with pytest.raises(ConfigurationError, match=f"subscriber: {name} is not taken"):
+            checked_subscriber_options(("in",), "g", {name: 1})
+
+
+def test_a_topic_that_can_be_none_is_told_at_once():
+    assert topic_name("topic", "a.b") == "a.b"
+    for wrong in ("", "a b", "x" * 300):
+        with pytest.raises(InvalidArgument, match="can be no topic's name"):
+            topic_name("topic", wrong)
 
 
 def test_the_admin_gets_what_is_any_clients_and_the_shorter_patience():

@@ -355,22 +355,45 @@ def test_a_subscriber_needs_topics_and_a_handler_and_is_not_read_by_hand():
         aiter(subscriber)
 
 
-def test_an_option_that_nobody_knows_is_told_at_the_start_and_leaves_nothing_running():
+def test_options_that_do_not_fit_the_brokers_are_told_at_the_start_and_leave_nothing_running():
     async def work(bootstrap):
-        broker, seen = new_broker(bootstrap), []
+        broker, seen = new_broker(bootstrap, linger_ms=100), []
 
         @broker.subscriber("in", group_id="g")
         async def good(number: int) -> None:
             seen.append(number)
 
-        @broker.subscriber("in", group_id="h", dead_leter_topic="dead")
+        @broker.subscriber("in", group_id="h", delivery_timeout_ms=30_050)
         async def bad(_: int) -> None:
             pass
 
-        with pytest.raises(ConfigurationError, match="unknown option 'dead_leter_topic'"):
+        with pytest.raises(ConfigurationError, match="delivery_timeout_ms must be at least linger_ms"):
             await broker.start()
         assert not any(each.running for each in broker.subscribers)
         assert not await broker.ping(1)
+
+    run(work)
+
+
+class OfATest(BaseException):
+    """As `pytest.fail` raises one."""
+
+
+def test_what_is_no_exception_ends_the_subscriber_as_loudly():
+    async def work(bootstrap):
+        await fill(bootstrap, b"1", b"2")
+        broker = new_broker(bootstrap)
+
+        @broker.subscriber("in", group_id="g", **QUICK)
+        async def handle(_: int) -> None:
+            raise OfATest("mine")
+
+        await broker.start()
+        (subscriber,) = broker.subscribers
+        await until(lambda: subscriber.failure is not None)
+        assert not await broker.ping(10)
+        with pytest.raises(OfATest, match="mine"):
+            await broker.stop()
 
     run(work)
 

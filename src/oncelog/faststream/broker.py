@@ -20,9 +20,11 @@ from faststream.params import Context
 from faststream.response import PublishType
 from faststream.specification.schema import BrokerSpec
 
+from oncelog.client import arguments
 from oncelog.client.config import ProducerConfig
 from oncelog.client.producer.producer import Producer
 from oncelog.client.records import RecordMetadata
+from oncelog.errors import ConfigurationError
 from oncelog.faststream.config import GRACEFUL_TIMEOUT_S, START_TIMEOUT_MS, OncelogBrokerConfig
 from oncelog.faststream.logs import LoggerStorage
 from oncelog.faststream.message import OncelogMessage
@@ -91,7 +93,9 @@ class OncelogBroker(OncelogRegistrator, BrokerUsecase[Any, Producer, OncelogBrok
         **options: Unpack[BrokerOptions],
     ) -> None:
         if servers is not None:
-            options["bootstrap_servers"] = servers if isinstance(servers, str) else list(servers)
+            if "bootstrap_servers" in options:
+                raise ConfigurationError("OncelogBroker: servers and bootstrap_servers are one thing: leave one out")
+            options["bootstrap_servers"] = servers if isinstance(servers, str) else arguments.texts("servers", servers)
         checked = ProducerConfig.of(dict(client_options := checked_broker_options(options)))
         fd_config = FastDependsConfig(
             use_fastdepends=apply_types,

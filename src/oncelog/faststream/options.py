@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from oncelog.client import arguments
 from oncelog.client.config import ALIASES, AdminConfig, ClientConfig, ProducerConfig
 from oncelog.client.metrics import ProcessMetrics
 from oncelog.client.option_types import ProcessClientOptions, SendingOptions
-from oncelog.errors import ConfigurationError
+from oncelog.client.processing.processor import Processor
+from oncelog.core.topic_names import topic_name_fault
+from oncelog.errors import ConfigurationError, InvalidArgument
 
 _CODING = ("key_serializer", "value_serializer", "key_deserializer", "value_deserializer")
 _SUBSCRIBERS = ("transactional_id", "transaction_timeout_ms")
+
+
+_DECIDED = {
+    "into": "what a handler returns goes where @broker.publisher(TOPIC) says",
+    "transform": "the handler is it",
+    "transform_batch": "the handler is it, with batch=True",
+    "writer": "a DualWriter works with oncelog.process",
+    "concurrency": "it is called max_workers here",
+    "stop_timeout_ms": "it is the broker's: OncelogBroker(..., graceful_timeout=SECONDS)",
+    "handle_sigterm": "signals are the application's",
+    "until_end": "an application reads on; oncelog.process(..., until_end=True) does not",
+    "max_records": "an application reads on; oncelog.process(..., max_records=N) does not",
+    "host": "it is for the tests of clients",
+}
+_CONNECTION = ("bootstrap_", "security_", "sasl_", "ssl_")
 
 
 class BrokerOptions(SendingOptions, total=False):
@@ -45,15 +64,39 @@ def checked_broker_options(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigurationError(
                 f"OncelogBroker: {name} is each subscriber's own: @broker.subscriber(..., {name}=...)"
             )
-    ProducerConfig.of(dict(options))
+    if ProducerConfig.of(dict(options)).acks not in ("all", -1, "-1"):
+        raise ConfigurationError("OncelogBroker: what is published is acknowledged by all replicas: leave acks out")
     return dict(options)
 
 
-def checked_subscriber_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises ConfigurationError for what FastStream does; the rest is judged where the processor is made."""
+def topic_name(option: str, name: str) -> str:
+    """Raises InvalidArgument for what can be no topic's."""
+    fault = topic_name_fault(arguments.text(option, name))
+    if fault is not None:
+        raise InvalidArgument(f"{option}={name!r:.80} can be no topic's name: {fault}")
+    return name
+
+
+def checked_subscriber_options(topics: Sequence[str], group_id: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises ConfigurationError, InvalidArgument for what is the broker's or FastStream's, unknown, or out of bounds."""
+    known = (*SubscriberOptions.__annotations__, *ALIASES)
     for given in options:
-        _refuse_coding("subscriber", ALIASES.get(given, given))
+        name = ALIASES.get(given, given)
+        _refuse_coding("subscriber", name)
+        if name in _DECIDED:
+            raise ConfigurationError(f"subscriber: {given} is not taken: {_DECIDED[name]}")
+        if name.startswith(_CONNECTION):
+            raise ConfigurationError(f"subscriber: {given} is the broker's: OncelogBroker(..., {given}=...)")
+        if given not in known:
+            near = difflib.get_close_matches(given, known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigurationError(f"subscriber: unknown option {given!r}{hint}")
+    Processor(topics, group_id=group_id, transform=_nothing, **options)
     return dict(options)
+
+
+def _nothing(_: object) -> None:
+    """In place of a handler: only the options are judged."""
 
 
 def admin_options(options: Mapping[str, Any], timeout_ms: int) -> dict[str, Any]:

@@ -77,7 +77,12 @@ class SubscriberConfig(SubscriberUsecaseConfig):
     @property
     def ack_policy(self) -> AckPolicy:
         """NACK_ON_ERROR unless told otherwise."""
-        return AckPolicy.NACK_ON_ERROR if self._ack_policy is EMPTY else AckPolicy(self._ack_policy)
+        if self._ack_policy is EMPTY:
+            return AckPolicy.NACK_ON_ERROR
+        try:
+            return AckPolicy(self._ack_policy)
+        except ValueError:
+            raise SetupError(f"subscriber: ack_policy={self._ack_policy!r:.80} is no AckPolicy") from None
 
     def check(self) -> None:
         """Raises SetupError for what cannot be had."""
@@ -112,7 +117,7 @@ class OncelogSubscriber(SubscriberUsecase[Any]):
         self._tasks = Tasks()
         self._processor: Processor | None = None
         self._work: asyncio.Task[None] | None = None
-        self.failure: Exception | None = None  # what it ended of
+        self.failure: BaseException | None = None  # what it ended of
         self.is_told_by_app = False  # the application raises it, when all is stopped
         self._has_started = False
 
@@ -174,21 +179,22 @@ class OncelogSubscriber(SubscriberUsecase[Any]):
     async def _run(self, processor: Processor) -> None:
         try:
             await processor.run()
-        except BaseException as error:
-            if not isinstance(error, Exception):
-                raise
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - also what is no Exception: `pytest.fail` in a handler
             if not isinstance(error.__cause__, StopConsume):
                 self._fail(error)
 
     def _ended(self, _: object) -> None:
         self._work, self.running = None, False
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         """It cannot go on, and the application should not look as if it did. Before its start has ended, that raises it."""
         self.failure, self.running = error, False
         if not self._has_started:
             return
-        self._log(ERROR, f"`{self.specification.call_name}` ended: {error}", self.get_log_context(None), error)
+        cause = error if isinstance(error, Exception) else None
+        self._log(ERROR, f"`{self.specification.call_name}` ended: {error!r:.1000}", self.get_log_context(None), cause)
         if (app := self._outer_config.context.get("app")) is not None:
             self.is_told_by_app = True
             app.after_shutdown(self._tell)  # behind the application's own hooks: all else is to be stopped first
@@ -198,7 +204,7 @@ class OncelogSubscriber(SubscriberUsecase[Any]):
         if (failure := self.take_failure()) is not None:
             raise failure
 
-    def take_failure(self) -> Exception | None:
+    def take_failure(self) -> BaseException | None:
         """What it ended of, told once."""
         failure, self.failure = self.failure, None
         return failure

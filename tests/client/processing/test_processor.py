@@ -316,6 +316,28 @@ def test_one_that_only_the_broker_refuses_is_found_among_many():
     run(work)
 
 
+@pytest.mark.parametrize("bad", [0, 3])
+def test_nobody_is_blamed_for_a_neighbours_batch_that_was_refused_meanwhile(bad):
+    """`send` raises what became of batches before it: here of the bad record's, while the next one's outputs are sent."""
+
+    async def work(bootstrap):
+        await fill(bootstrap, 6)
+        async with Admin(bootstrap_servers=bootstrap) as admin:
+            await admin.create_topics({"out": 2})
+            await admin.alter_configs({("topic", "out"): {"max.message.bytes": "20000"}})
+
+        def transform(record):
+            if record.value == b"%d" % bad:
+                return b"v" * 30_000
+            return [(b"%d" % n, record.value) for n in range(4000)]
+
+        metrics = await oncelog.process("in", **given(bootstrap, transform=transform, dead_letter_topic="dead"))
+        assert await values(bootstrap, "dead") == [b"%d" % bad]
+        assert (metrics.dead_letter_count, metrics.produced_record_count) == (1, 5 * 4000)
+
+    run(work)
+
+
 # -- transactions that fail
 
 

@@ -387,7 +387,7 @@ class Processor(RebalanceListener):
         self._outputs = found.outputs
         if found.failure is not None:
             log.warning(
-                "group %r: the transform of %s failed: %r",
+                "group %r: the transform of %s failed: %.1000r",
                 self._group_id,
                 step.items[len(found.outputs)].place if not self._is_batch else f"{len(step.items)} records",
                 found.failure.error,
@@ -407,10 +407,12 @@ class Processor(RebalanceListener):
         try:
             count = await self._sink.write(portion)
         except Refused as refused:
-            log.warning("group %r: %s: %s", self._group_id, step.items[refused.index].place, refused.cause)
+            log.warning("group %r: %s: %.1000s", self._group_id, step.items[refused.index].place, refused.cause)
             self._machine.refused(refused.index, refused.cause, self._now_ms())
         except RolledBack as rolled_back:
-            log.warning("group %r: %s: %s", self._group_id, step.items[rolled_back.index].place, rolled_back.failure)
+            log.warning(
+                "group %r: %s: %.1000s", self._group_id, step.items[rolled_back.index].place, rolled_back.failure
+            )
             self._machine.rolled_back(rolled_back.index, rolled_back.failure, self._now_ms())
         except NotWritten as failed:
             log.warning("group %r: a transaction was not committed: %s", self._group_id, failed.cause)

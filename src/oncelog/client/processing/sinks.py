@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from oncelog.client.processing.transforming import LoopTransformer
 from oncelog.client.producer.producer import Producer
 from oncelog.core.processing.steps import Failure, Item
 from oncelog.core.processing.verdicts import Verdict, verdict_of
-from oncelog.errors import KafkaError
+from oncelog.errors import InvalidArgument, KafkaError
 from oncelog.host.host import Host
 from oncelog.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
@@ -93,15 +93,21 @@ def database_failure(failure: Failure) -> Failure:
     return replace(failure, is_outage=True) if is_outage and not failure.is_final else failure
 
 
-async def _send_all(target: Any, index: int, outputs: Sequence[ProducerRecord]) -> int:
-    """To a producer or a dual write's transaction. Raises Refused for what cannot be sent, else what `send` raises."""
+async def _send_all(
+    target: Any, index: int, outputs: Sequence[ProducerRecord], has_failed: Callable[[], bool] = lambda: True
+) -> int:
+    """To a producer or a dual write's transaction. Raises Refused for what cannot be sent, else what `send` raises.
+
+    `send` also raises what became of batches before it: where the transaction `has_failed` (or nobody knows), a record is to be
+    blamed only for what no broker says. Otherwise the portion is halved until the one that is to be blamed stands alone.
+    """
     for record in outputs:
         try:
             await target.send(*record)
-        except BaseException as error:
-            if not isinstance(error, Exception) or verdict_of(error) is not Verdict.RECORD:
-                raise
-            raise Refused(index, error) from error
+        except (InvalidArgument, KafkaError) as error:
+            if isinstance(error, InvalidArgument) or (verdict_of(error) is Verdict.RECORD and not has_failed()):
+                raise Refused(index, error) from error
+            raise
     return len(outputs)
 
 
@@ -131,7 +137,7 @@ class ProducerSink:
         try:
             producer.begin_transaction()
             for index, outputs in enumerate(portion.outputs):
-                count += await _send_all(producer, index, outputs)
+                count += await _send_all(producer, index, outputs, lambda: producer.has_failed_transaction)
             await producer.send_offsets_to_transaction(portion.offsets, portion.group)
         except KafkaError as error:
             raise NotWritten(error, is_open=not error.fatal) from error

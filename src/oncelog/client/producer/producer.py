@@ -238,6 +238,11 @@ class Producer(HasInstanceId):
         self._unsent.say(why)
 
     @property
+    def has_failed_transaction(self) -> bool:
+        """For `oncelog.process`: whether the transaction can only be aborted; what `send` raises then is an earlier batch's."""
+        return self._manager.has_error
+
+    @property
     def has_last_words(self) -> bool:
         """For `oncelog.sync`: whether it was started and not stopped."""
         return self._is_started and not self._is_stopped
