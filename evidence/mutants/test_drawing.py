@@ -6,7 +6,7 @@ from collections import Counter
 
 from evidence.mutants import tree as trees
 from evidence.mutants.attributes import Attributes
-from evidence.mutants.drawing import DANGEROUS, SHARES, TOP, all_mutations, drawn, package_of
+from evidence.mutants.drawing import DANGEROUS, SAMPLE, SHARES, TOP, all_mutations, drawn, package_of
 from evidence.mutants.operators import Mutation, mutations
 
 
@@ -21,7 +21,7 @@ def of(file: str, text: str) -> list[Mutation]:
 
 
 def test_the_sample_of_the_tree_is_shared_out_by_danger() -> None:
-    sample = drawn(all_mutations(trees.ROOT), seed=1, count=320)
+    sample = drawn(all_mutations(trees.ROOT), seed=1, count=SAMPLE)
     counts = Counter(package_of(each.file) for each in sample)
     assert counts == {package: shares for package, shares in SHARES.items() if shares}
     assert sum(counts[package] for package in DANGEROUS) > 0.7 * len(sample) >= 0.7 * 300
