@@ -19,7 +19,6 @@ pytest_plugins = [] if installed else ["oncelog.testing.plugin"]
 IS_LONG_FORM = os.environ.get("ONCELOG_LONG", "0") != "0"
 EXAMPLES = {"short": 30, "long": 50, "all": 50}
 EXAMPLES_OF_LONG_FORMS = 1000
-settings.register_profile("oncelog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 ROOT = pathlib.Path(__file__).parent
@@ -136,7 +135,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _choose_examples(config: pytest.Config) -> None:
     count = EXAMPLES_OF_LONG_FORMS if IS_LONG_FORM else EXAMPLES[config.getoption("--part")]
-    settings.register_profile("oncelog", settings.get_profile("oncelog"), max_examples=count)
+    settings.register_profile(
+        "oncelog", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=count
+    )
     settings.load_profile("oncelog")
 
 

@@ -73,7 +73,12 @@ class Measured:
 
 def rate(spent: Spent, count: float) -> Measured:
     """`count` units a second, and what each cost."""
-    return Measured(count / spent.seconds, spent.broker_s / count * 1e6, spent.client_s / count * 1e6)
+    return costing(count / spent.seconds, spent, count)
+
+
+def costing(figure: float, spent: Spent, count: float) -> Measured:
+    """A figure, and what each of `count` units cost."""
+    return Measured(figure, spent.broker_s / count * 1e6, spent.client_s / count * 1e6)
 
 
 def figures(measured: Mapping[str, Sequence[Measured]]) -> dict[str, list[float]]:

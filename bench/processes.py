@@ -7,7 +7,7 @@ from collections.abc import Callable
 from statistics import median
 
 from bench.brokers import produce_rate, transactions_of_eight, transactions_of_one
-from bench.costs import Measured, Spent, cpu, figures, spending
+from bench.costs import Measured, costing, cpu, figures, spending
 from bench.pairs import ROUNDS, in_turn
 from bench.parts import PROCESS_COUNTS, ROWS
 from bench.selection import Wanted
@@ -23,25 +23,21 @@ def eight(server: Server, i: int) -> Measured:
     """Transactions a second, and what each cost."""
     with spending(server) as spent:
         done = transactions_of_eight(server, 3.0, f"e{i}")
-    return _costing(done.per_second, spent, len(done.commits))
+    return costing(done.per_second, spent, len(done.commits))
 
 
 def one(server: Server, i: int) -> Measured:
     """The median of a commit in milliseconds, and what a transaction cost."""
     with spending(server) as spent:
         done = transactions_of_one(server, COMMITS, f"o{i}")
-    return _costing(median(done.commits), spent, len(done.commits))
+    return costing(median(done.commits), spent, len(done.commits))
 
 
 def produce(server: Server, i: int) -> Measured:
     """MB/s, and what each cost."""
     with spending(server) as spent:
         figure = produce_rate(server, 1_000, f"p{i}", PRODUCED_MB)
-    return _costing(figure, spent, PRODUCED_MB)
-
-
-def _costing(figure: float, spent: Spent, count: int) -> Measured:
-    return Measured(figure, spent.broker_s / count * 1e6, spent.client_s / count * 1e6)
+    return costing(figure, spent, PRODUCED_MB)
 
 
 MEASURES: dict[str, tuple[str, str, str, str, Callable[[Server, int], Measured]]] = {

@@ -36,9 +36,13 @@ class Serving:
         """It listens again."""
         self.dead = None
 
+    def counts(self, node: int, began: int) -> bool:
+        """Whether another node is down now, and was when a request to `node` began: there had been `began` kills."""
+        return self.dead is not None and self.dead != node and began == len(self.answers_s)
+
     def answered(self, node: int, began: int, taken_s: float) -> None:
         """A Produce to `node` that began when there had been `began` kills."""
-        if self.dead is not None and self.dead != node and began == len(self.answers_s):
+        if self.counts(node, began):
             self.answers_s[-1][node].append(taken_s)
             if taken_s > SLOW_S:
                 print(f"kill {began}: node {node} took {taken_s:.2f} s for a Produce", file=sys.stderr, flush=True)
@@ -82,6 +86,6 @@ async def probe(bootstrap: str, node: int, partition: int, serving: Serving) -> 
                     await (await producer.send(TOPIC, b"x", partition=partition))
                 serving.answered(node, began, time.monotonic() - at)
             except (KafkaError, TimeoutError) as error:
-                if serving.dead is not None and serving.dead != node and began == len(serving.answers_s):
+                if serving.counts(node, began):
                     serving.errors.append(f"kill {began}: node {node}: {error!r}")
             await asyncio.sleep(PAUSE_S)

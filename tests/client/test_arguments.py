@@ -99,3 +99,10 @@ def test_a_prepared_state_that_was_meddled_with_is_refused(name: str, value: obj
         arguments.prepared_state("state", state)
     with pytest.raises(InvalidArgument, match=r"PreparedTxnState.text. reads it"):
         arguments.prepared_state("state", "7:0")
+
+
+def test_a_topic_that_can_be_none_is_told_at_once() -> None:
+    assert arguments.topic_name("topic", "a.b") == "a.b"
+    for wrong in ("", "a b", "x" * 300):
+        with pytest.raises(InvalidArgument, match="can be no topic's name"):
+            arguments.topic_name("topic", wrong)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from oncelog.client.option_types import ProcessOptions, SendingOptions
-from oncelog.errors import ConfigurationError, InvalidArgument, OncelogError
+from oncelog.errors import ConfigurationError, OncelogError
 from oncelog.faststream.options import (
     BrokerOptions,
     SubscriberOptions,
     admin_options,
     checked_broker_options,
     checked_subscriber_options,
-    topic_name,
 )
 
 DECIDED_HERE = {  # of `oncelog.process`
@@ -69,13 +68,6 @@ def test_what_a_subscriber_does_not_take():
     for name in DECIDED_HERE - {"group_id"}:
         with pytest.raises(ConfigurationError, match=f"subscriber: {name} is not taken"):
             checked_subscriber_options(("in",), "g", {name: 1})
-
-
-def test_a_topic_that_can_be_none_is_told_at_once():
-    assert topic_name("topic", "a.b") == "a.b"
-    for wrong in ("", "a b", "x" * 300):
-        with pytest.raises(InvalidArgument, match="can be no topic's name"):
-            topic_name("topic", wrong)
 
 
 def test_the_admin_gets_what_is_any_clients_and_the_shorter_patience():

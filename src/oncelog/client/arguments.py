@@ -10,6 +10,7 @@ import operator
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
+from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import InvalidArgument
 from oncelog.types import OffsetAndMetadata, PreparedTxnState, TopicPartition
 
@@ -64,6 +65,14 @@ def encoded_bytes(name: str, value: str) -> int:
 def text_or_none(name: str, value: Any) -> str | None:
     """Text, or None."""
     return None if value is None else text(name, value)
+
+
+def topic_name(name: str, value: Any) -> str:
+    """What can be a topic's: for options that are used only later, where a broker would say so then."""
+    fault = topic_name_fault(text(name, value))
+    if fault is not None:
+        raise InvalidArgument(f"{name}={value!r:.80} can be no topic's name: {fault}")
+    return str(value)
 
 
 def texts(name: str, values: Any) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -24,6 +25,15 @@ class Family(Protocol):
     def help(self) -> str:
         """One line."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFamily:
+    """One that is nothing else."""
+
+    name: str
+    kind: str
+    help: str
 
 
 def _no_pace(_size_bytes: int) -> None:

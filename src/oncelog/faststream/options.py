@@ -6,13 +6,11 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from oncelog.client import arguments
 from oncelog.client.config import ALIASES, AdminConfig, ClientConfig, ProducerConfig
 from oncelog.client.metrics import ProcessMetrics
 from oncelog.client.option_types import ProcessClientOptions, SendingOptions
 from oncelog.client.processing.processor import Processor
-from oncelog.core.topic_names import topic_name_fault
-from oncelog.errors import ConfigurationError, InvalidArgument
+from oncelog.errors import ConfigurationError
 
 _CODING = ("key_serializer", "value_serializer", "key_deserializer", "value_deserializer")
 _SUBSCRIBERS = ("transactional_id", "transaction_timeout_ms")
@@ -67,14 +65,6 @@ def checked_broker_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if ProducerConfig.of(dict(options)).acks not in ("all", -1, "-1"):
         raise ConfigurationError("OncelogBroker: what is published is acknowledged by all replicas: leave acks out")
     return dict(options)
-
-
-def topic_name(option: str, name: str) -> str:
-    """Raises InvalidArgument for what can be no topic's."""
-    fault = topic_name_fault(arguments.text(option, name))
-    if fault is not None:
-        raise InvalidArgument(f"{option}={name!r:.80} can be no topic's name: {fault}")
-    return name
 
 
 def checked_subscriber_options(topics: Sequence[str], group_id: str, options: Mapping[str, Any]) -> dict[str, Any]:

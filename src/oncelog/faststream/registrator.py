@@ -13,7 +13,7 @@ from faststream.middlewares import AckPolicy
 
 from oncelog.client import arguments
 from oncelog.faststream.config import OncelogBrokerConfig
-from oncelog.faststream.options import SubscriberOptions, checked_subscriber_options, topic_name
+from oncelog.faststream.options import SubscriberOptions, checked_subscriber_options
 from oncelog.faststream.publisher import OncelogTopicPublisher, PublisherConfig
 from oncelog.faststream.response import Key
 from oncelog.faststream.specification import (
@@ -71,7 +71,7 @@ class OncelogRegistrator(Registrator[Any, OncelogBrokerConfig]):
             ConfigurationError: a key or value option; FastStream's codec does that.
         """
         shared = cast("OncelogBrokerConfig", self.config)
-        names = tuple(topic_name("topics", topic) for topic in arguments.texts("topics", topics))
+        names = tuple(arguments.topic_name("topics", topic) for topic in arguments.texts("topics", topics))
         config = SubscriberConfig(
             topics=names,
             group_id=arguments.text("group_id", group_id),
@@ -118,7 +118,7 @@ class OncelogRegistrator(Registrator[Any, OncelogBrokerConfig]):
         """
         shared = cast("OncelogBrokerConfig", self.config)
         config = PublisherConfig(
-            topic=topic_name("topic", topic),
+            topic=arguments.topic_name("topic", topic),
             key=key,
             partition=arguments.integer_or_none("partition", partition),
             headers=headers,

@@ -16,11 +16,10 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Container, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 
 from oncelog.cli.signals import ending_signals
 from oncelog.core.access.listeners import named_address
-from oncelog.core.exposition import exposition, merged
+from oncelog.core.exposition import NamedFamily, exposition, merged
 from oncelog.core.processes.process_plan import ProcessPlan, Restarts, metrics_socket
 from oncelog.host.http_endpoint import NOT_FOUND, Answer, HttpEndpoint
 from oncelog.host.network import NetworkFailed, RealNetwork
@@ -35,19 +34,10 @@ SOCKET_PATH_BYTES_MAX = 103  # macOS; Linux takes 107
 KILL_AFTER_S = 60.0  # a stop drains for ten seconds, and then syncs
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A family of the first process's own."""
-
-    name: str
-    kind: str
-    help: str
-
-
-PROCESS_UP = Metric(
+PROCESS_UP = NamedFamily(
     "oncelog_process_up", "gauge", "1 where this process answered, 0 where its samples are missing here."
 )
-PROCESS_STARTS = Metric("oncelog_process_starts_total", "counter", "How often this process was started.")
+PROCESS_STARTS = NamedFamily("oncelog_process_starts_total", "counter", "How often this process was started.")
 
 
 class Child:

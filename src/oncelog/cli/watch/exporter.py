@@ -7,46 +7,36 @@ come and go by the thousand make no series.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from oncelog.cli.output import printable
 from oncelog.cli.watch.looks import Seen
 from oncelog.cli.watch.screen import holder_name, transaction_rows
 from oncelog.core.diagnosis.watching import STOPPED, WORDS
-from oncelog.core.exposition import exposition
+from oncelog.core.exposition import NamedFamily, exposition
 from oncelog.host.http_endpoint import NOT_FOUND
 
 LABELLED_MAX = 1_000
 FRESH_LOOKS = 3  # ready: one of so many looks was answered
 
 
-@dataclass(frozen=True, slots=True)
-class WatchFamily:
-    """A metric of the watch."""
-
-    name: str
-    kind: str
-    help: str
-
-
 Sample = tuple[str, dict[str, str], float]
-UP = WatchFamily("oncelog_watch_up", "gauge", "Whether the last look was answered.")
-LOOKS = WatchFamily("oncelog_watch_looks_total", "counter", "Looks, answered or not.")
-FAILED_LOOKS = WatchFamily("oncelog_watch_failed_looks_total", "counter", "Looks that nobody answered.")
-LAST_LOOK = WatchFamily("oncelog_watch_last_look_timestamp_seconds", "gauge", "When a look was last answered.")
-NOT_READ = WatchFamily("oncelog_watch_not_read", "gauge", "Questions of the last look without an answer.")
-PARTITIONS = WatchFamily("oncelog_watch_partitions", "gauge", "Watched partitions, by state.")
-ALERTS = WatchFamily("oncelog_watch_alerts", "gauge", "Partitions that are held back for longer than --alert-after.")
-OPEN = WatchFamily("oncelog_watch_open_transactions", "gauge", "Transactions that are open, by verdict.")
-OLDEST = WatchFamily("oncelog_watch_oldest_transaction_seconds", "gauge", "The age of the oldest open transaction.")
-GROUPS = WatchFamily("oncelog_watch_blocked_groups", "gauge", "Groups that read a partition that stands still.")
-LONGEST = WatchFamily(
+UP = NamedFamily("oncelog_watch_up", "gauge", "Whether the last look was answered.")
+LOOKS = NamedFamily("oncelog_watch_looks_total", "counter", "Looks, answered or not.")
+FAILED_LOOKS = NamedFamily("oncelog_watch_failed_looks_total", "counter", "Looks that nobody answered.")
+LAST_LOOK = NamedFamily("oncelog_watch_last_look_timestamp_seconds", "gauge", "When a look was last answered.")
+NOT_READ = NamedFamily("oncelog_watch_not_read", "gauge", "Questions of the last look without an answer.")
+PARTITIONS = NamedFamily("oncelog_watch_partitions", "gauge", "Watched partitions, by state.")
+ALERTS = NamedFamily("oncelog_watch_alerts", "gauge", "Partitions that are held back for longer than --alert-after.")
+OPEN = NamedFamily("oncelog_watch_open_transactions", "gauge", "Transactions that are open, by verdict.")
+OLDEST = NamedFamily("oncelog_watch_oldest_transaction_seconds", "gauge", "The age of the oldest open transaction.")
+GROUPS = NamedFamily("oncelog_watch_blocked_groups", "gauge", "Groups that read a partition that stands still.")
+LONGEST = NamedFamily(
     "oncelog_watch_longest_blocked_seconds", "gauge", "For how long a partition is held back, at most."
 )
-BLOCKED_S = WatchFamily(
+BLOCKED_S = NamedFamily(
     "oncelog_watch_blocked_seconds", "gauge", "For how long a partition that stands still is held back, and by whom."
 )
-BLOCKED_OFFSETS = WatchFamily(
+BLOCKED_OFFSETS = NamedFamily(
     "oncelog_watch_blocked_offsets", "gauge", "Offsets that wait in a partition that stands still."
 )
 FAMILIES = (
@@ -86,7 +76,7 @@ class Exporter:
             return ("200 OK", "ready\n") if is_ready else ("503 Service Unavailable", "not ready\n")
         return NOT_FOUND
 
-    def families(self) -> Iterator[tuple[WatchFamily, list[Sample]]]:
+    def families(self) -> Iterator[tuple[NamedFamily, list[Sample]]]:
         """Every metric with its samples now."""
         seen, is_up = self._seen, self._failed_in_a_row == 0
         yield UP, [("", {}, float(is_up))]
@@ -99,7 +89,7 @@ class Exporter:
             yield from _families_of(seen)
 
 
-def _families_of(seen: Seen) -> Iterator[tuple[WatchFamily, list[Sample]]]:
+def _families_of(seen: Seen) -> Iterator[tuple[NamedFamily, list[Sample]]]:
     picture, rows = seen.picture, transaction_rows(seen)
     verdicts = {"in progress": 0, "two-phase": 0, "ending": 0}
     for each in rows:

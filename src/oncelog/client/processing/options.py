@@ -20,7 +20,6 @@ from oncelog.client.consumer.deserializing import decoder_of
 from oncelog.client.processing.results import Results
 from oncelog.client.processing.transforming import Reading
 from oncelog.core.processing.steps import Limits
-from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ConfigurationError, InvalidArgument
 from oncelog.host.randomness import Random, random_uuid
 from oncelog.wire.uuids import uuid_text
@@ -120,19 +119,14 @@ def one_function(transform: Any, transform_batch: Any, writer: Any) -> Callable[
 
 def dead_letter_of(topic: Any, topics: Sequence[str]) -> str | None:
     """Where dead letters go. Raises InvalidArgument."""
-    found = _topic_or_none("dead_letter_topic", topic)
-    if found is not None and found in topics:
-        raise InvalidArgument(f"dead_letter_topic={found!r} is read, too: each dead letter would fail again, for ever")
-    return found
+    return _written("dead_letter_topic", topic, topics, "each dead letter would fail again, for ever")
 
 
 def into_of(into: Any, topics: Sequence[str]) -> str | None:
     """Where records go that name no topic. Raises InvalidArgument."""
-    found = _topic_or_none("into", into)
-    if found is not None and found in topics:
-        text = f"into={found!r} is read, too: what is written there comes back, for ever (a record that should names it itself)"
-        raise InvalidArgument(text)
-    return found
+    return _written(
+        "into", into, topics, "what is written there comes back, for ever (a record that should names it itself)"
+    )
 
 
 def how_to_read(options: ClientOptions, permanent_errors: Any) -> Reading:
@@ -152,13 +146,13 @@ def how_to_write(options: ClientOptions, into: str | None, transaction_bytes_max
     return Results(into, transaction_bytes_max, *serializers)
 
 
-def _topic_or_none(option: str, name: Any) -> str | None:
+def _written(option: str, name: Any, read: Sequence[str], why_not: str) -> str | None:
     """Told before anything is read: a dead letter may be the first that goes there, hours later."""
-    found = arguments.text_or_none(option, name)
-    fault = None if found is None else topic_name_fault(found)
-    if fault is not None:
-        raise InvalidArgument(f"{option}={found!r:.80} can be no topic's name: {fault}")
-    return found
+    if name is None:
+        return None
+    if arguments.topic_name(option, name) in read:
+        raise InvalidArgument(f"{option}={name!r} is read, too: {why_not}")
+    return str(name)
 
 
 def checked_limits(limits: Limits) -> Limits:
