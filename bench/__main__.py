@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = choose(asked.only, {name: ROWS.get(name, ()) for name in PARTS})
     except NothingChosen as error:
         parser.error(str(error))
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # brokers are launched as installed ones are: from byte code
     why_not = has_apache_kafka()
     facts = {
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",

@@ -31,3 +31,10 @@ def test_clients_load_nothing_of_the_command_line(statement: str) -> None:
     modules = loaded(statement)
     assert "oncelog.client.producer.producer" in modules or "oncelog.sync" in modules
     assert not modules & {"click", "rich", "pygments", "cryptography", "pyarrow", "oncelog.cli"}
+
+
+def test_a_broker_loads_no_codec_and_no_group_before_somebody_needs_it() -> None:
+    modules = loaded("import oncelog.cli.commands.serve")
+    assert "oncelog.core.transactions.coordinator" in modules
+    assert not modules & {"cramjam", "lz4", "zstandard", "cryptography", "rich", "pyarrow", "oncelog.client"}
+    assert not {name for name in modules if name.startswith("oncelog.core.groups")}

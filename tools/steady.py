@@ -43,7 +43,8 @@ class Run:
 
     def verdict(self) -> str:
         """In one line."""
-        lines = self.output.read_text(errors="replace").splitlines()
+        text = self.output.read_text(errors="replace")
+        lines = [line for line in text.splitlines() if not line.startswith("make")]
         failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
         end = failed[0] if failed else lines[-1] if lines else "it printed nothing"
         took_s = time.monotonic() - self.began_s

@@ -16,6 +16,7 @@ import pytest
 from evidence.world.kafka_cluster import KafkaCluster
 
 from oncelog import Producer
+from oncelog.console import long_look
 from oncelog.testing import TestBroker
 from tests.cli.world import Cli, damaged_broker
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
 
 NIGHT_MS = 900_000  # what is open must stay so until the last of these tests, whatever runs between them
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a look may take longer than a page waits; what it is told then is for the tests that shorten this."""
+    monkeypatch.setattr(long_look, "PATIENCE_S", 120.0)
 
 
 async def _ended(servers: str) -> None:

@@ -3,6 +3,8 @@
 A batch's record section is compressed as one block. The compressed size protects nothing (gzip of zeros grows
 1,028 : 1), so every decompression takes `bytes_max` and stops there. Snappy is written in the framing of Java's
 snappy-java ("xerial"), which every client reads; the bare blocks of librdkafka are read as well.
+
+A codec's library is imported when it is first asked for something: the three take 2.7 MiB, and many a process needs none.
 """
 
 from __future__ import annotations
@@ -12,10 +14,6 @@ import zlib
 from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
-
-import cramjam
-import lz4.frame
-import zstandard
 
 from oncelog.errors import CorruptBatch
 from oncelog.wire.crc32c import Data
@@ -62,6 +60,8 @@ def compress(codec: Codec, data: Data, level: int | None = None) -> bytes:
     if codec is Codec.SNAPPY:
         return _xerial_compress(data)
     if codec is Codec.LZ4:
+        import lz4.frame
+
         # Kafka's framing: independent 64 KiB blocks, neither content size nor content checksum.
         compressed: bytes = lz4.frame.compress(
             bytes(data),
@@ -72,6 +72,8 @@ def compress(codec: Codec, data: Data, level: int | None = None) -> bytes:
         )
         return compressed
     if codec is Codec.ZSTD:
+        import zstandard
+
         return bytes(zstandard.ZstdCompressor(level=3 if level is None else level).compress(data))
     return bytes(data)
 
@@ -115,6 +117,8 @@ def _gzip_decompress(data: Data, bytes_max: int) -> bytes:
 
 
 def _xerial_compress(data: Data) -> bytes:
+    import cramjam
+
     view = memoryview(data)
     parts = [XERIAL_HEADER]
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
@@ -147,6 +151,8 @@ def _snappy_decompress(data: Data, bytes_max: int) -> bytes:
 
 
 def _snappy_block(view: memoryview, bytes_max: int) -> bytes:
+    import cramjam
+
     # The block says its size first; it is believed only where the data could really grow that much.
     size_bytes = 0
     for index in range(5):
@@ -166,6 +172,8 @@ def _snappy_block(view: memoryview, bytes_max: int) -> bytes:
 
 
 def _lz4_decompress(data: Data, bytes_max: int) -> bytes:
+    import lz4.frame
+
     # The library allocates all it may return before it reads a byte: a bound of 64 MiB for every batch of a few hundred
     # bytes costs milliseconds where fresh pages are dear. So it is given what is likely, and more where that was filled.
     decompressor = lz4.frame.LZ4FrameDecompressor()
@@ -193,6 +201,8 @@ def _lz4_decompress(data: Data, bytes_max: int) -> bytes:
 
 
 def _zstd_decompress(data: Data, bytes_max: int) -> bytes:
+    import zstandard
+
     # A block makes at most 128 KiB, and takes 4 bytes at least: so small pieces of input pass the limit by 8 MiB at
     # most, and unlike zstandard's stream_reader this tells a frame that is cut short from one that has ended.
     parts: list[bytes] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import sys
 
 import pytest
 
@@ -89,3 +90,9 @@ def test_a_data_directory_that_others_can_look_into(tmp_path: pathlib.Path, monk
     found = json.loads(oncelog("doctor", "--data-dir", tmp_path, "-o", "json").stdout)
     assert (found[-1]["check"], found[-1]["status"]) == ("data directory", doctor.WARNING)
     assert found[-1]["advice"] == f"chmod 700 {tmp_path}"
+
+
+def test_a_codec_whose_library_is_not_there_is_named(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    found = finding(doctor.examine(str(tmp_path)), "codecs")
+    assert (found.status, found.found) == (doctor.FAILURE, "do not work: zstd")

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.admission.population import Population
 from oncelog.broker.config.config import BrokerConfig
@@ -21,21 +21,19 @@ from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.core.decision import Decision
-from oncelog.core.groups.config import KAFKA_KEYS, GroupConfig
-from oncelog.core.groups.coordinator import GroupCoordinator
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.core.metadata.topic_configs import CONSUMER_OFFSETS_TOPIC
 from oncelog.core.placement import coordinator_partition
 from oncelog.errors import ErrorCode
 from oncelog.host.clock import Clock
-from oncelog.log.newest_in_log import newest_in_log
-from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch, TopicPartition
-from oncelog.wire.log_records.consumer_offsets import record_from_key_value, record_to_key_value
+from oncelog.types import ProducerIdAndEpoch, TopicPartition
+
+if TYPE_CHECKING:
+    from oncelog.core.groups.coordinator import GroupCoordinator
 
 _log = logging.getLogger("oncelog.groups")
-NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
-Decide = Callable[[GroupCoordinator, int], Decision]
+Decide = Callable[["GroupCoordinator", int], Decision]
 
 
 class SteadyClock:
@@ -92,7 +90,7 @@ class GroupTimer:
         self._coordinator.perform(machine.handle_timer(self._clock.now_ms()))  # which arms it again
 
 
-class Groups(CoordinatorTable[GroupCoordinator]):
+class Groups(CoordinatorTable["GroupCoordinator"]):
     """All group coordinators of this node."""
 
     def __init__(
@@ -163,23 +161,10 @@ class Groups(CoordinatorTable[GroupCoordinator]):
             raise CoordinatorFailed(ErrorCode.POLICY_VIOLATION)
 
     def _loaded_from(self, partition: LocalPartition, index: int) -> Coordinator[GroupCoordinator]:
-        machine = GroupCoordinator(
-            index,
-            self._group_config(),
-            topics=self._metadata,
-            overrides=lambda group_id: self._metadata.group_configs.get(group_id, {}),
-        )
-        for part in newest_in_log(partition.log):
-            if isinstance(part, dict):  # of several plain records of a key the last one counts, as after a cleaning
-                _apply(machine, part.items())
-                continue
-            marker = part.end_txn_marker() if part.is_control else None
-            if marker is not None:
-                machine.apply_marker(part.producer_id, part.producer_epoch, marker.commit)
-            if part.is_control:
-                continue
-            producer = (part.producer_id, part.producer_epoch) if part.is_transactional else NO_PRODUCER
-            _apply(machine, ((stored.key, stored.value) for stored in part.records()), producer)
+        # The machine and its records are a quarter of what a start imports, and many a broker has no group.
+        from oncelog.broker.coordinators.group_loading import group_config, machine_of, record_to_key_value
+
+        machine = machine_of(partition, index, group_config(self._config()), self._metadata)
         coordinator: Coordinator[GroupCoordinator] = Coordinator(
             partition,
             machine,
@@ -205,13 +190,13 @@ class Groups(CoordinatorTable[GroupCoordinator]):
         coordinator.machine.clock.offset_ms = steady.wall_offset_ms()
         return steady.now_ms()
 
-    def _group_config(self) -> GroupConfig:
-        config = self._config()
-        return GroupConfig(**{name: getattr(config, name) for name in KAFKA_KEYS})
-
     def configs_changed(self) -> None:
         """Take over what may be altered while groups are here (`group.{consumer,streams}.assignment.interval.ms`)."""
-        config = self._group_config()
+        if not self._coordinators:
+            return
+        from oncelog.broker.coordinators.group_loading import group_config
+
+        config = group_config(self._config())
         for coordinator in self._coordinators.values():
             coordinator.machine.consumer_groups.reconfigured(config)
             coordinator.machine.streams_groups.reconfigured(config)
@@ -286,18 +271,6 @@ class Groups(CoordinatorTable[GroupCoordinator]):
         for each in removed:
             with contextlib.suppress(CoordinatorFailed):  # its partition is offline; a restart looks again
                 await each
-
-
-def _apply(
-    machine: GroupCoordinator,
-    stored: Iterable[tuple[bytes | None, bytes | None]],
-    producer: tuple[int, int] = NO_PRODUCER,
-) -> None:
-    """Take over keys and values of the log, of a transaction of `producer` where one is named."""
-    for key, value in stored:
-        record = record_from_key_value(key, value, producer_id=producer[0], producer_epoch=producer[1])
-        if record is not None:
-            machine.apply(record)
 
 
 async def _wait_for_log(coordinator: Coordinator[GroupCoordinator]) -> None:
