@@ -65,14 +65,14 @@ def test_a_groups_other_positions_are_shown(damaged: Cli) -> None:
         "--to-earliest",
         "-y",
         "--timeout",
-        "300ms",
+        "3s",
         status=1,
     )
     assert damaged.json("groups", "describe", "lost-group")[0]["lag"] == 1
 
 
 def test_what_is_sent_there_fails_within_the_timeout_and_says_why(damaged: Cli) -> None:
-    result = damaged("produce", "lost", "-p", 0, "--timeout", "300ms", stdin="x\n", status=1)
+    result = damaged("produce", "lost", "-p", 0, "--timeout", "3s", stdin="x\n", status=1)
     assert "KAFKA_STORAGE_ERROR" in result.stderr
     assert OFFLINE in result.stderr
     assert "is a broker listening" not in result.stderr

@@ -75,7 +75,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
         in_one_transaction(cli, "flip-holder", {"flip": 0})
 
     with damaged_broker(tmp_path_factory.mktemp("damaged"), both) as cli:
-        cli("transactions", "force-terminate", "--transactional-id", "both", "-y", "--timeout", "300ms", status=1)
+        cli("transactions", "force-terminate", "--transactional-id", "both", "-y", "--timeout", "3s", status=1)
         yield cli
 
 

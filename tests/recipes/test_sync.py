@@ -289,7 +289,7 @@ def test_while_the_database_is_away_nobody_knows(lite: Store, broker: str, name:
 
     with lite.open() as database:
         away = Away(database, "")
-        with DualWriter(away, transactional_id=name, bootstrap_servers=broker, recovery_timeout_ms=100) as writer:
+        with DualWriter(away, transactional_id=name, bootstrap_servers=broker, recovery_timeout_ms=1_000) as writer:
             away.how, away.is_away = "unanswered", True
             with pytest.raises(OutcomeUnknown, match="recover"):
                 put(writer, lite, name, 0)

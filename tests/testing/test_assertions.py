@@ -35,7 +35,7 @@ def test_what_an_open_transaction_holds_back_is_named(oncelog_broker, oncelog_to
     producer.begin_transaction()
     producer.send(oncelog_topic, b"1", key=b"a").result()
     with pytest.raises(AssertionError, match=rf"-0 at 0 of 1; open: .*'{oncelog_topic}' Ongoing"):
-        committed_records(oncelog_broker, oncelog_topic, timeout_ms=200)
+        committed_records(oncelog_broker, oncelog_topic, timeout_ms=3_000)
     producer.commit_transaction()
     assert [each.key for each in committed_records(oncelog_broker.bootstrap_servers, oncelog_topic)] == [b"a"]
 

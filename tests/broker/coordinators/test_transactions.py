@@ -202,7 +202,7 @@ def test_a_transaction_past_its_timeout_is_aborted(tmp_path):
         config = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": 10}
         async with broker_and_client(tmp_path, **config) as (_, client):
             await client.create("t")
-            reply = await client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=20), 5)
+            reply = await client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=500), 5)
             producer = reply.producer_id, reply.producer_epoch
             await client.produce("t", "slow", producer=producer, sequence=0, transactional_id="x")
             await eventually(lambda: is_complete(client, "x"))

@@ -227,7 +227,7 @@ def test_frames_before_authentication_are_small():
 @shows("oncelog.authentication.timeout.ms")
 def test_who_does_not_authenticate_in_time_is_closed_whatever_it_sends():
     async def work():
-        async with secured_broker(oncelog_authentication_timeout_ms=200) as broker:
+        async with secured_broker(oncelog_authentication_timeout_ms=1500) as broker:
             silent, slow, done = await stranger(broker), await stranger(broker), await stranger(broker)
             await log_in(done)
             await handshake(slow)

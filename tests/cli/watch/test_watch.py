@@ -139,7 +139,7 @@ def test_it_outlives_a_restart_and_shows_what_is_left(tmp_path: pathlib.Path, mo
         await asyncio.to_thread(between)
 
     monkeypatch.setattr(module, "pause", pause)
-    arguments = ("-b", cli.bootstrap_servers, "watch", "-o", "json", "--alert-after", "0s", "--timeout", "300ms")
+    arguments = ("-b", cli.bootstrap_servers, "watch", "-o", "json", "--alert-after", "0s", "--timeout", "2s")
     result = oncelog(*arguments, "--metrics-port", metrics_port)
     brokers[1].__exit__(None, None, None)
     assert result.exit_code == 130

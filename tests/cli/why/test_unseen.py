@@ -50,7 +50,7 @@ def test_a_marker_that_does_not_arrive(damaged: Cli) -> None:
         ("open transaction", "lost-holder"),
     ]
     damaged(
-        "transactions", "force-terminate", "--transactional-id", "lost-holder", "-y", "--timeout", "300ms", status=1
+        "transactions", "force-terminate", "--transactional-id", "lost-holder", "-y", "--timeout", "3s", status=1
     )
     for name in ("lost", "lost-holder"):
         found = why(damaged, name, "--older-than", "20ms", status=1)

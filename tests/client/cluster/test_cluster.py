@@ -103,7 +103,7 @@ def test_ports_of_others_are_recognised(answer, says, caplog):
     async def main():
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            client = Admin(bootstrap_servers=f"127.0.0.1:{port}", default_api_timeout_ms=150)
+            client = Admin(bootstrap_servers=f"127.0.0.1:{port}", default_api_timeout_ms=3_000)
             with pytest.raises(errors.RequestTimedOut) as refused:
                 await client.start()
             assert says in str(refused.value)

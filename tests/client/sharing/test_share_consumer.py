@@ -220,12 +220,12 @@ def test_without_async(tmp_path):
 
 def test_slow_work_is_said_in_time_and_what_would_lapse_is_given_back(tmp_path):
     async def main():
-        async with World(tmp_path, record_lock_duration_ms="1000") as world:
+        async with World(tmp_path, record_lock_duration_ms="4000") as world:
             seen: list[int] = []
             async with world.consumer() as consumer:
                 async for record in consumer:
                     seen.append(record.offset)
-                    await asyncio.sleep(0.12)  # ten of them take longer than a lock lasts
+                    await asyncio.sleep(0.45)  # ten of them take longer than a lock lasts
                     if len(set(seen)) == 10:
                         break
                 assert await consumer.commit() == {}
@@ -322,7 +322,7 @@ def test_partitions_that_are_added_are_read(tmp_path):
 def test_an_error_without_a_name_is_fetched_over_and_what_is_refused_is_told(tmp_path, caplog):
     async def main():
         async with (
-            World(tmp_path, record_lock_duration_ms="1000") as world,
+            World(tmp_path, record_lock_duration_ms="2000") as world,
             FaultyProxy(world.broker.bootstrap_servers) as proxy,
             world.consumer(bootstrap_servers=proxy.bootstrap_servers) as consumer,
         ):
