@@ -120,8 +120,8 @@ def test_a_group_that_has_members_by_now_is_left_alone(client: TestClient, night
         while not consumer.assignment():
             consumer.poll(timeout_ms=50)
         again = post(client, f"plans/{made['id']}", 409, word="woken")
-        assert (again["plan"], "it has 1 members" in again["message"]) == (None, True)
-        assert "has 1 members" in post(client, "plans", 502, **wanted("woken", "offset", 0))["message"]
+        assert (again["plan"], "it has 1 member" in again["message"]) == (None, True)
+        assert "has 1 member" in post(client, "plans", 502, **wanted("woken", "offset", 0))["message"]
     assert positions(night, "woken")[0] == 3
 
 

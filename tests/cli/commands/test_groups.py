@@ -97,7 +97,7 @@ def test_a_group_with_members_is_left_alone(cli: Cli) -> None:
             pass
         consumer.commit()
         error = cli("groups", "reset-offsets", "live", "--to-earliest", "-y", status=1).stderr
-        assert "group 'live' is Stable: it has 1 members" in error
+        assert "group 'live' is Stable: it has 1 member" in error
         members = cli.json("groups", "describe", "live", "--members")
         assert [(row["client"], row["partitions"]) for row in members] == [("oncelog", ["groups-live-0"])]
         assert cli.json("groups", "describe", "live")[0]["client"] == "oncelog"

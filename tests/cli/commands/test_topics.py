@@ -40,7 +40,7 @@ def test_a_dry_run_changes_nothing(cli: Cli) -> None:
     result = cli("topics", "delete", "topics-kept", "--dry-run")
     assert (result.stdout, result.stderr) == (
         "",
-        "dry run, would: delete topics-kept (1 partitions), with all records\n",
+        "dry run, would: delete topics-kept (1 partition), with all records\n",
     )
     assert cli.json("topics", "add-partitions", "topics-kept", "--total", 3, "--dry-run")[0]["result"] == "would have 3"
     names = {row["topic"]: row["partitions"] for row in cli.json("topics", "list")}

@@ -49,9 +49,7 @@ def test_a_marker_that_does_not_arrive(damaged: Cli) -> None:
         ("offline partition", None),
         ("open transaction", "lost-holder"),
     ]
-    damaged(
-        "transactions", "force-terminate", "--transactional-id", "lost-holder", "-y", "--timeout", "3s", status=1
-    )
+    damaged("transactions", "force-terminate", "--transactional-id", "lost-holder", "-y", "--timeout", "3s", status=1)
     for name in ("lost", "lost-holder"):
         found = why(damaged, name, "--older-than", "20ms", status=1)
         assert kinds(found) == ["offline partition", "marker stuck"]

@@ -10,7 +10,7 @@ import click
 
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
-from oncelog.cli.output import columns
+from oncelog.cli.output import columns, counted
 from oncelog.client.admin.acls import ANY, Acl, AclFilter
 
 CLUSTER_NAME = "kafka-cluster"
@@ -161,6 +161,10 @@ async def remove_acls(
     wanted = AclFilter(kind, name, principal, operation, pattern_type=pattern)
     async with open_admin(settings) as admin:
         found = await admin.describe_acls(wanted)
-        if found and settings.confirm(f"remove {len(found)} access rules", "remove") and not settings.dry_run:
+        if (
+            found
+            and settings.confirm(f"remove {counted(len(found), 'access rule')}", "remove")
+            and not settings.dry_run
+        ):
             found = await admin.delete_acls([wanted])
     _rows(settings, found, "there are no such rules")

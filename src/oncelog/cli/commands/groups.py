@@ -301,7 +301,9 @@ async def _positions_before(admin: Admin, name: str, *, is_share: bool) -> dict[
 async def _refuse_members(admin: Admin, name: str) -> None:
     group = await describe_group(admin, name)
     if group is not None and group.state not in EMPTY_STATES:
-        raise Failed(f"group {name!r} is {group.state}: it has {len(group.members)} members", "stop them first")
+        raise Failed(
+            f"group {name!r} is {group.state}: it has {counted(len(group.members), 'member')}", "stop them first"
+        )
 
 
 def _refuse_migrations(name: str) -> None:

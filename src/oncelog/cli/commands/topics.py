@@ -152,7 +152,7 @@ async def delete_topics(settings: Settings, names: tuple[str, ...]) -> None:
     """Delete topics with all their records."""
     async with open_admin(settings) as admin:
         found = await admin.describe_topics(names)
-        counts = ", ".join(f"{topic.name} ({len(topic.partitions)} partitions)" for topic in found.values())
+        counts = ", ".join(f"{topic.name} ({counted(len(topic.partitions), 'partition')})" for topic in found.values())
         plan = [{"topic": name, "result": "would be deleted", "error": None, "message": None} for name in names]
         if settings.confirm(f"delete {counts}, with all records", names[0], plan=plan):
             await each_of(settings, "topic", names, "deleted", lambda name: admin.delete_topics([name]))
