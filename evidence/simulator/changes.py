@@ -14,6 +14,7 @@ from evidence.world.network import NetworkFaults
 
 NETWORK = "network."
 LISTS = ("strangers", "skipped", "knobs")
+GROUPS = ("groups", "sharers")
 
 
 def changed(drawn: FaultOptions, text: str) -> FaultOptions:
@@ -25,8 +26,9 @@ def changed(drawn: FaultOptions, text: str) -> FaultOptions:
             setattr(options.network, _known(name.removeprefix(NETWORK), NetworkFaults), float(value))
         elif name in LISTS:
             setattr(options, name, tuple(filter(None, value.split(","))))
-        elif name == "groups":
-            options.groups = tuple(drawn.groups[int(place)] for place in value.split(",") if place)
+        elif name in GROUPS:
+            before = getattr(drawn, name)
+            setattr(options, name, tuple(before[int(place)] for place in value.split(",") if place))
         else:
             present = getattr(options, _known(name, FaultOptions))
             if isinstance(present, bool):
@@ -53,8 +55,8 @@ def changes_between(drawn: FaultOptions, options: FaultOptions) -> str:
             for one in fields(NetworkFaults):
                 if getattr(before, one.name) != getattr(after, one.name):
                     parts.append(f"{NETWORK}{one.name}={getattr(after, one.name)!r}")
-        elif each.name == "groups":
-            parts.append(f"groups={','.join(str(before.index(group)) for group in after)}")
+        elif each.name in GROUPS:
+            parts.append(f"{each.name}={','.join(str(before.index(group)) for group in after)}")
         elif each.name in LISTS:
             parts.append(f"{each.name}={','.join(after)}")
         else:

@@ -16,6 +16,7 @@ from evidence.world.loop import PROCESS, Process, SimLoop
 from oncelog.client.consumer.consumer import POLL_TIMEOUT_MS, Consumer
 from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Producer
+from oncelog.client.sharing.share_consumer import ShareConsumer
 
 SLACK_MS = 50.0
 Found = Callable[[str, str], None]
@@ -51,6 +52,15 @@ def _poll(client: Any, timeout_ms: int = POLL_TIMEOUT_MS, *_: Any) -> float:
     return timeout_ms + (2 * client._config.request_timeout_ms if client._config.enable_auto_commit else 0)
 
 
+def _poll_shared(client: Any, timeout_ms: int = POLL_TIMEOUT_MS) -> float:
+    return 2.0 * timeout_ms  # for what was said of the records before, and for more
+
+
+def _commit_shared(client: Any) -> float:
+    # A fetch under way carries what was said before, with its wait; then renewals, and what was said since.
+    return 3.0 * client._config.request_timeout_ms + float(client._config.fetch_max_wait_ms)
+
+
 def _stop_consumer(client: Any, timeout_ms: int | None = None) -> float:
     return float(client._config.request_timeout_ms if timeout_ms is None else timeout_ms)
 
@@ -73,6 +83,10 @@ PROMISES: tuple[tuple[type, str, Bound], ...] = (
     (Consumer, "position", _api),
     (Consumer, "end_offsets", _api),
     (Consumer, "stop", _stop_consumer),
+    (ShareConsumer, "start", _start),
+    (ShareConsumer, "poll", _poll_shared),
+    (ShareConsumer, "commit", _commit_shared),
+    (ShareConsumer, "stop", _stop_consumer),
 )
 
 

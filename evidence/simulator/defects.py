@@ -23,8 +23,10 @@ from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.broker.partitions.purgatory import ParkedFetch
+from oncelog.broker.share.share_partition import SharePartition, _Aborted
 from oncelog.client.cluster.offset_lookup import EARLIEST
 from oncelog.client.consumer.positions import Positions
+from oncelog.client.sharing.share_consumer import ShareConsumer
 from oncelog.core.access.authorizer import Authorizer
 from oncelog.core.consumer.aborted_filter import AbortedFilter
 from oncelog.core.groups.committed_offsets import CommittedOffsets
@@ -35,6 +37,7 @@ from oncelog.core.leader.partition import Partition
 from oncelog.core.leader.producer_state import ProducerState
 from oncelog.core.sasl import plain, scram_exchange
 from oncelog.core.sasl.connection import SaslConnection
+from oncelog.core.share.window import RefusedAcknowledgement
 from oncelog.core.transactions import end_txn as end_transaction
 from oncelog.core.transactions.table import TransactionTable
 from oncelog.core.transactions.transaction import completed
@@ -388,6 +391,40 @@ def lets_sessions_go_on() -> AbstractContextManager[None]:
 
 
 # name -> (defect, profile in which it shows, checker that must see it)
+
+
+def hands_out_what_has_lapsed() -> AbstractContextManager[None]:
+    """A share consumer gives the application records whose lock is over."""
+    return _replaced(ShareConsumer, "_give_back_stale", lambda _: None)
+
+
+def shares_what_was_aborted() -> AbstractContextManager[None]:
+    """A share group of read_committed members is given records of aborted transactions."""
+    return _replaced(_Aborted, "has", lambda _, __: False)
+
+
+def acknowledges_shares_before_they_are_stored() -> AbstractContextManager[None]:
+    """A share partition answers when an acknowledgement is on its way to the log."""
+
+    async def acknowledge(self: SharePartition, member_id: str, acknowledgements: Any) -> Any:
+        fault = self.fault()
+        if fault is not ErrorCode.NONE:
+            return RefusedAcknowledgement(fault, "")
+        outcome = self._window.acknowledge(member_id, acknowledgements, self._settings(), self._now_ms())
+        if isinstance(outcome, RefusedAcknowledgement):
+            return outcome
+        self._store(outcome).add_done_callback(lambda done: done.cancelled() or done.exception())
+        self.wake()
+        return None
+
+    return _replaced(SharePartition, "acknowledge", acknowledge)
+
+
+def never_takes_a_record_back() -> AbstractContextManager[None]:
+    """What a member has stays its own, also when its lock is over."""
+    return _replaced(SharePartition, "_ring", lambda _: None)
+
+
 DEFECTS: dict[str, tuple[Defect, str, str]] = {
     defect.__name__: (defect, profile, checker)
     for defect, profile, checker in (
@@ -424,5 +461,9 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (takes_any_password, "sessions", "access"),
         (takes_any_proof, "sessions", "access"),
         (lets_sessions_go_on, "sessions", "access"),
+        (hands_out_what_has_lapsed, "shares", "shares"),
+        (shares_what_was_aborted, "shares", "shares"),
+        (acknowledges_shares_before_they_are_stored, "shares", "shares"),
+        (never_takes_a_record_back, "shares", "liveness"),
     )
 }

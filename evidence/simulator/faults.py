@@ -23,6 +23,7 @@ PROFILES = (
     "groups",
     "journal",
     "sessions",
+    "shares",
 )
 STRANGER_KINDS = (
     "records",
@@ -50,6 +51,15 @@ class GroupOptions:
     mode: str = "commit"
     members: int = 2
     is_static: bool = False
+
+
+@dataclass(frozen=True)
+class ShareOptions:
+    """A share group. `mode`: "implicit" or "explicit"; `slowness`: how much longer than others its members think."""
+
+    mode: str = "implicit"
+    members: int = 2
+    slowness: float = 1.0
 
 
 @dataclass
@@ -90,6 +100,7 @@ class FaultOptions:
     damage_every: float = 0.0  # a flipped bit or a misdirected sector, repaired after a while
     misdirected_share: float = 0.0  # of the unsynced writes that a power cut leaves
     groups: tuple[GroupOptions, ...] = ()
+    sharers: tuple[ShareOptions, ...] = ()
     strangers: tuple[str, ...] = ()  # kinds of wrong requests (`strangers/crowd.py`)
     stranger_think_mean: float = 0.3
     knobs: Drawn = ()  # what is tuned otherwise than by default (`knobs.py`)
@@ -303,6 +314,16 @@ def _sessions(options: FaultOptions, rng: random.Random) -> None:
         options.broker_kill_every = rng.uniform(1, 4)
 
 
+def _shares(options: FaultOptions, rng: random.Random) -> None:
+    options.clients = rng.randint(1, 3)
+    options.two_phase_clients = 0
+    options.think_mean = rng.choice((0.1, 0.3, 0.6))
+    options.sharers = tuple(
+        ShareOptions(rng.choice(("implicit", "explicit")), rng.randint(1, 3), rng.choice((0.2, 1.0, 1.0, 3.0)))
+        for _ in range(rng.randint(1, 2))
+    )
+
+
 def _default(options: FaultOptions, rng: random.Random) -> None:
     del options, rng
 
@@ -319,4 +340,5 @@ PROFILE_RULES = {
     "groups": _groups,
     "journal": _journal,
     "sessions": _sessions,
+    "shares": _shares,
 }

@@ -227,7 +227,7 @@ class OpenRequests:
             api_key = ApiKey(header.api_key)
             if api_key in HELD:
                 return bounds.held_ms
-            if api_key is ApiKey.FETCH:
+            if api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
                 message: Any = decode_request(header, memoryview(request.frame), position)
                 return max(float(message.max_wait_ms), 0.0)
             if api_key in GROUPS:

@@ -130,6 +130,9 @@ def _without_parts(options: FaultOptions) -> Candidates:
     if len(options.groups) > 1:
         for place in range(len(options.groups)):
             yield replace(options, groups=options.groups[:place] + options.groups[place + 1 :])
+    if len(options.sharers) > 1:
+        for place in range(len(options.sharers)):
+            yield replace(options, sharers=options.sharers[:place] + options.sharers[place + 1 :])
 
 
 def _without_kinds(options: FaultOptions) -> Candidates:

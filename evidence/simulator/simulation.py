@@ -25,6 +25,7 @@ from evidence.simulator.checkers.groups import check_copies, check_processed, ch
 from evidence.simulator.checkers.log_oracle import check_logs
 from evidence.simulator.checkers.raw_log import RawLogs, read_logs, uncleaned
 from evidence.simulator.checkers.recovery import check_recovery, state_of
+from evidence.simulator.checkers.shares import check_given
 from evidence.simulator.client_calls import watching_calls
 from evidence.simulator.client_life import value_of
 from evidence.simulator.cluster import (
@@ -48,6 +49,7 @@ from evidence.simulator.injector import Injector
 from evidence.simulator.knobs import Drawn, turned
 from evidence.simulator.logins import give_back
 from evidence.simulator.open_requests import watching
+from evidence.simulator.share_life import ShareWork
 from evidence.simulator.strangers.crowd import Crowd, check_nothing_kept, prepare
 from evidence.simulator.workload import Workload
 from evidence.world.disk import Disk
@@ -158,6 +160,7 @@ class _Simulation:
         self.history = History(loop)
         self.workload = Workload(self.cluster, self.history)
         self.group_work = GroupWork(self.cluster, archive)
+        self.share_work = ShareWork(self.cluster, archive)
         self.copies: dict[str, list[str]] = {}  # reader -> what it read of the copies
         self.transitions = Counter[str]()
         self.injector = Injector(self.cluster)
@@ -182,6 +185,7 @@ class _Simulation:
         await self.crowd.before_all()
         self.workload.start()
         self.group_work.start()
+        self.share_work.start()
         self.crowd.start()
         self.injector.start()
         await self.workload.finished(self.options.seconds)
@@ -190,6 +194,7 @@ class _Simulation:
         await self.workload.end(END_SECONDS)
         await self.workload.recover_two_phase()
         await self.group_work.drained()
+        await self.share_work.drained()
         if cluster.is_serving:
             await self._quiet()
             await self._judge()
@@ -312,6 +317,8 @@ class _Simulation:
         self._found("recovery", check_same_reads(read, await self._read("reader-2")))
         self._check_compacted_reads(whole, read)
         self._check_groups(read, committed)
+        for name, given in self.share_work.given.items():
+            self._found("shares", check_given(name, given, read, KEYS))
         self._found("exactly_once", check_exactly_once(self.history.transactions, read))
         self._found("group_offsets", check_group_offsets(self.history.transactions, committed))
         self._found("history", check_history(self.history.lines))

@@ -12,12 +12,14 @@ SEEDS = 200
 # (`make suite-cost` shows who searches for long).
 TRIED_FIRST = {
     "acknowledges_before_the_sync": 1,
+    "acknowledges_shares_before_they_are_stored": 16,
     "answers_before_the_journal_is_synced": 3,
     "asks_again_only_what_it_held": 152,
     "believes_the_disk": 107,
     "cleans_markers_before_their_data": 2,
     "cuts_nothing_where_the_journal_ends": 38,
     "forgets_group_positions_at_a_join": 1,
+    "hands_out_what_has_lapsed": 67,
     "keeps_what_it_refuses": 8,
     "lets_former_members_commit": 12,
     "never_times_out": 1,

@@ -12,7 +12,15 @@ from evidence.simulator.faults import PROFILES, calm
 from evidence.simulator.simulation import Verdict, run_seed
 
 SEEDS = 3
-REPEATED = ((0, "default"), (1, "coordinator"), (2, "two-phase"), (0, "old-clients"), (1, "compaction"), (2, "groups"))
+REPEATED = (
+    (0, "default"),
+    (1, "coordinator"),
+    (2, "two-phase"),
+    (0, "old-clients"),
+    (1, "compaction"),
+    (2, "groups"),
+    (51, "shares"),
+)
 PRINT_HASHES = f"""
 from evidence.simulator.simulation import run_seed
 for seed, profile in {REPEATED}:

@@ -7,8 +7,10 @@ where it cannot be reserved, the ids that are left are handed out and whatever n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +23,8 @@ from evidence.world.requests import Session
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.coordinators import producer_id_blocks
+from oncelog.broker.coordinators.producer_id_blocks import ProducerIdBlocks
+from oncelog.broker.metadata.followed_metadata import ControllerAway
 from oncelog.broker.metadata.metadata_store import DIRECTORY, MetadataStore
 from oncelog.core.transactions import init_producer_id, transaction
 from oncelog.core.transactions import table as transaction_table
@@ -490,3 +494,37 @@ def test_a_block_of_one_id_serves_everybody_in_turn(monkeypatch):
         assert world.broker.metadata.next_producer_id <= 41, "no block is reserved that nobody asked for"
 
     run(work)
+
+
+def test_while_the_process_that_keeps_the_metadata_is_away_nobody_waits_for_a_block_for_ever():
+    """`--processes`: a request for an id was not answered for as long as that process stood still."""
+
+    class Store:
+        is_away = True
+        metadata = SimpleNamespace(next_producer_id=0)
+
+        @contextlib.asynccontextmanager
+        async def changing(self) -> Any:
+            await asyncio.sleep(0)
+            yield self.metadata
+
+        async def append(self, records: Any) -> None:
+            if self.is_away:
+                raise ControllerAway("it stands still")
+            self.metadata.next_producer_id = records[0].next_producer_id
+
+    async def main() -> None:
+        store, tasks = Store(), Tasks(lambda error: None)
+        blocks = ProducerIdBlocks(store, tasks)
+        async with asyncio.timeout(60):
+            await blocks.ensure()
+            assert (blocks.ids.count, blocks.may_come, blocks.has_failed) == (0, False, False)
+            await blocks.ensure()  # refused at once; a block is asked for beside it
+            store.is_away = False
+            while not blocks.ids.count:
+                await blocks.ensure()
+                await asyncio.sleep(0.01)
+            assert blocks.may_come
+        await tasks.close()
+
+    asyncio.run(main())

@@ -280,6 +280,32 @@ def test_a_controller_that_does_not_answer_is_waited_for_a_while(monkeypatch: py
     run(work())
 
 
+def test_who_waits_behind_others_waits_no_longer_than_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten changes waited one behind the other, each as long as one may: the last one ten times as long."""
+
+    async def work() -> None:
+        monkeypatch.setattr(followed_metadata, "TURN_WAIT_S", 0.5)
+        async with world() as found:
+            follower = await found.follow()
+            begun: list[float] = []
+            turn = follower._turn
+
+            async def noted(until: float | None) -> Any:
+                begun.append(asyncio.get_running_loop().time())
+                return await turn(until)
+
+            monkeypatch.setattr(follower, "_turn", noted)
+            async with found.store.changing():
+                changes = [change(follower, topic(number)) for number in range(10)]
+                outcomes = await asyncio.gather(*changes, return_exceptions=True)
+            assert [type(each) for each in outcomes] == [ControllerAway] * 10
+            assert begun[-1] - begun[1] < 0.25, "one waited, the others were refused with it"
+            monkeypatch.undo()
+            await change(follower, topic(1))
+
+    run(work())
+
+
 @pytest.mark.parametrize("steps", range(12))
 def test_a_cancelled_change_is_made_or_not_and_the_next_one_works(steps: int) -> None:
     async def work() -> None:

@@ -72,6 +72,32 @@ def test_only_committed_records_where_a_group_wants_no_others(tmp_path, isolatio
     run(main())
 
 
+def test_a_damaged_header_makes_no_record_an_aborted_one(tmp_path):
+    """What is aborted is done with, for good: a record whose producer id was damaged would be lost to the group."""
+
+    async def main():
+        async with broker_and_client(tmp_path) as (_, client):
+            topic_id = await started(client, isolation_level="read_committed")
+            a, b = await client.init("a"), await client.init("b")
+            await client.produce("t", "aborted", producer=a, sequence=0, transactional_id="a")
+            await client.produce("t", "kept", producer=b, sequence=0, transactional_id="b")
+            await client.end("b", b, commit=True)
+            await client.end("a", a, commit=False)
+            await until(lambda: len(list(tmp_path.glob("**/t-0/*.log"))) == 1)
+            (log,) = tmp_path.glob("**/t-0/*.log")
+            whole = log.read_bytes()
+            begin = 12 + int.from_bytes(whole[8:12], "big")  # of the second batch; its producer id is 43 behind
+            assert whole[begin + 43 : begin + 51] == b[0].to_bytes(8, "big")
+            log.write_bytes(whole[: begin + 43] + a[0].to_bytes(8, "big") + whole[begin + 51 :])
+            m = Reader(client, topic_id)
+            reply = await client.call(m.request(wait_ms=100))
+            assert [part.error_code for topic in reply.responses for part in topic.partitions] == [E.CORRUPT_MESSAGE]
+            log.write_bytes(whole)
+            assert await m.fetch(wait_ms=WAIT_MS) == [(1, 3, 1)], "and two markers"
+
+    run(main())
+
+
 def test_who_waits_is_woken_by_whatever_brings_records(tmp_path):
     async def main():
         async with broker_and_client(tmp_path) as (broker, client):

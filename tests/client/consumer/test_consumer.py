@@ -331,13 +331,14 @@ def damaged_marker(message):
     return FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])])
 
 
-def test_a_hidden_batch_is_checked_before_it_says_how_far_to_go():
+@pytest.mark.parametrize("order", ["offset", "transaction"])
+def test_a_hidden_batch_is_checked_before_it_says_how_far_to_go(order):
     """Seed 3285 of default: a reader was sent 33 million offsets ahead, and began anew."""
 
     async def work():
         broker = ScriptedBroker()
         broker.script(ApiKey.FETCH, damaged_marker)
-        async with consumer(broker) as c:
+        async with consumer(broker, order=order, isolation_level="read_committed") as c:
             c.assign([ZERO])
             with pytest.raises(errors.CorruptRecord, match="t-0 at offset 0"):
                 await c.poll(1000)

@@ -12,11 +12,14 @@ import oncelog
 from oncelog import sync
 from oncelog.errors import (
     ConfigurationError,
+    CorruptRecord,
     ErrorCode,
     GroupAuthorization,
     IllegalState,
     InvalidArgument,
+    InvalidRecordState,
     InvalidTopic,
+    Network,
     RecordDeserialization,
     RequestTimedOut,
     UnsupportedVersion,
@@ -26,6 +29,7 @@ from oncelog.wire.messages.update_features import FeatureUpdateKey, UpdateFeatur
 from tests.broker.share.share_world import configure, offsets
 
 TEN = [str(number) for number in range(10)]
+LAST_SIZE = 61 + 11  # of the batch of the record "last"
 
 
 class World:
@@ -333,6 +337,69 @@ def test_an_error_without_a_name_is_fetched_over_and_what_is_refused_is_told(tmp
             proxy.misreport("ShareFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED)
             with pytest.raises(GroupAuthorization):
                 await consumer.poll(20_000)
+
+    run(main())
+
+
+def test_what_came_while_the_application_worked_is_not_handed_out_when_its_lock_is_over(tmp_path):
+    """shares 67: somebody else may have it by then, and have said that it is done."""
+
+    async def main():
+        async with (
+            World(tmp_path, record_lock_duration_ms="1000") as world,
+            FaultyProxy(world.broker.bootstrap_servers) as proxy,
+            world.consumer(bootstrap_servers=proxy.bootstrap_servers) as consumer,
+        ):
+            proxy.delay("ShareFetch", 0.5)
+            while not consumer._fetches:
+                assert await consumer.poll(20) == []
+            await asyncio.sleep(2.5)
+            records = await consumer.poll(20_000)
+            assert (values(records), {each.delivery_count for each in records}) == (TEN, {2})
+            assert await consumer.commit() == {}
+
+    run(main())
+
+
+@pytest.mark.parametrize("mode", ["implicit", "explicit"])
+def test_a_commit_tells_of_what_was_lost_with_its_session(tmp_path, mode):
+    """Nothing was said of it to the broker, so others get it: the commit came back as if it were stored."""
+
+    async def main():
+        async with World(tmp_path) as world, world.consumer(share_acknowledgement_mode=mode) as consumer:
+            records = await consumer.poll(20_000)
+            for each in records if mode == "explicit" else ():
+                consumer.acknowledge(each)
+            consumer._sessions[1].give_up(Network("cut"))
+            (error,) = (await consumer.commit()).values()
+            assert isinstance(error, InvalidRecordState if mode == "implicit" else Network)
+            assert await consumer.commit() == {}
+
+    run(main())
+
+
+VALUE, IS_CONTROL = (-2, 0x01), (-LAST_SIZE + 22, 0x20)
+
+
+@pytest.mark.parametrize(("position", "bit"), [VALUE, IS_CONTROL], ids=["its value", "whether it is a marker"])
+def test_a_damaged_batch_is_told_and_comes_again(tmp_path, position, bit):
+    """shares 171: what looked like a marker was said to be nobody's, and was gone for the whole group."""
+
+    async def main():
+        async with World(tmp_path) as world:
+            await world.client.produce("t", "last")
+            (log,) = tmp_path.glob("**/t-0/*.log")
+            whole = log.read_bytes()
+            damaged = bytearray(whole)
+            damaged[position] ^= bit
+            log.write_bytes(damaged)
+            async with world.consumer() as consumer:
+                assert values(await consumer.poll(20_000)) == TEN, "what is good beside it is handed out first"
+                with pytest.raises(CorruptRecord, match="t-0 at offset 10: the batch at offset 10 fails its checksum"):
+                    await consumer.poll(20_000)
+                log.write_bytes(whole)
+                assert values(await consumer.poll(20_000)) == ["last"]
+                assert await consumer.commit() == {}
 
     run(main())
 

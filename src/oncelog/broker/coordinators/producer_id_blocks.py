@@ -30,11 +30,18 @@ class ProducerIdBlocks:
         self._reserving: asyncio.Task[None] | None = None
         self.ids = ProducerIds()
         self.has_failed = False  # no block comes any more
+        self._is_keeper_away = False  # the process that keeps the metadata, when a block was asked for last
+
+    @property
+    def may_come(self) -> bool:
+        """Whether it is worth waiting for a block."""
+        return not self.has_failed and not self._is_keeper_away
 
     async def ensure(self) -> None:
-        """Wait until an id is there to be taken in this very step, or none will ever be (`has_failed`)."""
+        """Wait until an id is there to be taken in this very step, or none is to be expected (`may_come`): then the next one is
+        asked for beside the requests, which are refused until it is there."""
         self.reserve_in_time()
-        while not self.ids.count and self._reserving is not None:
+        while not self.ids.count and self._reserving is not None and self.may_come:
             # Not awaited itself: a client that goes away must not end what others wait for.
             await asyncio.wait((self._reserving,))
             self.reserve_in_time()
@@ -47,16 +54,23 @@ class ProducerIdBlocks:
             self._reserving = self._tasks.start(self._reserve(), name="producer-ids")
 
     async def _reserve(self) -> None:
+        await self._ask_for_block()
+        if self._is_keeper_away:
+            await asyncio.sleep(AWAY_PAUSE_S)
+
+    async def _ask_for_block(self) -> None:
         async with self._store.changing() as metadata:
             first, count = metadata.next_producer_id, BLOCK_SIZE
             try:
                 await self._store.append([ProducerIdsRecord(next_producer_id=first + count)])
             except ControllerAway as error:
-                _log.warning("no producer ids could be reserved, %d are left: %s", self.ids.count, error)
-                await asyncio.sleep(AWAY_PAUSE_S)
+                if not self._is_keeper_away:
+                    _log.warning("no producer ids could be reserved, %d are left: %s", self.ids.count, error)
+                self._is_keeper_away = True
                 return
             except StorageError as error:
                 self.has_failed = True
                 _log.critical("no producer ids can be reserved until a restart; %d are left: %s", self.ids.count, error)
                 return
+            self._is_keeper_away = False
             self.ids.give_block(first, count)

@@ -168,8 +168,7 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         missed_before = self._blocks.ids.missed_count
         decision = decide(coordinator.machine, self._clock.now_ms())
         self._blocks.reserve_in_time()
-        may_still_come = not self._blocks.has_failed
-        return None if self._blocks.ids.missed_count > missed_before and may_still_come else decision
+        return None if self._blocks.ids.missed_count > missed_before and self._blocks.may_come else decision
 
     def is_verified(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]

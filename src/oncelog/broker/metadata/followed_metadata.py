@@ -87,6 +87,7 @@ class FollowedMetadata:
         self._in_turn: _Link | None = None
         self._appending: asyncio.Task[StorageError | None] | None = None
         self._is_over = False
+        self._is_away = False  # the controller, when a turn was asked for last
         self.cluster_id = ""
 
     async def open(self) -> None:
@@ -179,25 +180,36 @@ class FollowedMetadata:
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[ClusterMetadata]:
-        """As of `MetadataStore`; where the controller stays away, what is decided inside cannot be appended."""
+        """As of `MetadataStore`; where the controller stays away, what is decided inside cannot be appended.
+
+        Whoever waits behind others does not wait for them first and then as long once more: `TURN_WAIT_S` are for both.
+        """
+        began = asyncio.get_running_loop().time()
         async with self._lock:
             await self.last_change_over()
-            self._in_turn = await self._turn()
+            self._in_turn = await self._turn(began + TURN_WAIT_S if self._is_away else None)
             try:
                 yield self.metadata
             finally:
                 self._end_turn()
 
-    async def _turn(self) -> _Link | None:
-        """The connection by which this may be changed now; None where the controller is away for longer than a restart takes."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(TURN_WAIT_S):
-                while True:
-                    link = await self._connected()
-                    with contextlib.suppress(ControllerAway):
-                        if isinstance(await link.ask(Change()), MayChange):
-                            return link
-        _log.warning("the cluster's metadata cannot be changed: the process that keeps it is away")
+    async def _turn(self, until: float | None) -> _Link | None:
+        """The connection by which this may be changed now; None where the controller is away for longer than a restart takes.
+        `until`: of the loop's time, where it was away for whoever waited before."""
+        now = asyncio.get_running_loop().time()
+        until = now + TURN_WAIT_S if until is None else until
+        if until > now:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    while True:
+                        link = await self._connected()
+                        with contextlib.suppress(ControllerAway):
+                            if isinstance(await link.ask(Change()), MayChange):
+                                self._is_away = False
+                                return link
+        if not self._is_away:
+            _log.warning("the cluster's metadata cannot be changed: the process that keeps it is away")
+        self._is_away = True
         return None
 
     async def _connected(self) -> _Link:
@@ -238,6 +250,7 @@ class FollowedMetadata:
         except ControllerAway as error:
             return error
         except TimeoutError:
+            self._is_away = True
             return ControllerAway(f"it did not answer in {TURN_WAIT_S:.0f} s")
         return StorageError(answer.text) if isinstance(answer, Refused) else None
 

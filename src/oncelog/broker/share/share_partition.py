@@ -263,11 +263,14 @@ class _Aborted:
             self._ranges.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
 
     def has(self, batch: RecordBatch) -> bool:
-        """Whether nobody may see it."""
+        """Whether nobody may see it. Raises CorruptBatch: what a damaged header says is not believed, as it would be for good."""
         if not batch.is_transactional or batch.is_control:
             return False
         ranges = self._ranges.get(batch.producer_id, ())
-        return any(first <= batch.base_offset <= last for first, last in ranges)
+        if not any(first <= batch.base_offset <= last for first, last in ranges):
+            return False
+        batch.check_crc()
+        return True
 
 
 def _records_of(

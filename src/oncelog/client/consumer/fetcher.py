@@ -374,6 +374,8 @@ class Fetcher:
         assert position.order is not None
         try:
             for batch in batches(data):
+                if self._config.check_crcs and (batch.is_control or batch.is_transactional):
+                    batch.check_crc()  # whose it is, and whether it is a marker, decides what is never handed out
                 position.order.take(batch)
                 position.leader_epoch = batch.partition_leader_epoch
             position.offset = position.order.next_offset

@@ -8,10 +8,11 @@ from typing import Any
 
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.config import ShareConsumerConfig
+from oncelog.client.consumer.corrupt import corrupt
 from oncelog.client.records import ConsumerRecord, ShareRecord
 from oncelog.core.sharing.holding import Acknowledge, Holding, Said
 from oncelog.core.sharing.session import FINAL_EPOCH, Partition, SessionState
-from oncelog.errors import ErrorCode, KafkaError, error_for
+from oncelog.errors import CorruptBatch, CorruptRecord, ErrorCode, KafkaError, error_for
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages import share_acknowledge as acknowledging
 from oncelog.wire.messages import share_fetch as fetching
@@ -37,8 +38,11 @@ class BrokerSession:
         self.node = node
         self.holdings: dict[Partition, Holding] = {}
         self.lock_duration_ms = 0
-        self.fetched_ms = 0.0  # when the last fetch was answered, by this client's clock
+        self.locked_from_ms = (
+            0.0  # since when at the earliest the member has what the last fetch gave, by this client's clock
+        )
         self.has_fault = False  # whether the last fetch told of a partition that cannot be read now
+        self.damage: CorruptRecord | None = None  # in what the last fetch gave
         self._cluster, self._config, self._member_id = cluster, config, member_id
         self._name_of, self._refused = name_of, refused
         self._state = SessionState()
@@ -75,9 +79,11 @@ class BrokerSession:
                 topics=list(topics.values()),
                 forgotten_topics_data=_forgotten(step.forgotten),
             )
+            asked_ms = self._cluster.now_ms()
             response: fetching.ShareFetchResponse = await self._ask(request, said, max_wait_ms)
             self.lock_duration_ms = response.acquisition_lock_timeout_ms
-            self.fetched_ms = self._cluster.now_ms()
+            # Locks run since the broker answered: what lasted longer than it may have waited was the way (shares, seed 67).
+            self.locked_from_ms = min(self._cluster.now_ms(), asked_ms + max_wait_ms)
             return self._records(response)
 
     async def acknowledge(self, *, is_last: bool = False) -> None:
@@ -139,9 +145,7 @@ class BrokerSession:
             if response.error_code:
                 raise error_for(response.error_code, f"share session with broker {self.node.node_id}")
         except KafkaError as error:
-            self._lose()
-            for partition in said:  # whether they were taken is not known
-                self._tell(partition, error)
+            self.give_up(error, said)
             raise
         except BaseException:
             self._lose()
@@ -150,6 +154,13 @@ class BrokerSession:
             self._is_saying = False
         self._state.answered()
         return response
+
+    def give_up(self, error: KafkaError, said: Iterable[Partition] = ()) -> None:
+        """The session is lost: of what was said (`said`: with the request that failed) nobody knows whether it was taken."""
+        unsent = [partition for partition, holding in self.holdings.items() if holding.has_said]
+        self._lose()
+        for partition in dict.fromkeys((*said, *unsent)):
+            self._tell(partition, error)
 
     def _lose(self) -> None:
         """What the member had may be others' by now."""
@@ -169,7 +180,7 @@ class BrokerSession:
 
     def _records(self, response: fetching.ShareFetchResponse) -> list[ShareRecord]:
         found: list[ShareRecord] = []
-        self.has_fault = False
+        self.has_fault, self.damage = False, None
         for topic in response.responses:
             topic_id = bytes(topic.topic_id)
             for part in topic.partitions:
@@ -192,21 +203,32 @@ class BrokerSession:
             for each in part.acquired_records
             for offset in range(each.first_offset, each.last_offset + 1)
         }
-        name, found = self._name_of(topic_id) or "", []
-        for batch in batches(part.records or b""):
-            if batch.is_control or not any(
-                each.first_offset <= batch.last_offset and batch.base_offset <= each.last_offset
-                for each in part.acquired_records
-            ):
-                continue
-            if self._config.check_crcs:
-                batch.check_crc()
-            for record in batch.records_as(ConsumerRecord, name, part.partition_index):
-                count = counts.pop(record.offset, 0)
-                if count:
-                    holding.given(record.offset)
-                    found.append(ShareRecord(*record, count, topic_id))
-        holding.say_gaps(counts)
+        at, found = TopicPartition(self._name_of(topic_id) or "", part.partition_index), []
+        offset = -1  # of the batch that is read
+        try:
+            for batch in batches(part.records or b""):
+                offset = batch.base_offset
+                if (
+                    self._config.check_crcs
+                ):  # also of what is no record: who believes a damaged header says that it is done
+                    batch.check_crc()
+                if batch.is_control or not any(
+                    each.first_offset <= batch.last_offset and offset <= each.last_offset
+                    for each in part.acquired_records
+                ):
+                    continue
+                for record in batch.records_as(ConsumerRecord, at.topic, at.partition):
+                    count = counts.pop(record.offset, 0)
+                    if count:
+                        holding.given(record.offset)
+                        found.append(ShareRecord(*record, count, topic_id))
+        except CorruptBatch as error:  # the way or the disk: somebody may read it better
+            self.damage = corrupt(at, None if offset < 0 else offset, error)
+            for each in counts:
+                holding.given(each)
+                holding.say(each, Acknowledge.RELEASE)
+        else:
+            holding.say_gaps(counts)
         return found
 
 

@@ -25,7 +25,7 @@ from oncelog.client.sharing.broker_session import BrokerSession
 from oncelog.client.sharing.member import ShareMember
 from oncelog.core.sharing.holding import Acknowledge, Holding
 from oncelog.core.sharing.session import Partition
-from oncelog.errors import IllegalState, KafkaError, RecordDeserialization, UnknownServer
+from oncelog.errors import IllegalState, InvalidRecordState, KafkaError, Network, RecordDeserialization, UnknownServer
 from oncelog.host.host import Host, real_host
 from oncelog.host.randomness import random_uuid
 from oncelog.types import TopicPartition
@@ -35,6 +35,7 @@ log = logging.getLogger("oncelog.client")
 
 POLL_TIMEOUT_MS = 1000
 STOPPED = "this share consumer was stopped: make another"
+LOST = "its connection was lost before it was said to be done: others may have it"
 SAID_WITHIN_MS = 1000.0  # what `async for` says is sent so soon, and ...
 SAID_WITHIN_LOCKS = 1 / 8  # ... in this part of the time that a member has a record
 BEGUN_WITHIN_LOCKS = 1 / 2  # what has waited longer is given back: the application is to have time for it
@@ -76,6 +77,7 @@ class ShareConsumer:
         self._news = asyncio.Event()
         self._is_started = self._is_stopped = False
         self._failure: KafkaError | None = None
+        self._damage: KafkaError | None = None  # told once what is good beside it has been handed out
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *topics: str, host: Host | None = None, **more: Any) -> Self:
@@ -166,7 +168,7 @@ class ShareConsumer:
         """Records, at most `max_poll_records`; none where none came in time. In the mode "implicit" those of the poll before are
         accepted; in "explicit" something must have been said of each: else IllegalState.
 
-        Raises RecordDeserialization, of one record that is released; GroupAuthorizationFailed and the like.
+        Raises RecordDeserialization and CorruptRecord of what is released; GroupAuthorizationFailed and the like.
         """
         arguments.duration_ms("timeout_ms", timeout_ms)
         self._check()
@@ -180,6 +182,7 @@ class ShareConsumer:
 
     async def _handed_out_until(self, until_ms: float, count_max: int) -> list[ShareRecord]:
         """As soon as there are some: what is in the buffer may have been lost with its connection."""
+        self._raise_damage()
         while not (found := self._handed_out(count_max)) and not self._is_stopped:
             left_ms = max(0.0, until_ms - self._cluster.now_ms())
             try:
@@ -187,6 +190,8 @@ class ShareConsumer:
                     await self._fill(int(left_ms))
             except TimeoutError:
                 break
+            self._raise_damage()
+            self._give_back_stale()  # it may have come long ago, or have been long on its way
         return found
 
     def __aiter__(self) -> Self:
@@ -203,6 +208,11 @@ class ShareConsumer:
                 return found[0]
         raise StopAsyncIteration
 
+    def _raise_damage(self) -> None:
+        if self._damage is not None and not self._buffer:
+            damage, self._damage = self._damage, None
+            raise damage
+
     def _check(self) -> None:
         if not self._is_started or self._is_stopped:
             raise IllegalState(STOPPED if self._is_stopped else "this share consumer is not started: `async with` it")
@@ -217,10 +227,13 @@ class ShareConsumer:
         """What the application had of the poll before."""
         kept, self._in_hand = self._in_hand, []
         if self._config.share_acknowledgement_mode == "implicit":
+            lost: dict[TopicPartition, None] = {}
             for record in kept:
                 holding = self._holding(record)
-                if holding is not None:
-                    holding.say(record.offset, Acknowledge.ACCEPT)
+                if holding is None or not holding.say(record.offset, Acknowledge.ACCEPT):
+                    lost[record.topic_partition] = None
+            for topic_partition in lost:
+                self._note_refused(topic_partition, InvalidRecordState(LOST))
         elif left := [each for each in kept if (found := self._holding(each)) is not None and found.has(each.offset)]:
             self._in_hand = left
             first = left[0]
@@ -331,7 +344,7 @@ class ShareConsumer:
         backoff = self._cluster.new_backoff()
         if self._take_fetched():  # what has come since the last call needs no waiting
             await asyncio.sleep(backoff.next_ms() / 1000)
-        while not self._buffer and not self._is_stopped:
+        while not self._buffer and self._damage is None and not self._is_stopped:
             self._check()
             self._refused_topics.raise_error()
             self._news.clear()
@@ -358,7 +371,12 @@ class ShareConsumer:
                 self._cluster.refresh_soon(self._topics)
                 continue
             by_node.setdefault(node.node_id, []).append((topic_id, index))
-            if node.node_id not in self._sessions or self._sessions[node.node_id].node != node:
+            former = self._sessions.get(node.node_id)
+            if former is None or former.node != node:
+                if former is not None:
+                    former.give_up(
+                        Network(f"{former.node.host}:{former.node.port} is not the leader's address any more")
+                    )
                 self._sessions[node.node_id] = BrokerSession(
                     self._cluster, self._config, self._member.member_id, node, self._name_of, self._note_refused
                 )
@@ -381,10 +399,11 @@ class ShareConsumer:
                 continue
             error = task.exception()
             if error is None:
-                began_ms, lock_ms = self._sessions[node_id].fetched_ms, self._sessions[node_id].lock_duration_ms
+                began_ms, lock_ms = self._sessions[node_id].locked_from_ms, self._sessions[node_id].lock_duration_ms
                 begin_until_ms = began_ms + lock_ms * BEGUN_WITHIN_LOCKS
                 self._buffer.extend(_Fetched(each, begin_until_ms, began_ms + lock_ms) for each in task.result())
                 has_failed |= self._sessions[node_id].has_fault and not task.result()
+                self._damage = self._damage or self._sessions[node_id].damage
             elif isinstance(error, KafkaError) and (error.retriable or isinstance(error, UnknownServer)):
                 # Apache Kafka has no other word for a topic that was deleted, until the next heartbeat takes it away.
                 level = logging.DEBUG if error.retriable else logging.WARNING

@@ -42,6 +42,11 @@ class Holding:
         return bool(self._said)
 
     @property
+    def has_said(self) -> bool:
+        """Whether the application said something that was not sent."""
+        return any(kind not in (Acknowledge.GAP, Acknowledge.RENEW) for _, kind in self._said)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing is left to be said or sent."""
         return not self._given and not self._said

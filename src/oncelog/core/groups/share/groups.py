@@ -136,7 +136,7 @@ class ShareGroups:
             return {}
         wanted = set(names or ()).union(*(each.topic_names for each in group.members.values()))
         found = {}
-        for topic in (self._topics.topics[name] for name in wanted if name in self._topics.topics):
+        for topic in (self._topics.topics[name] for name in sorted(wanted) if name in self._topics.topics):
             missing = frozenset(range(topic.partition_count)) - group.begun.get(topic.topic_id, frozenset())
             if missing:
                 found[topic.topic_id] = missing
