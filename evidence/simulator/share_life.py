@@ -1,14 +1,16 @@
 """Members of share groups (KIP-932): they poll, say what became of records, leave, are killed and come back.
 
-What was given to whom, and what a commit confirmed, is noted here and judged: nobody gets a record that is stored as
-done, nobody gets one that was never committed, and in the end every committed record was given to somebody.
+What was given to whom, and what a commit confirmed, is noted here and judged: nobody gets a record that is stored as done, nobody
+gets one that was never committed, and in the end every committed record was given to somebody. Whose connection the broker has
+lost may still get what was on its way, when others have it: only the broker knows that, and it is not judged.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from evidence.simulator.archive import Archive
@@ -20,6 +22,7 @@ from evidence.simulator.logins import settings_of
 from evidence.world.disk import Disk
 from evidence.world.doors import sim_host
 from evidence.world.loop import Process
+from oncelog.broker.share.share_partition import SharePartition
 from oncelog.client.admin.admin import Admin
 from oncelog.client.records import ShareRecord
 from oncelog.client.sharing.share_consumer import ShareConsumer
@@ -30,6 +33,7 @@ from oncelog.types import TopicPartition
 LIFE_ENDS = (KafkaError, TimeoutError)
 DRAIN_SECONDS = 90.0
 STOP_SECONDS = 20.0
+FETCH_WAIT_MS = 200
 SEEN = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_committed"}
 Place = tuple[TopicPartition, int]
 
@@ -46,6 +50,13 @@ class ShareWork:
         self.random = random.Random(f"shares {cluster.seed}")
         self._slots: list[asyncio.Task[None]] = []
         self._alive: dict[str, Process] = {}
+        self._released: dict[
+            str, float
+        ] = {}  # member -> when the broker last gave to others what it had; the loop's time
+
+    def released(self, member_id: str) -> None:
+        """The broker lost a member's connection, or its session."""
+        self._released[member_id] = self.cluster.loop.time()
 
     def start(self) -> None:
         """Begin every member."""
@@ -118,12 +129,14 @@ class ShareWork:
 
     # what members did
 
-    def gave(self, name: str, who: str, records: Iterable[ShareRecord]) -> None:
+    def gave(self, name: str, who: str, consumer: ShareConsumer, records: Iterable[ShareRecord]) -> None:
         """A member has these now."""
+        began = min((each.locked_from_ms for each in consumer._sessions.values()), default=0.0) - FETCH_WAIT_MS
+        is_lost = self._released.get(consumer._member.member_id, -1.0) * 1000 >= began
         for record in records:
             place = record.topic_partition, record.offset
             self.given[name].add(place)
-            if place in self.done[name]:
+            if place in self.done[name] and not is_lost:
                 kind = self.done[name][place]
                 self.cluster.found("shares", f"{who} is given {place[1]} of {place[0]}, which was {kind}ed before")
 
@@ -133,6 +146,22 @@ class ShareWork:
         self.done[name] |= {
             place: kind for place, kind in said.items() if place[0] not in unknown and kind in ("accept", "reject")
         }
+
+
+@contextmanager
+def watching_releases(work: ShareWork) -> Iterator[None]:
+    """While this lasts, the work hears whose records the broker gives to others."""
+    original = SharePartition.release
+
+    def release(self: SharePartition, member_id: str) -> None:
+        work.released(member_id)
+        original(self, member_id)
+
+    SharePartition.release = release  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        SharePartition.release = original  # type: ignore[method-assign]
 
 
 def _is_done(state: ShareState, offset: int) -> bool:
@@ -170,7 +199,7 @@ class MemberLife:
                 "group_id": self.name,
                 "share_acknowledgement_mode": mode,
                 "max_poll_records": self.random.choice((1, 5, 500)),
-                "fetch_max_wait_ms": 200,
+                "fetch_max_wait_ms": FETCH_WAIT_MS,
                 **options_of(self.cluster.options.knobs, "client"),
             },
         )
@@ -199,7 +228,7 @@ class MemberLife:
         if self.group.mode == "implicit":  # this poll said it of the last one's
             self.said |= {(each.topic_partition, each.offset): "accept" for each in self.in_hand}
         self.in_hand = records
-        self.work.gave(self.name, self.process.name, records)
+        self.work.gave(self.name, self.process.name, consumer, records)
         if self.random.random() < 0.3:
             slowness = 4 * self.group.slowness if not self.work.is_draining else 1.0
             await asyncio.sleep(self.random.expovariate(1 / self.cluster.options.think_mean) * slowness)

@@ -49,7 +49,7 @@ from evidence.simulator.injector import Injector
 from evidence.simulator.knobs import Drawn, turned
 from evidence.simulator.logins import give_back
 from evidence.simulator.open_requests import watching
-from evidence.simulator.share_life import ShareWork
+from evidence.simulator.share_life import ShareWork, watching_releases
 from evidence.simulator.strangers.crowd import Crowd, check_nothing_kept, prepare
 from evidence.simulator.workload import Workload
 from evidence.world.disk import Disk
@@ -172,7 +172,11 @@ class _Simulation:
         logger, handler = logging.getLogger("oncelog"), TraceHandler(self.cluster)
         logger.addHandler(handler)
         try:
-            with watching(self.cluster.requests), watching_calls(self.cluster.calls):
+            with (
+                watching(self.cluster.requests),
+                watching_calls(self.cluster.calls),
+                watching_releases(self.share_work),
+            ):
                 await self._run()
         finally:
             logger.removeHandler(handler)

@@ -246,7 +246,7 @@ def settled(text: str, world: World) -> str:
         text = text.replace(servers, SERVERS).replace(servers.rpartition(":")[2], "9092")
     text = re.sub(r"its id was [\w-]+, now [\w-]+", "its id was ID, now ID", text)
     text = re.sub(r"oncelog-spark\.\S+?\.[0-9a-f]{8}\.[0-9a-f.]+", "oncelog-spark.ID", text)
-    text = re.sub(r"oncelog-spark\.app@\S+", "oncelog-spark.ID", text)
+    text = re.sub(r"oncelog-spark\.app@[\w.@-]*\w", "oncelog-spark.ID", text)
     return " ".join(text.split())
 
 

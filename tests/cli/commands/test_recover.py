@@ -7,12 +7,13 @@ import pathlib
 import pyarrow as pa
 import pytest
 
+from oncelog.cli import clients
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.spark.backend import choose_backend
 from oncelog.spark.decision_store import decision_store
 from oncelog.spark.options import SinkOptions, sink_options
 from oncelog.spark.writer import write_attempt
-from tests.cli.world import Cli
+from tests.cli.world import Cli, oncelog
 
 
 class Query:
@@ -89,3 +90,13 @@ def test_a_batch_write_is_named_as_its_user_named_it(cli: Cli, url: str) -> None
     assert "version 7 of batch write 'nightly' to topic 'recover-batch': settled when the same version" in result.stderr
     assert cli.json(*command)["undecided_jobs"] == ["version 7 of batch write 'nightly' to topic 'recover-batch'"]
     assert cli.json(*command, "--abandon")["abandoned"] == [attempt.transactional_id]
+
+
+@pytest.mark.parametrize("more", [("--dry-run",), ("-y",)])
+def test_a_broker_that_is_not_there_is_given_up_as_soon_as_by_other_commands(
+    monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 200)
+    result = oncelog("-b", "127.0.0.1:1", "recover", "--query", "q", *more)
+    assert result.exit_code == 1
+    assert "connect to the cluster: not done within 200 ms" in result.stderr

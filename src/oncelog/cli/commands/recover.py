@@ -3,11 +3,12 @@ what a broker left behind to the form that a clean stop leaves, without a broker
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import click
 
-from oncelog.cli.clients import arguments
+from oncelog.cli.clients import arguments, open_admin
 from oncelog.cli.command import Settings, command
 from oncelog.cli.output import EXIT_FAILURE, columns
 from oncelog.cli.progress import progress
@@ -72,6 +73,7 @@ def recover(
     what = "commit decided transactions and end orphans of " + whose
     if abandon:
         what += "; end their undecided transactions as well: their records are lost unless the batch runs again"
+    asyncio.run(_reached(settings))  # who is not there is given up sooner than the recovery would
     if not settings.confirm(what, query_id or prefix):
         _show_open(settings, options.client, prefix, query_id)
         return
@@ -80,6 +82,11 @@ def recover(
     _print(settings, report)
     if report.lost or report.elsewhere:
         ctx.exit(EXIT_FAILURE)
+
+
+async def _reached(settings: Settings) -> None:
+    async with open_admin(settings):
+        pass
 
 
 def _print(settings: Settings, report: Any) -> None:
