@@ -96,6 +96,11 @@ class Journal:
         self._make_free_segment(SEGMENT_HEADER_BYTES + 1)
         self._next_segment(Taken())
         self._segments[-1].file.sync()
+        closed = f"{self._data_directory}/{CLOSED_FILE}"
+        self._files.open(
+            closed
+        ).close()  # its removal may have failed to be synced, and were it to come back, this journal
+        self._files.remove(closed)  # would count as over: so it is removed once more, with the sync that follows
         self._files.sync_directory(self._data_directory)
         self._has_new_names = False
         path = f"{self._data_directory}/{BEGUN_FILE}"
@@ -355,19 +360,29 @@ class Journal:
             self._files.remove(segment.path)
 
 
+def _is_of_journal(name: str) -> bool:
+    return name == BEGUN_FILE or (name.startswith(FILE_PREFIX) and "/" not in name)
+
+
 def remove_journal(files: Files, data_directory: str) -> None:
     """Remove a journal that no start needs any more; durable on return. Raises StorageError.
 
-    First a file says that it is over: of segments that go one by one a power cut may leave any.
+    First a file says that it is over, and what goes: of segments that go one by one a power cut may leave any. Where that file is
+    there already, an earlier attempt did not come to its end. If a sync of it failed, what it had removed may come back with a
+    power cut, whatever a later sync of the directory says; so that is made and removed once more.
     """
-    names = [name for name in files.list(data_directory) if name.startswith(FILE_PREFIX) or name == BEGUN_FILE]
-    if not names:
+    there = [name for name in files.list(data_directory) if _is_of_journal(name)]
+    if not there:
         return
     closed = f"{data_directory}/{CLOSED_FILE}"
-    files.replace_whole(closed, b"")
+    before = files.read_whole(closed).decode("ascii", "replace").split() if CLOSED_FILE in there else []
+    names = [name for name in dict.fromkeys((*there, *before)) if _is_of_journal(name) and name != CLOSED_FILE]
+    files.replace_whole(closed, "\n".join(names).encode())
     for name in names:
-        if name != CLOSED_FILE:
-            files.remove(f"{data_directory}/{name}")
+        path = f"{data_directory}/{name}"
+        if name not in there:
+            files.open(path).close()
+        files.remove(path)
     files.sync_directory(data_directory)
     files.remove(closed)
     files.sync_directory(data_directory)

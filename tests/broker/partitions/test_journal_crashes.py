@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from evidence.world.files import Fault, Keep, PowerCut
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -178,9 +179,38 @@ UNTRUE_SYNC = [
 ]
 
 
+# A start gives up the journal, and the sync of the directory fails; the next start finds nothing to give up, and what was removed
+# comes back with the power cut: the file that says that there is a journal, and none of its segments.
+UNTRUE_REMOVAL = [
+    ("fail a sync", 13),
+    ("kill", False),
+    ("append", "a", 1, False),
+    ("cut power", 2),
+    ("roll", "b"),
+    ("stop", False),
+]
+
+# The same of the file that says that the journal is over: it comes back, and the new journal counts as over.
+UNTRUE_END = [("fail a sync", 16), ("kill", True), ("append", "a", 1, True), ("commit",)]
+
+
 @example(UNTRUE_SYNC, 0)
+@example(UNTRUE_REMOVAL, 166)
+@example(UNTRUE_END, 2)
 @settings(max_examples=150 + 5000 * LONG, deadline=None)
 @given(st.lists(steps, max_size=40), st.integers(0, 1000))
 def test_what_survives_is_a_prefix_and_has_what_was_acknowledged(script: list[tuple[Any, ...]], seed: int) -> None:
     with small_segments():
         asyncio.run(driven(script, seed))
+
+
+@pytest.mark.parametrize("has_journal", [True, False])
+@pytest.mark.parametrize("operation", range(1, 26))
+def test_a_sync_that_fails_in_a_start_loses_nothing_that_is_acknowledged_later(
+    operation: int, has_journal: bool
+) -> None:
+    """The start fails and the next one does not; then the power goes. What the first one had removed may be there again."""
+    script = [("fail a sync", operation), ("kill", has_journal), ("append", "a", 1, True), ("commit",)]
+    with small_segments():
+        for seed in range(6 + 60 * LONG):
+            asyncio.run(driven(script, seed))
