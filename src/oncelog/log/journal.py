@@ -96,11 +96,10 @@ class Journal:
         self._make_free_segment(SEGMENT_HEADER_BYTES + 1)
         self._next_segment(Taken())
         self._segments[-1].file.sync()
+        # Of the one before: a sync of its removal may have failed. Were it to come back, this journal would count as over.
         closed = f"{self._data_directory}/{CLOSED_FILE}"
-        self._files.open(
-            closed
-        ).close()  # its removal may have failed to be synced, and were it to come back, this journal
-        self._files.remove(closed)  # would count as over: so it is removed once more, with the sync that follows
+        self._files.open(closed).close()
+        self._files.remove(closed)
         self._files.sync_directory(self._data_directory)
         self._has_new_names = False
         path = f"{self._data_directory}/{BEGUN_FILE}"

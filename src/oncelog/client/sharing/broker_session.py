@@ -38,9 +38,7 @@ class BrokerSession:
         self.node = node
         self.holdings: dict[Partition, Holding] = {}
         self.lock_duration_ms = 0
-        self.locked_from_ms = (
-            0.0  # since when at the earliest the member has what the last fetch gave, by this client's clock
-        )
+        self.locked_from_ms = 0.0  # since when, at the earliest, it has what the last fetch gave; this client's clock
         self.has_fault = False  # whether the last fetch told of a partition that cannot be read now
         self.damage: CorruptRecord | None = None  # in what the last fetch gave
         self._cluster, self._config, self._member_id = cluster, config, member_id
@@ -208,10 +206,8 @@ class BrokerSession:
         try:
             for batch in batches(part.records or b""):
                 offset = batch.base_offset
-                if (
-                    self._config.check_crcs
-                ):  # also of what is no record: who believes a damaged header says that it is done
-                    batch.check_crc()
+                if self._config.check_crcs:
+                    batch.check_crc()  # first: who believes a damaged header says of a record that it is nobody's
                 if batch.is_control or not any(
                     each.first_offset <= batch.last_offset and offset <= each.last_offset
                     for each in part.acquired_records
