@@ -9,12 +9,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from evidence.simulator.cluster import ADDRESS, COMPACTED, COMPACTED_KEYS, KEYS, Cluster
+from evidence.simulator.cluster import COMPACTED, COMPACTED_KEYS, KEYS, Cluster
 from evidence.simulator.history import History, Outcome, Transaction
 from evidence.simulator.knobs import options_of
-from evidence.simulator.logins import settings_of
-from evidence.world.disk import Disk
-from evidence.world.doors import sim_host
+from evidence.simulator.lives import client_settings
 from evidence.world.loop import Process
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.delivery import Delivery
@@ -46,14 +44,7 @@ class ClientLife:
 
     def settings(self) -> dict[str, Any]:
         """Keys of every client."""
-        return {
-            "host": sim_host(self.process, self.cluster.network, Disk(0), self.cluster.seed),
-            "bootstrap_servers": ADDRESS,
-            "request_timeout_ms": self.cluster.options.request_timeout_ms,
-            "default_api_timeout_ms": 20_000,
-            "enable_metrics_push": False,  # recorded seeds stay what they were; tests/client/cluster/test_telemetry.py has it
-            **settings_of(self.cluster.options, self.random),
-        }
+        return client_settings(self.cluster, self.process, self.random)
 
     def producer(self, **more: Any) -> Producer:
         """A producer of this life."""

@@ -390,9 +390,6 @@ def lets_sessions_go_on() -> AbstractContextManager[None]:
     return _replaced(SaslConnection, "may_ask", may_ask)
 
 
-# name -> (defect, profile in which it shows, checker that must see it)
-
-
 def hands_out_what_has_lapsed() -> AbstractContextManager[None]:
     """A share consumer gives the application records whose lock is over."""
     return _replaced(ShareConsumer, "_give_back_stale", lambda _: None)
@@ -425,6 +422,7 @@ def never_takes_a_record_back() -> AbstractContextManager[None]:
     return _replaced(SharePartition, "_ring", lambda _: None)
 
 
+# name -> (defect, profile in which it shows, checker that must see it)
 DEFECTS: dict[str, tuple[Defect, str, str]] = {
     defect.__name__: (defect, profile, checker)
     for defect, profile, checker in (

@@ -13,12 +13,10 @@ from typing import Any
 
 from evidence.simulator.archive import Archive
 from evidence.simulator.checkers.cleaning import fates_of
-from evidence.simulator.cluster import ADDRESS, COPIES, KEYS, TOPICS, Cluster
+from evidence.simulator.cluster import COPIES, KEYS, TOPICS, Cluster
 from evidence.simulator.faults import GroupOptions
 from evidence.simulator.knobs import options_of
-from evidence.simulator.logins import settings_of
-from evidence.world.disk import Disk
-from evidence.world.doors import sim_host
+from evidence.simulator.lives import Lives, client_settings
 from evidence.world.loop import Process
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.producer.producer import Producer
@@ -35,24 +33,20 @@ from oncelog.types import TopicPartition
 
 LIFE_ENDS = (KafkaError, TimeoutError)
 NOT_STORED = (IllegalGeneration, RebalanceInProgress, StaleMemberEpoch, UnknownMemberId)
-DRAIN_SECONDS = 90.0
-STOP_SECONDS = 15.0
 SESSION_MS, HEARTBEAT_MS, MAX_POLL_MS = 1500, 300, 4000
 
 
-class GroupWork:
+class GroupWork(Lives):
     """All members of all groups of a run. `processed` and `stored`: group -> what was worked on, positions confirmed."""
 
     def __init__(self, cluster: Cluster, archive: Archive) -> None:
-        self.cluster, self.archive = cluster, archive
+        super().__init__(cluster)
+        self.archive = archive
         self.groups = {f"members-{number}": group for number, group in enumerate(cluster.options.groups)}
         self.processed: dict[str, set[tuple[TopicPartition, int]]] = {name: set() for name in self.groups}
         self.stored: dict[str, dict[TopicPartition, int]] = {name: {} for name in self.groups}
         self.seen: dict[str, dict[TopicPartition, int]] = {name: {} for name in self.groups}
-        self.is_draining = self.must_end = False
         self.random = random.Random(f"groups {cluster.seed}")
-        self._slots: list[asyncio.Task[None]] = []
-        self._alive: dict[str, Process] = {}
 
     def start(self) -> None:
         """Begin every member, and watch the groups' positions."""
@@ -63,21 +57,8 @@ class GroupWork:
             self._watching = loop.create_task(self._watch())
 
     async def drained(self) -> None:
-        """Every group comes to the end of what is committed; then all members stop."""
-        self.is_draining = True
-        ends = self.cluster.loop.time() + DRAIN_SECONDS
-        while self._behind() and self.cluster.loop.time() < ends:  # noqa: ASYNC110
-            await asyncio.sleep(0.25)
-        for text in self._behind():
-            self.cluster.found("liveness", f"{text} after {DRAIN_SECONDS:g} quiet seconds")
-        self.must_end = True
-        if self._slots:
-            await asyncio.wait(self._slots, timeout=STOP_SECONDS)
-        for process in list(self._alive.values()):
-            self.cluster.note(f"{process.name} still works and is killed")
-            self._kill(process)
-        for slot in self._slots:
-            await slot
+        """As of all lives; then nobody watches any more."""
+        await super().drained()
         if self.groups:
             self._watching.cancel()
 
@@ -131,24 +112,12 @@ class GroupWork:
         transactional_id = f"copy-{name}-{slot}"
         await asyncio.sleep(draw.uniform(0, 2))
         while not self.must_end:
-            process = Process(self.cluster.loop, f"{name}-{slot}.{number}")
-            self.cluster.clients[process.name] = self._alive[process.name] = process
-            life = MemberLife(self, process, name, slot, transactional_id)
-            work = process.start(life.run())
-            await asyncio.wait((work, process.died), return_when=asyncio.FIRST_COMPLETED)
-            self._kill(process)
-            self.cluster.clients.pop(process.name, None)
-            del self._alive[process.name]
-            if work.done():
-                work.result()
+            process = self._born(f"{name}-{slot}.{number}")
+            await self._lived(process, MemberLife(self, process, name, slot, transactional_id).run())
             number += 1
             if draw.random() >= self.cluster.options.same_transactional_id:
                 transactional_id = f"copy-{name}-{slot}-{number}"
             await asyncio.sleep(draw.choice((0.05, 0.5, 2.0)))
-
-    def _kill(self, process: Process) -> None:
-        process.kill()
-        self.cluster.network.cut_process(process)
 
 
 class MemberLife:
@@ -161,14 +130,7 @@ class MemberLife:
         self.random = random.Random(f"member {self.cluster.seed} {process.name}")
 
     def _settings(self) -> dict[str, Any]:
-        return {
-            "host": sim_host(self.process, self.cluster.network, Disk(0), self.cluster.seed),
-            "bootstrap_servers": ADDRESS,
-            "request_timeout_ms": self.cluster.options.request_timeout_ms,
-            "default_api_timeout_ms": 20_000,
-            "enable_metrics_push": False,  # recorded seeds stay what they were; tests/client/cluster/test_telemetry.py has it
-            **settings_of(self.cluster.options, self.random),
-        }
+        return client_settings(self.cluster, self.process, self.random)
 
     def _consumer(self) -> Consumer:
         group, settings = self.group, self._settings()

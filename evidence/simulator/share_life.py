@@ -15,12 +15,10 @@ from typing import Any
 
 from evidence.simulator.archive import Archive
 from evidence.simulator.checkers.cleaning import fates_of
-from evidence.simulator.cluster import ADDRESS, KEYS, TOPICS, Cluster
+from evidence.simulator.cluster import KEYS, TOPICS, Cluster
 from evidence.simulator.faults import ShareOptions
 from evidence.simulator.knobs import options_of
-from evidence.simulator.logins import settings_of
-from evidence.world.disk import Disk
-from evidence.world.doors import sim_host
+from evidence.simulator.lives import Lives, client_settings
 from evidence.world.loop import Process
 from oncelog.broker.share.share_partition import SharePartition
 from oncelog.client.admin.admin import Admin
@@ -31,28 +29,25 @@ from oncelog.errors import IllegalState, KafkaError
 from oncelog.types import TopicPartition
 
 LIFE_ENDS = (KafkaError, TimeoutError)
-DRAIN_SECONDS = 90.0
-STOP_SECONDS = 20.0
 FETCH_WAIT_MS = 200
 SEEN = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_committed"}
 Place = tuple[TopicPartition, int]
 
 
-class ShareWork:
+class ShareWork(Lives):
     """All members of all share groups of a run. `done`: group -> places of which a commit confirmed that they are done."""
 
+    stop_seconds = 20.0
+
     def __init__(self, cluster: Cluster, archive: Archive) -> None:
-        self.cluster, self.archive = cluster, archive
+        super().__init__(cluster)
+        self.archive = archive
         self.groups = {f"sharers-{number}": each for number, each in enumerate(cluster.options.sharers)}
         self.given: dict[str, set[Place]] = {name: set() for name in self.groups}
         self.done: dict[str, dict[Place, str]] = {name: {} for name in self.groups}
-        self.is_draining = self.must_end = False
         self.random = random.Random(f"shares {cluster.seed}")
-        self._slots: list[asyncio.Task[None]] = []
-        self._alive: dict[str, Process] = {}
-        self._released: dict[
-            str, float
-        ] = {}  # member -> when the broker last gave to others what it had; the loop's time
+        # member -> when the broker last gave to others what it had; the loop's time
+        self._released: dict[str, float] = {}
 
     def released(self, member_id: str) -> None:
         """The broker lost a member's connection, or its session."""
@@ -64,23 +59,6 @@ class ShareWork:
             self._slots += [
                 self.cluster.loop.create_task(self._live(name, group, slot)) for slot in range(group.members)
             ]
-
-    async def drained(self) -> None:
-        """Every group comes to the end of what is committed; then all members stop."""
-        self.is_draining = True
-        ends = self.cluster.loop.time() + DRAIN_SECONDS
-        while self._behind() and self.cluster.loop.time() < ends:  # noqa: ASYNC110
-            await asyncio.sleep(0.25)
-        for text in self._behind():
-            self.cluster.found("liveness", f"{text} after {DRAIN_SECONDS:g} quiet seconds")
-        self.must_end = True
-        if self._slots:
-            await asyncio.wait(self._slots, timeout=STOP_SECONDS)
-        for process in list(self._alive.values()):
-            self.cluster.note(f"{process.name} still works and is killed")
-            self._kill(process)
-        for slot in self._slots:
-            await slot
 
     def _behind(self) -> list[str]:
         broker = self.cluster.broker
@@ -111,21 +89,10 @@ class ShareWork:
         number = 0
         await asyncio.sleep(self.random.uniform(0, 2))
         while not self.must_end:
-            process = Process(self.cluster.loop, f"{name}-{slot}.{number}")
-            self.cluster.clients[process.name] = self._alive[process.name] = process
-            work = process.start(MemberLife(self, process, name, group).run())
-            await asyncio.wait((work, process.died), return_when=asyncio.FIRST_COMPLETED)
-            self._kill(process)
-            self.cluster.clients.pop(process.name, None)
-            del self._alive[process.name]
-            if work.done():
-                work.result()
+            process = self._born(f"{name}-{slot}.{number}")
+            await self._lived(process, MemberLife(self, process, name, group).run())
             number += 1
             await asyncio.sleep(self.random.choice((0.05, 0.5, 2.0)))
-
-    def _kill(self, process: Process) -> None:
-        process.kill()
-        self.cluster.network.cut_process(process)
 
     # what members did
 
@@ -180,14 +147,7 @@ class MemberLife:
         self.in_hand: list[ShareRecord] = []
 
     def _settings(self) -> dict[str, Any]:
-        return {
-            "host": sim_host(self.process, self.cluster.network, Disk(0), self.cluster.seed),
-            "bootstrap_servers": ADDRESS,
-            "request_timeout_ms": self.cluster.options.request_timeout_ms,
-            "default_api_timeout_ms": 20_000,
-            "enable_metrics_push": False,
-            **settings_of(self.cluster.options, self.random),
-        }
+        return client_settings(self.cluster, self.process, self.random)
 
     async def run(self) -> None:
         """Share until the life is over."""

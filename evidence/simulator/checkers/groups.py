@@ -16,13 +16,21 @@ def check_processed(
     group: str, processed: AbstractSet[Place], read: Read, keys: Sequence[TopicPartition]
 ) -> Iterator[str]:
     """At least once: `read` is all that is committed, group by group worked on it."""
+    for key, strange, missing in differences(processed, read, keys):
+        if strange:
+            yield f"{group} worked on {strange} of {key}, which nobody committed"
+        if missing:
+            yield f"{group} has never seen {missing} of {key}"
+
+
+def differences(
+    seen: AbstractSet[Place], read: Read, keys: Sequence[TopicPartition]
+) -> Iterator[tuple[TopicPartition, list[int], list[int]]]:
+    """By partition, in order: the offsets that were seen and not committed, and those that were committed and not seen."""
     for key in keys:
         committed = {offset for offset, _ in read[str(key)]}
-        mine = {offset for where, offset in processed if where == key}
-        if mine - committed:
-            yield f"{group} worked on {sorted(mine - committed)} of {key}, which nobody committed"
-        if committed - mine:
-            yield f"{group} has never seen {sorted(committed - mine)} of {key}"
+        mine = {offset for where, offset in seen if where == key}
+        yield key, sorted(mine - committed), sorted(committed - mine)
 
 
 def check_copies(group: str, copies: Sequence[str], read: Read, keys: Sequence[TopicPartition]) -> Iterator[str]:
