@@ -33,8 +33,15 @@ def test_clients_load_nothing_of_the_command_line(statement: str) -> None:
     assert not modules & {"click", "rich", "pygments", "cryptography", "pyarrow", "oncelog.cli"}
 
 
-def test_a_broker_loads_no_codec_and_no_group_before_somebody_needs_it() -> None:
+def test_a_broker_loads_what_many_never_use_when_somebody_needs_it() -> None:
+    """Codecs, groups, share groups, logins, what clients push, other processes, most messages: half a start's imports."""
     modules = loaded("import oncelog.cli.commands.serve")
     assert "oncelog.core.transactions.coordinator" in modules
     assert not modules & {"cramjam", "lz4", "zstandard", "cryptography", "rich", "pyarrow", "oncelog.client"}
-    assert not {name for name in modules if name.startswith("oncelog.core.groups")}
+    assert not modules & {"tempfile", "argparse", "oncelog.wire.metadata_link", "oncelog.wire.metrics_data"}
+    unused = ("oncelog.core.groups", "oncelog.core.share", "oncelog.core.sasl", "oncelog.core.client_metrics")
+    assert not {name for name in modules if name.startswith(unused)}
+    messages = {name for name in modules if name.startswith("oncelog.wire.messages.")}
+    assert not messages & {
+        f"oncelog.wire.messages.{name}" for name in ("join_group", "share_acknowledge", "describe_acls")
+    }

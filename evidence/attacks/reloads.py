@@ -119,7 +119,7 @@ async def run(count: int, directory: pathlib.Path) -> Figures:
     begun_s = time.monotonic()
     async with ours(files, oncelog_max_unauthenticated_connections_per_ip=500) as target:
         assert target.broker is not None
-        handshakes = target.broker.server._tls
+        handshakes = target.broker.server._secured._tls
         async with _Clients(target, figures):
             for number in range(count):
                 address = target.addresses["TLS"]

@@ -25,6 +25,8 @@ RECORD = os.environ.get("ONCELOG_MUTANTS_RECORD")
 CHOSEN = os.environ.get("ONCELOG_MUTANTS_CHOSEN")
 REQUESTS = "ONCELOG_MUTANTS_REQUESTS"
 TEST = "ONCELOG_MUTANTS_TEST"
+# Interrupts come a thousand times a second here, some into coverage's own lock, where a handler hangs for ever.
+INTERRUPTED = ("tests/client/test_sync.py::test_interrupts_tear_no_record_apart",)
 CPU_SECONDS_MAX = 12  # of a test while lines are recorded, which takes about three times what it takes without
 
 
@@ -58,6 +60,11 @@ class Recorder:
         self.measure = coverage.Coverage(data_file=data_file, source=[source], config_file=False, messages=False)
         self.measure.start()
         self.measure.switch_context("import")
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        left_out = [item for item in items if item.nodeid.startswith(INTERRUPTED)]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.tests[nodeid] = {"seconds": 0.0, "passed": True}

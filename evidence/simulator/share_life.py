@@ -66,7 +66,7 @@ class ShareWork(Lives):
             return []
         stored = {
             (key.group_id, key.topic_id, key.partition): state
-            for holder in broker.share_partitions.coordinators.loaded()
+            for holder in broker.node.share_partitions.coordinators.loaded()
             for key, state in holder.machine.by_key.items()
         }
         found = []

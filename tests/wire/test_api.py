@@ -58,3 +58,15 @@ def headers(api: Api, version: int) -> tuple[int, int]:
 def test_every_key_has_its_api() -> None:
     assert set(APIS) == set(ApiKey)
     assert {api.name.upper() for api in APIS.values()} == {key.name.replace("_", "") for key in ApiKey}
+
+
+@pytest.mark.parametrize("key", ApiKey)
+def test_the_table_says_what_the_messages_say(key: ApiKey) -> None:
+    """They are imported later than the table is asked."""
+    api = APIS[key]
+    for message in (api.request, api.response):
+        assert key == message.KEY
+        assert (api.min_version, api.max_version) == message.VERSIONS
+        for version in range(api.max_version + 2):
+            assert (api.request_header_version(version) == 2) is (version >= message.FLEXIBLE)
+    assert (api.request.__name__, api.response.__name__) == (f"{api.name}Request", f"{api.name}Response")

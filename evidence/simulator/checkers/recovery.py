@@ -46,7 +46,7 @@ def state_of(broker: Broker) -> dict[str, Any]:
             for partition_name, commit in offsets.of_group(group_id).items():
                 state[f"{group_id} {partition_name}"] = (commit.offset, commit.metadata)
                 state[f"{group_id} {partition_name} is unstable"] = offsets.is_unstable(group_id, partition_name)
-    for shares in broker.share_partitions.coordinators.loaded():
+    for shares in broker.node.share_partitions.coordinators.loaded():
         for key, stored in shares.machine.by_key.items():
             state[f"share partition {key}"] = (stored.state_epoch, stored.start_offset, stored.batches())
     return state

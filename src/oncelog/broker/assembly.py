@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
 
 from oncelog.broker.admission.admission import RequestAdmission, authorization_of
 from oncelog.broker.admission.deeds import Deeds
@@ -22,16 +24,12 @@ from oncelog.broker.coordinators.transaction_gate import TransactionGate
 from oncelog.broker.coordinators.transactions import Transactions
 from oncelog.broker.gauges import register_gauges
 from oncelog.broker.handlers import answer, serves
-from oncelog.broker.metadata.followed_metadata import FollowedMetadata
-from oncelog.broker.metadata.metadata_leader import MetadataLeader
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metadata.topics import Topics
-from oncelog.broker.metrics.client_metrics import ClientMetrics
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer
 from oncelog.broker.network.server import Server
-from oncelog.broker.network.token_keyring import TokenKeyring
 from oncelog.broker.node import Node
 from oncelog.broker.partitions.flusher import Flusher
 from oncelog.broker.partitions.journal_flusher import JournalFlusher
@@ -44,8 +42,7 @@ from oncelog.broker.processes import ALONE, Processes
 from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import Outcome, Request
-from oncelog.broker.share.share_coordinators import ShareCoordinators
-from oncelog.broker.share.share_partitions import SharePartitions
+from oncelog.broker.share.share_groups import ShareGroups
 from oncelog.core.access.listeners import NamedAddress
 from oncelog.core.leader.fetch_session import FetchSessions
 from oncelog.core.leader.gate import GateConfig
@@ -61,6 +58,11 @@ from oncelog.log.files import Lock
 from oncelog.log.journal import Journal
 from oncelog.log.open_files import OpenFiles
 from oncelog.wire.log_records.cluster_metadata import ConfigRecord, FeatureLevelRecord, MetadataRecord
+
+if TYPE_CHECKING:
+    from oncelog.broker.metadata.followed_metadata import FollowedMetadata
+    from oncelog.broker.metadata.metadata_leader import MetadataLeader
+    from oncelog.broker.metrics.client_metrics import ClientMetrics
 
 _log = logging.getLogger("oncelog.broker")
 
@@ -159,7 +161,7 @@ def assemble(
         gate=gate,
         marker_writer=marker_writer,
         fetch_sessions=_fetch_sessions(host, in_force),
-        share_partitions=shares,
+        share_groups=shares,
         authorization=authorization,
         metrics=metrics,
         client_metrics=_client_metrics(metadata, in_force, metrics, host.worker),
@@ -195,11 +197,10 @@ def _groups(
     clock: Clock,
     in_force: InForce,
     metrics: Metrics,
-) -> tuple[Groups, SharePartitions, Callable[[Topic], Awaitable[None]]]:
+) -> tuple[Groups, ShareGroups, Callable[[Topic], Awaitable[None]]]:
     """Groups, what share groups have, and what both do when a topic is gone."""
     groups = Groups(metadata, partitions, topics, clock, in_force, metrics)
-    coordinators = ShareCoordinators(partitions, topics, clock, in_force)
-    shares = SharePartitions(coordinators, metadata, partitions, clock, in_force)
+    shares = ShareGroups(metadata, partitions, topics, clock, in_force)
 
     async def forget(topic: Topic) -> None:
         await groups.topic_deleted(topic)
@@ -208,10 +209,18 @@ def _groups(
     return groups, shares, forget
 
 
-def _client_metrics(metadata: ClusterMetadata, in_force: InForce, metrics: Metrics, worker: Worker) -> ClientMetrics:
-    return ClientMetrics(
-        lambda: metadata.client_metrics_configs, lambda: metadata.client_metrics_version, in_force, metrics, worker
-    )
+def _client_metrics(
+    metadata: ClusterMetadata, in_force: InForce, metrics: Metrics, worker: Worker
+) -> Callable[[], ClientMetrics]:
+    @cache
+    def made() -> ClientMetrics:
+        from oncelog.broker.metrics.client_metrics import ClientMetrics  # for clients that push: many a broker has none
+
+        return ClientMetrics(
+            lambda: metadata.client_metrics_configs, lambda: metadata.client_metrics_version, in_force, metrics, worker
+        )
+
+    return made
 
 
 def _log_budget(in_force: InForce) -> LogBudget:
@@ -261,6 +270,8 @@ def _store(
 
     node_id = in_force().node_id
     if processes.index:
+        from oncelog.broker.metadata.followed_metadata import FollowedMetadata
+
         followed = FollowedMetadata(
             host.network, processes.metadata_host, node_id, processes.count, host.clock, tasks, foreign
         )
@@ -275,8 +286,11 @@ def _store(
         lambda: in_force().metadata_log_max_record_bytes_between_snapshots,
     )
     store.on_change = changed
-    leader = None if processes.count == 1 else MetadataLeader(store, tasks, processes.count, foreign)
-    return store, leader, store.metadata
+    if processes.count == 1:
+        return store, None, store.metadata
+    from oncelog.broker.metadata.metadata_leader import MetadataLeader
+
+    return store, MetadataLeader(store, tasks, processes.count, foreign), store.metadata
 
 
 def _server(
@@ -298,7 +312,7 @@ def _server(
         wait_ms_of=admission.connection_wait_ms,
         own_peers=own_peers,
         credentials=metadata.scram_credentials,
-        token_keys=TokenKeyring(metadata.delegation_tokens, in_force, host.clock.now_ms),
+        tokens=metadata.delegation_tokens,
         random=host.random,
         audit=audit,
         now_ms=host.clock.now_ms,

@@ -17,7 +17,7 @@ from oncelog.broker.assembly import Assembly, assemble
 from oncelog.broker.config.addresses import Address
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid
 from oncelog.broker.config.configuration import Configuration
-from oncelog.broker.metadata.followed_metadata import FollowedMetadata
+from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.processes import ALONE, Processes
 from oncelog.core.metadata.cluster import ClusterMetadata
@@ -80,7 +80,7 @@ class Broker:
         node = self.node = parts.node
         self.store, self.partitions, self.topics = node.store, node.partitions, node.topics
         self.transactions, self.groups, self.gate = node.transactions, node.groups, node.gate
-        self.share_partitions = node.share_partitions
+        self.share_groups = node.share_groups
         self.fetch_sessions, self.producer_id_blocks = node.fetch_sessions, node.producer_id_blocks
         self.flusher, self.log_cleaner, self.server = parts.flusher, parts.log_cleaner, parts.server
         self.marker_sender, self.files = parts.marker_sender, parts.files
@@ -203,7 +203,7 @@ class Broker:
             return
         self._is_started = False
         self.server.stop_accepting()
-        self.share_partitions.close()
+        self.share_groups.close()
         await self.server.drain(DRAIN_TIMEOUT_S)
         self.groups.close()
         await self.flusher.sync_all()
@@ -218,14 +218,14 @@ class Broker:
             self.host.files.remove_directory(self._data_dir)
 
     async def _release(self, parts: Assembly, *, is_clean: bool) -> None:
-        parts.node.share_partitions.end()
+        parts.node.share_groups.end()
         if parts.metrics_listener is not None:
             parts.metrics_listener.close()
         if parts.metadata_leader is not None:
             parts.metadata_leader.close()
         await parts.server.close()
         await parts.node.store.last_change_over()  # a change in the middle of its sync could not be closed over
-        if isinstance(parts.node.store, FollowedMetadata):
+        if not isinstance(parts.node.store, MetadataStore):
             parts.node.store.unfollow()
         if is_clean:
             await parts.audit_topic.settle()

@@ -17,14 +17,12 @@ from oncelog.broker.coordinators.routes import RoutedGate
 from oncelog.broker.coordinators.transaction_gate import TransactionGate
 from oncelog.broker.coordinators.transactions import Transactions
 from oncelog.broker.metadata.described_topics import DescribedTopics
-from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metadata.topics import Topics
-from oncelog.broker.metrics.client_metrics import ClientMetrics
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.broker.requests.request import Request
-from oncelog.broker.share.share_partitions import SharePartitions
+from oncelog.broker.share.share_groups import ShareGroups
 from oncelog.core.leader.fetch_session import FetchSessions
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.configs import BrokerKeys
@@ -34,6 +32,9 @@ from oncelog.host.randomness import Random
 
 if TYPE_CHECKING:
     from oncelog.broker.admission.authorization import Authorization
+    from oncelog.broker.metadata.followed_metadata import FollowedMetadata
+    from oncelog.broker.metrics.client_metrics import ClientMetrics
+    from oncelog.broker.share.share_partitions import SharePartitions
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -51,10 +52,10 @@ class Node:
     gate: TransactionGate | RoutedGate
     marker_writer: MarkerWriter
     fetch_sessions: FetchSessions
-    share_partitions: SharePartitions
+    share_groups: ShareGroups
     authorization: Authorization | None
     metrics: Metrics
-    client_metrics: ClientMetrics
+    client_metrics: Callable[[], ClientMetrics]  # made when it is first asked for
     clock: Clock
     random: Random
     data_directory: str
@@ -81,6 +82,11 @@ class Node:
     def metadata(self) -> ClusterMetadata:
         """The cluster's metadata as of now."""
         return self.store.metadata
+
+    @property
+    def share_partitions(self) -> SharePartitions:
+        """What share groups have, for whom needs it."""
+        return self.share_groups.share_partitions
 
     @property
     def advertised_address(self) -> Address:

@@ -15,7 +15,7 @@ from oncelog.broker.assembly import Assembly
 from oncelog.broker.config.addresses import address_from
 from oncelog.broker.config.config import ConfigInvalid, properties_from
 from oncelog.broker.gauges import watch_event_loop
-from oncelog.broker.metadata.followed_metadata import FollowedMetadata
+from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.core.metadata.delegation_tokens import expired_tokens
 from oncelog.core.metadata.features import SHARE_VERSION, levels_at_start
 from oncelog.core.processes.process_plan import move_under_way
@@ -58,7 +58,7 @@ async def read_meta_properties(parts: Assembly) -> None:
     path = f"{parts.node.data_directory}/{META_PROPERTIES}"
     files, store, count = parts.host.files, parts.node.store, parts.peers.processes.count
     followed_id = ""
-    if isinstance(store, FollowedMetadata):
+    if not isinstance(store, MetadataStore):
         await store.open()
         followed_id = store.cluster_id
     if files.exists(path):
@@ -96,7 +96,7 @@ async def load_cluster_metadata(parts: Assembly) -> None:
     """Topics, configs, features; a new directory gets the features' initial levels."""
     parts.is_clean_start = take_clean_shutdown(parts.host.files, parts.node.data_directory)
     store = parts.node.store
-    if isinstance(store, FollowedMetadata):  # it is followed already, for the cluster's id
+    if not isinstance(store, MetadataStore):  # it is followed already, for the cluster's id
         parts.node.configs_changed()
         return
     try:
@@ -174,7 +174,7 @@ async def load_coordinators(parts: Assembly) -> None:
     """Transactions, groups and share partitions, through the `apply` that runs live."""
     parts.node.transactions.load_all()
     parts.node.groups.load_all()
-    parts.node.share_partitions.coordinators.load_all()
+    parts.node.share_groups.load_all()
 
 
 async def start_flusher(parts: Assembly) -> None:
@@ -197,7 +197,7 @@ async def resume_transactions(parts: Assembly) -> None:
     parts.tasks.start(parts.marker_sender.run(), name="markers")
     parts.node.transactions.resume()
     parts.tasks.start(parts.audit_topic.run(), name="audit-topic")
-    parts.tasks.start(parts.node.share_partitions.forget_orphans(parts.node.groups.may_know), name="share-orphans")
+    parts.tasks.start(parts.node.share_groups.forget_orphans(parts.node.groups.may_know), name="share-orphans")
 
 
 async def start_timers(parts: Assembly) -> None:
@@ -212,10 +212,7 @@ async def start_timers(parts: Assembly) -> None:
         ),
         (config.delegation_token_expiry_check_interval_ms, lambda: sweep_tokens(parts)),
         (config.log_retention_check_interval_ms, lambda: apply_retention(parts)),
-        (
-            config.share_coordinator_state_topic_prune_interval_ms,
-            parts.node.share_partitions.coordinators.prune,
-        ),
+        (config.share_coordinator_state_topic_prune_interval_ms, parts.node.share_groups.prune),
         (config.log_flush_offset_checkpoint_interval_ms, parts.node.partitions.checkpoint_aside),
     )
     for interval_ms, act in timers:

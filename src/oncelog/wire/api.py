@@ -1,118 +1,17 @@
 """The APIs that oncelog knows: which request belongs to which response, and in which versions.
 
 Ranges are Apache Kafka 4.3's. InitProducerId 6 (KIP-939) is unstable there and only advertised on request.
+The messages of an API are imported when they are first asked for: a process speaks some of them.
 """
 
-from dataclasses import dataclass
-from enum import IntEnum
+from __future__ import annotations
 
-from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from oncelog.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from oncelog.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
-from oncelog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-from oncelog.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from oncelog.wire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-)
-from oncelog.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
-from oncelog.wire.messages.alter_share_group_offsets import (
-    AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsResponse,
-)
-from oncelog.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-)
-from oncelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from oncelog.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from oncelog.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from oncelog.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
-from oncelog.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
-from oncelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from oncelog.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from oncelog.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
-from oncelog.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from oncelog.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from oncelog.wire.messages.delete_share_group_offsets import (
-    DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsResponse,
-)
-from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from oncelog.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from oncelog.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
-from oncelog.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from oncelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from oncelog.wire.messages.describe_delegation_token import (
-    DescribeDelegationTokenRequest,
-    DescribeDelegationTokenResponse,
-)
-from oncelog.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from oncelog.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from oncelog.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-from oncelog.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from oncelog.wire.messages.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsResponse,
-)
-from oncelog.wire.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-)
-from oncelog.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from oncelog.wire.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-)
-from oncelog.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from oncelog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from oncelog.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-from oncelog.wire.messages.fetch import FetchRequest, FetchResponse
-from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from oncelog.wire.messages.get_telemetry_subscriptions import (
-    GetTelemetrySubscriptionsRequest,
-    GetTelemetrySubscriptionsResponse,
-)
-from oncelog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from oncelog.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from oncelog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from oncelog.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from oncelog.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from oncelog.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
-from oncelog.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from oncelog.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from oncelog.wire.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
-from oncelog.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from oncelog.wire.messages.metadata import MetadataRequest, MetadataResponse
-from oncelog.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from oncelog.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from oncelog.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from oncelog.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from oncelog.wire.messages.produce import ProduceRequest, ProduceResponse
-from oncelog.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
-from oncelog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from oncelog.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from oncelog.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from oncelog.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
-from oncelog.wire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
-from oncelog.wire.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
-from oncelog.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from oncelog.wire.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
-from oncelog.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
-from oncelog.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from oncelog.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from oncelog.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from oncelog.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from oncelog.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+import importlib
+from enum import IntEnum
+from functools import cached_property
+
 from oncelog.wire.schema import Struct
+from oncelog.wire.wire_types import FOREVER
 
 
 class ApiKey(IntEnum):
@@ -193,127 +92,124 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
-@dataclass(frozen=True, slots=True)
 class Api:
     """One API. Versions are inclusive; `advertised_min_version` is what ApiVersions tells (KAFKA-18659)."""
 
-    key: int
-    name: str
-    request: type[Struct]
-    response: type[Struct]
-    min_version: int
-    max_version: int
-    max_stable_version: int
-    advertised_min_version: int
+    def __init__(self, key: ApiKey, min_version: int, max_version: int, first_flexible_version: int) -> None:
+        self.key = key
+        self.name = "".join(word.capitalize() for word in key.name.split("_"))
+        self.min_version = min_version
+        self.max_version = max_version
+        self.max_stable_version = _MAX_STABLE_VERSION.get(key, max_version)
+        self.advertised_min_version = _ADVERTISED_MIN_VERSION.get(key, min_version)
+        self._first_flexible_version = first_flexible_version
+
+    @cached_property
+    def request(self) -> type[Struct]:
+        """The request's class."""
+        return self._message("Request")
+
+    @cached_property
+    def response(self) -> type[Struct]:
+        """The response's class."""
+        return self._message("Response")
+
+    def _message(self, kind: str) -> type[Struct]:
+        found: type[Struct] = getattr(
+            importlib.import_module(f"oncelog.wire.messages.{self.key.name.lower()}"), f"{self.name}{kind}"
+        )
+        return found
 
     def request_header_version(self, version: int) -> int:
         """2 has tagged fields. Flexible versions start in requests and responses alike."""
-        return 2 if version >= self.request.FLEXIBLE else 1
+        return 2 if version >= self._first_flexible_version else 1
 
     def response_header_version(self, version: int) -> int:
         """ApiVersions answers with header 0 always: its client does not know yet what the broker can say (KIP-511)."""
-        return 1 if version >= self.response.FLEXIBLE and self.key != ApiKey.API_VERSIONS else 0
+        return 1 if version >= self._first_flexible_version and self.key != ApiKey.API_VERSIONS else 0
 
     def supports(self, version: int) -> bool:
+        """Whether a version is known."""
         return self.min_version <= version <= self.max_version
 
 
 # librdkafka turns off compression where version 0 is not offered, although nobody serves it (KAFKA-18659)
 _ADVERTISED_MIN_VERSION = {ApiKey.PRODUCE: 0}
 _MAX_STABLE_VERSION = {ApiKey.INIT_PRODUCER_ID: 5}
-
-
-def _api(request: type[Struct], response: type[Struct]) -> Api:
-    first, last = request.VERSIONS
-    assert response.KEY == request.KEY
-    assert response.VERSIONS == request.VERSIONS
-    assert response.FLEXIBLE == request.FLEXIBLE
-    key = ApiKey(request.KEY)
-    return Api(
-        key=key,
-        name=request.__name__.removesuffix("Request"),
-        request=request,
-        response=response,
-        min_version=first,
-        max_version=last,
-        max_stable_version=_MAX_STABLE_VERSION.get(key, last),
-        advertised_min_version=_ADVERTISED_MIN_VERSION.get(key, first),
-    )
-
-
-_ALL = (
-    _api(ProduceRequest, ProduceResponse),
-    _api(FetchRequest, FetchResponse),
-    _api(ListOffsetsRequest, ListOffsetsResponse),
-    _api(MetadataRequest, MetadataResponse),
-    _api(OffsetCommitRequest, OffsetCommitResponse),
-    _api(OffsetFetchRequest, OffsetFetchResponse),
-    _api(FindCoordinatorRequest, FindCoordinatorResponse),
-    _api(JoinGroupRequest, JoinGroupResponse),
-    _api(HeartbeatRequest, HeartbeatResponse),
-    _api(LeaveGroupRequest, LeaveGroupResponse),
-    _api(SyncGroupRequest, SyncGroupResponse),
-    _api(DescribeGroupsRequest, DescribeGroupsResponse),
-    _api(ListGroupsRequest, ListGroupsResponse),
-    _api(SaslHandshakeRequest, SaslHandshakeResponse),
-    _api(ApiVersionsRequest, ApiVersionsResponse),
-    _api(CreateTopicsRequest, CreateTopicsResponse),
-    _api(DeleteTopicsRequest, DeleteTopicsResponse),
-    _api(DeleteRecordsRequest, DeleteRecordsResponse),
-    _api(InitProducerIdRequest, InitProducerIdResponse),
-    _api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
-    _api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse),
-    _api(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
-    _api(EndTxnRequest, EndTxnResponse),
-    _api(WriteTxnMarkersRequest, WriteTxnMarkersResponse),
-    _api(TxnOffsetCommitRequest, TxnOffsetCommitResponse),
-    _api(DescribeAclsRequest, DescribeAclsResponse),
-    _api(CreateAclsRequest, CreateAclsResponse),
-    _api(DeleteAclsRequest, DeleteAclsResponse),
-    _api(DescribeConfigsRequest, DescribeConfigsResponse),
-    _api(AlterConfigsRequest, AlterConfigsResponse),
-    _api(AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse),
-    _api(DescribeLogDirsRequest, DescribeLogDirsResponse),
-    _api(SaslAuthenticateRequest, SaslAuthenticateResponse),
-    _api(CreatePartitionsRequest, CreatePartitionsResponse),
-    _api(CreateDelegationTokenRequest, CreateDelegationTokenResponse),
-    _api(RenewDelegationTokenRequest, RenewDelegationTokenResponse),
-    _api(ExpireDelegationTokenRequest, ExpireDelegationTokenResponse),
-    _api(DescribeDelegationTokenRequest, DescribeDelegationTokenResponse),
-    _api(DeleteGroupsRequest, DeleteGroupsResponse),
-    _api(ElectLeadersRequest, ElectLeadersResponse),
-    _api(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
-    _api(AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse),
-    _api(ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
-    _api(OffsetDeleteRequest, OffsetDeleteResponse),
-    _api(DescribeClientQuotasRequest, DescribeClientQuotasResponse),
-    _api(AlterClientQuotasRequest, AlterClientQuotasResponse),
-    _api(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse),
-    _api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse),
-    _api(DescribeQuorumRequest, DescribeQuorumResponse),
-    _api(UpdateFeaturesRequest, UpdateFeaturesResponse),
-    _api(DescribeClusterRequest, DescribeClusterResponse),
-    _api(DescribeProducersRequest, DescribeProducersResponse),
-    _api(UnregisterBrokerRequest, UnregisterBrokerResponse),
-    _api(DescribeTransactionsRequest, DescribeTransactionsResponse),
-    _api(ListTransactionsRequest, ListTransactionsResponse),
-    _api(AllocateProducerIdsRequest, AllocateProducerIdsResponse),
-    _api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
-    _api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
-    _api(GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse),
-    _api(PushTelemetryRequest, PushTelemetryResponse),
-    _api(ListConfigResourcesRequest, ListConfigResourcesResponse),
-    _api(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
-    _api(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse),
-    _api(ShareGroupDescribeRequest, ShareGroupDescribeResponse),
-    _api(ShareFetchRequest, ShareFetchResponse),
-    _api(ShareAcknowledgeRequest, ShareAcknowledgeResponse),
-    _api(AddRaftVoterRequest, AddRaftVoterResponse),
-    _api(RemoveRaftVoterRequest, RemoveRaftVoterResponse),
-    _api(StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse),
-    _api(StreamsGroupDescribeRequest, StreamsGroupDescribeResponse),
-    _api(DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse),
-    _api(AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse),
-    _api(DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse),
-)
-APIS: dict[int, Api] = {api.key: api for api in _ALL}
+# The first version, the last one, and the first that is flexible (KIP-482): what the messages say, told before they are imported.
+_VERSIONS = {
+    ApiKey.PRODUCE: (3, 13, 9),
+    ApiKey.FETCH: (4, 18, 12),
+    ApiKey.LIST_OFFSETS: (1, 11, 6),
+    ApiKey.METADATA: (0, 13, 9),
+    ApiKey.OFFSET_COMMIT: (2, 10, 8),
+    ApiKey.OFFSET_FETCH: (1, 10, 6),
+    ApiKey.FIND_COORDINATOR: (0, 6, 3),
+    ApiKey.JOIN_GROUP: (0, 9, 6),
+    ApiKey.HEARTBEAT: (0, 4, 4),
+    ApiKey.LEAVE_GROUP: (0, 5, 4),
+    ApiKey.SYNC_GROUP: (0, 5, 4),
+    ApiKey.DESCRIBE_GROUPS: (0, 6, 5),
+    ApiKey.LIST_GROUPS: (0, 5, 3),
+    ApiKey.SASL_HANDSHAKE: (0, 1, FOREVER),
+    ApiKey.API_VERSIONS: (0, 4, 3),
+    ApiKey.CREATE_TOPICS: (2, 7, 5),
+    ApiKey.DELETE_TOPICS: (1, 6, 4),
+    ApiKey.DELETE_RECORDS: (0, 2, 2),
+    ApiKey.INIT_PRODUCER_ID: (0, 6, 2),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4, 3),
+    ApiKey.END_TXN: (0, 5, 3),
+    ApiKey.WRITE_TXN_MARKERS: (1, 2, 1),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 5, 3),
+    ApiKey.DESCRIBE_ACLS: (1, 3, 2),
+    ApiKey.CREATE_ACLS: (1, 3, 2),
+    ApiKey.DELETE_ACLS: (1, 3, 2),
+    ApiKey.DESCRIBE_CONFIGS: (1, 4, 4),
+    ApiKey.ALTER_CONFIGS: (0, 2, 2),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: (1, 2, 2),
+    ApiKey.DESCRIBE_LOG_DIRS: (1, 5, 2),
+    ApiKey.SASL_AUTHENTICATE: (0, 2, 2),
+    ApiKey.CREATE_PARTITIONS: (0, 3, 2),
+    ApiKey.CREATE_DELEGATION_TOKEN: (1, 3, 2),
+    ApiKey.RENEW_DELEGATION_TOKEN: (1, 2, 2),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: (1, 2, 2),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: (1, 3, 2),
+    ApiKey.DELETE_GROUPS: (0, 2, 2),
+    ApiKey.ELECT_LEADERS: (0, 2, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1, 1),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1, 0),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0, 0),
+    ApiKey.OFFSET_DELETE: (0, 0, FOREVER),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: (0, 1, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: (0, 1, 1),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0, 0),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (0, 0, 0),
+    ApiKey.DESCRIBE_QUORUM: (0, 2, 0),
+    ApiKey.UPDATE_FEATURES: (0, 2, 0),
+    ApiKey.DESCRIBE_CLUSTER: (0, 2, 0),
+    ApiKey.DESCRIBE_PRODUCERS: (0, 0, 0),
+    ApiKey.UNREGISTER_BROKER: (0, 0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0, 0),
+    ApiKey.LIST_TRANSACTIONS: (0, 2, 0),
+    ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0, 0),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1, 0),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1, 0),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0, 0),
+    ApiKey.PUSH_TELEMETRY: (0, 0, 0),
+    ApiKey.LIST_CONFIG_RESOURCES: (0, 1, 0),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0, 0),
+    ApiKey.SHARE_GROUP_HEARTBEAT: (1, 1, 0),
+    ApiKey.SHARE_GROUP_DESCRIBE: (1, 1, 0),
+    ApiKey.SHARE_FETCH: (1, 2, 0),
+    ApiKey.SHARE_ACKNOWLEDGE: (1, 2, 0),
+    ApiKey.ADD_RAFT_VOTER: (0, 1, 0),
+    ApiKey.REMOVE_RAFT_VOTER: (0, 0, 0),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: (0, 0, 0),
+    ApiKey.STREAMS_GROUP_DESCRIBE: (0, 0, 0),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1, 0),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0, 0),
+}
+APIS: dict[int, Api] = {key: Api(key, *versions) for key, versions in _VERSIONS.items()}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.broker.config.bearer_config import UNSECURED_KEY
-from oncelog.broker.config.config import ConfigInvalid, config_from
+from oncelog.broker.config.config import UNSECURED_KEY, ConfigInvalid, config_from
 from oncelog.broker.config.listeners import listeners_of, warnings_of
 from oncelog.core.json_web_token import TokenRules
 

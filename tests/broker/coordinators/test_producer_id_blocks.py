@@ -24,8 +24,7 @@ from evidence.world.requests import Session
 from oncelog.broker.broker import Broker
 from oncelog.broker.coordinators import producer_id_blocks
 from oncelog.broker.coordinators.producer_id_blocks import ProducerIdBlocks
-from oncelog.broker.metadata.followed_metadata import ControllerAway
-from oncelog.broker.metadata.metadata_store import DIRECTORY, MetadataStore
+from oncelog.broker.metadata.metadata_store import DIRECTORY, ControllerAway, MetadataStore
 from oncelog.core.transactions import init_producer_id, transaction
 from oncelog.core.transactions import table as transaction_table
 from oncelog.errors import ErrorCode, StorageError

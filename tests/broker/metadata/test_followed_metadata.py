@@ -13,9 +13,9 @@ from evidence.world.broker import run, until
 from evidence.world.files import SimFiles, SimSyncer
 
 from oncelog.broker.metadata import followed_metadata, metadata_leader
-from oncelog.broker.metadata.followed_metadata import ControllerAway, FollowedMetadata
+from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 from oncelog.broker.metadata.metadata_leader import MetadataLeader
-from oncelog.broker.metadata.metadata_store import MetadataStore
+from oncelog.broker.metadata.metadata_store import ControllerAway, MetadataStore
 from oncelog.core.metadata.cluster import Topic
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.host.network import LOCAL, RealNetwork

@@ -201,7 +201,7 @@ def test_attacks(keys_file, caplog):
                 answer = await show(client, token)
                 assert (answer.error_code, answer.error_message) == (E.SASL_AUTHENTICATION_FAILED, DOCUMENT), name
                 assert await is_closed(client), name
-                (tokens,) = broker.server._bearer_tokens
+                (tokens,) = broker.server._secured._bearer_tokens
                 found = tokens.verify(token)
                 assert isinstance(found, NotVerified), name
                 assert reason in found.reason, name

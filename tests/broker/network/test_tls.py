@@ -382,7 +382,7 @@ def test_certificates_are_exchanged_while_it_runs(run, files, tmp_path, caplog):
         put(trusted, content("ca"))
         values = {"ssl.keystore.location": str(store), "ssl.truststore.location": str(trusted)}
         async with Broker(None, config(files, **values)) as broker:
-            handshakes = broker.server._tls
+            handshakes = broker.server._secured._tls
             async with Admin(**client(broker, 0, files)) as before:
                 put(store, content("renewed"))
                 [each.reload() for each in handshakes]
@@ -426,7 +426,7 @@ def test_a_ticket_from_before_a_reload_is_worth_nothing(run, files, tmp_path):
             first, _ = await loop.run_in_executor(None, session)
             assert (await loop.run_in_executor(None, session, first))[1]
             trusted.write_text(other)
-            [each.reload() for each in broker.server._tls]
+            [each.reload() for each in broker.server._secured._tls]
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 await loop.run_in_executor(None, session, first)
 

@@ -127,7 +127,7 @@ def test_who_waits_is_woken_by_whatever_brings_records(tmp_path):
 
 
 def _open(broker):
-    return [share for shares in broker.share_partitions._open.values() for share in shares.values()]
+    return [share for shares in broker.node.share_partitions._open.values() for share in shares.values()]
 
 
 def test_a_lock_ends_and_others_get_the_record(tmp_path, monkeypatch):
@@ -165,7 +165,7 @@ def test_deleted_records_topics_and_groups_are_forgotten(tmp_path):
             await admin.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000))
             part = (await client.receive())[1].responses[0].partitions[0]
             assert part.error_code in (E.UNKNOWN_TOPIC_OR_PARTITION, E.NOT_LEADER_OR_FOLLOWER)
-            assert broker.share_partitions.coordinators.key_count == 0
+            assert broker.node.share_partitions.coordinators.key_count == 0
             assert await offsets(client) == []
 
     run(main())
@@ -210,8 +210,10 @@ def test_the_states_log_gives_up_what_it_needs_no_more(tmp_path, monkeypatch):
             for offset in range(8):
                 await m.say((offset, offset, ACCEPT))
             before = await offsets(client)
-            await broker.share_partitions.coordinators.prune()
-            coordinator = await broker.share_partitions.coordinators.coordinator_of(str(ShareKey("g", topic_id, 0)))
+            await broker.node.share_partitions.coordinators.prune()
+            coordinator = await broker.node.share_partitions.coordinators.coordinator_of(
+                str(ShareKey("g", topic_id, 0))
+            )
             assert coordinator.partition.rules.log_start_offset == coordinator.partition.log_end_offset - 1
             assert await offsets(client) == before
         async with broker_and_client(tmp_path) as (_, client):
@@ -232,9 +234,9 @@ def test_states_that_a_crash_left_behind_are_forgotten(tmp_path):
                 "g", lambda found, _: Decision(records=tuple(found.share_groups.by_id["g"].tombstones()))
             )
             assert not machine.knows_group("g")
-            assert broker.share_partitions.coordinators.key_count == 2
+            assert broker.node.share_partitions.coordinators.key_count == 2
         async with broker_and_client(tmp_path) as (broker, _):
-            await until(lambda: broker.share_partitions.coordinators.key_count == 1)
+            await until(lambda: broker.node.share_partitions.coordinators.key_count == 1)
 
     run(main())
 
@@ -247,7 +249,7 @@ def test_a_partition_that_is_gone_is_told_once_and_then_waits_like_the_others(tm
             assert reply.responses[0].partitions[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
             sent = client.send(m.request(wait_ms=50))
             assert (await client.receive())[0] == sent
-            assert broker.share_partitions.sessions
+            assert broker.node.share_partitions.sessions
 
     run(main())
 

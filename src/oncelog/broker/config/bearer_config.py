@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, of_listener
+from oncelog.broker.config.config import UNSECURED_KEY, BrokerConfig, ConfigInvalid, of_listener
 from oncelog.broker.config.secret import Secret
 from oncelog.core.jaas import BEARER_MODULE, JaasInvalid, jaas_entry
 from oncelog.core.json_web_token import UNSIGNED, TokenRules
@@ -18,7 +18,6 @@ T = TypeVar("T")
 
 OAUTHBEARER = "OAUTHBEARER"
 URL_KEY = "sasl.oauthbearer.jwks.endpoint.url"
-UNSECURED_KEY = "oncelog.oauthbearer.unsecured"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from oncelog.broker.config.addresses import advertised_addresses, controller_addresses, listen_addresses
-from oncelog.broker.config.bearer_config import OAUTHBEARER, UNSECURED_KEY, BearerConfig, bearer_config
-from oncelog.broker.config.config import LISTENER_PREFIX, BrokerConfig, ConfigInvalid, in_one_line, of_listener
-from oncelog.broker.config.secret import Secret
-from oncelog.broker.config.tls_config import TlsConfig, tls_config
+from oncelog.broker.config.config import (
+    LISTENER_PREFIX,
+    UNSECURED_KEY,
+    BrokerConfig,
+    ConfigInvalid,
+    in_one_line,
+    of_listener,
+)
 from oncelog.core.access.listeners import (
     ListenerInvalid,
     NamedAddress,
@@ -20,23 +25,11 @@ from oncelog.core.access.listeners import (
     protocol_map,
     protocol_of,
 )
-from oncelog.core.jaas import PLAIN_MODULE, JaasInvalid, jaas_entry
-from oncelog.core.sasl.plain import digests_of
-from oncelog.core.scram import HASHES
 from oncelog.host.tls import has_other_suites
 
-PLAIN = "PLAIN"
-MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
-USER_PREFIX = "user_"
-
-
-@dataclass(frozen=True, slots=True)
-class MechanismConfig:
-    """A mechanism of a listener: how long its sessions are (0: without an end), and by what users are believed."""
-
-    session_ms: int
-    digests: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    bearer: BearerConfig | None = None
+if TYPE_CHECKING:
+    from oncelog.broker.config.mechanisms import MechanismConfig
+    from oncelog.broker.config.tls_config import TlsConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,48 +159,17 @@ def _listener(config: BrokerConfig, address: NamedAddress, protocols: Mapping[st
         protocol = protocol_of(address.name, protocols)
     except ListenerInvalid as error:
         raise ConfigInvalid(str(error)) from error
-    return ListenerConfig(
-        address.name,
-        address.host,
-        address.port,
-        protocol,
-        _mechanisms(config, address.name) if protocol.has_sasl else {},
-        of_listener(config, address.name, "sasl.server.max.receive.size", config.sasl_server_max_receive_size),
-        tls_config(config, address.name, has_sasl=protocol.has_sasl) if protocol.has_tls else None,
+    mechanisms: Mapping[str, MechanismConfig] = {}
+    tls: TlsConfig | None = None
+    if protocol.has_sasl:  # imported where it is wanted: a plain broker starts without it
+        from oncelog.broker.config.mechanisms import mechanisms_of
+
+        mechanisms = mechanisms_of(config, address.name)
+    if protocol.has_tls:
+        from oncelog.broker.config.tls_config import tls_config
+
+        tls = tls_config(config, address.name, has_sasl=protocol.has_sasl)
+    receive_bytes_max = of_listener(
+        config, address.name, "sasl.server.max.receive.size", config.sasl_server_max_receive_size
     )
-
-
-def _mechanisms(config: BrokerConfig, listener: str) -> dict[str, MechanismConfig]:
-    key = "sasl.enabled.mechanisms"
-    text = of_listener(config, listener, key, config.sasl_enabled_mechanisms)
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise ConfigInvalid(f"listener {listener}: {key} does not say how clients authenticate")
-    for name in names:
-        if name not in MECHANISMS:
-            raise ConfigInvalid(f"{key}: {name[:40]!r} is not built: {', '.join(MECHANISMS)} are")
-    return {name: _mechanism(config, listener, name) for name in names}
-
-
-def _mechanism(config: BrokerConfig, listener: str, mechanism: str) -> MechanismConfig:
-    session_ms = of_listener(config, listener, "connections.max.reauth.ms", config.connections_max_reauth_ms, mechanism)
-    if mechanism == OAUTHBEARER:
-        return MechanismConfig(session_ms, bearer=bearer_config(config, listener))
-    if mechanism != PLAIN:
-        return MechanismConfig(session_ms)
-    key = f"listener.name.{listener.lower()}.plain.sasl.jaas.config"
-    line: Secret = of_listener(config, listener, "sasl.jaas.config", config.sasl_jaas_config, mechanism)
-    if not line:
-        raise ConfigInvalid(f"{key} is not set: it has the users of PLAIN")
-    try:
-        entry = jaas_entry(line.text)
-    except JaasInvalid as error:
-        raise ConfigInvalid(f"{key}: {error}") from error
-    if entry.module != PLAIN_MODULE:
-        raise ConfigInvalid(f"{key}: expected {PLAIN_MODULE}")
-    users = {
-        name.removeprefix(USER_PREFIX): word for name, word in entry.options.items() if name.startswith(USER_PREFIX)
-    }
-    if "" in users or "" in users.values():
-        raise ConfigInvalid(f"{key}: a user without a name or password")
-    return MechanismConfig(session_ms, digests_of(users))
+    return ListenerConfig(address.name, address.host, address.port, protocol, mechanisms, receive_bytes_max, tls)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
-from oncelog.broker.metadata.followed_metadata import ControllerAway, FollowedMetadata
-from oncelog.broker.metadata.metadata_store import MetadataStore
+from oncelog.broker.metadata.metadata_store import ControllerAway, MetadataStore
 from oncelog.core.transactions.producer_ids import BLOCK_SIZE, ProducerIds
 from oncelog.errors import StorageError
 from oncelog.host.tasks import Tasks
 from oncelog.wire.log_records.cluster_metadata import ProducerIdsRecord
+
+if TYPE_CHECKING:
+    from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 
 _log = logging.getLogger("oncelog.producer-ids")
 AWAY_PAUSE_S = 0.2  # before the process that keeps the metadata is asked again

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from oncelog.broker.metadata.metadata_store import batch_of, records_in
+from oncelog.broker.metadata.metadata_store import ControllerAway, batch_of, records_in
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic, removed_topics
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.errors import CorruptBatch, ErrorCode, MalformedFrame, MalformedMessage, StorageError
@@ -49,10 +49,6 @@ START_WAIT_S = 60.0  # for the controller, which may have much to recover before
 
 Foreign = Callable[[Sequence[MetadataRecord], Sequence[Topic]], Coroutine[Any, Any, None]]
 """What another process's change means here: its records, and the topics that it removed."""
-
-
-class ControllerAway(StorageError):
-    """The process that keeps the cluster's metadata does not answer; whether a change was made may be unknown."""
 
 
 class FollowedMetadata:

@@ -39,6 +39,10 @@ SIZE_BYTES_MAX = 20_971_520
 SNAPSHOT_BATCH_COUNT = 1_000
 
 
+class ControllerAway(StorageError):
+    """The process that keeps the cluster's metadata does not answer; whether a change was made may be unknown."""
+
+
 class MetadataStore:
     """Keeps `metadata` in step with its log."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from oncelog.broker.config.config import BrokerConfig
-from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.partition_files import internal_topic_configs
@@ -25,6 +25,9 @@ from oncelog.core.metadata.topics import Defaults, create_topic
 from oncelog.errors import StorageError
 from oncelog.host.randomness import Random, random_uuid
 from oncelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
+
+if TYPE_CHECKING:
+    from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 
 _log = logging.getLogger("oncelog.topics")
 NAMED_MAX = 10

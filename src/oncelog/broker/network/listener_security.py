@@ -9,7 +9,8 @@ from typing import Protocol
 
 from oncelog.broker.config.bearer_config import OAUTHBEARER
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid
-from oncelog.broker.config.listeners import PLAIN, ListenerConfig, MechanismConfig
+from oncelog.broker.config.listeners import ListenerConfig
+from oncelog.broker.config.mechanisms import PLAIN, MechanismConfig
 from oncelog.broker.config.tls_config import TlsConfig, tls_config
 from oncelog.broker.network.bearer_tokens import BearerTokens
 from oncelog.broker.network.strangers import Failures, Strangers

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.config.listeners import ListenerConfig
 from oncelog.broker.metrics.metrics import Metrics
-from oncelog.broker.network.bearer_tokens import BearerTokens
-from oncelog.broker.network.certified_connection import CertifiedConnection
 from oncelog.broker.network.connection import Connection
 from oncelog.broker.network.connection_limits import Admission, ConnectionCounts, CreationRate, limits_of
-from oncelog.broker.network.listener_security import Credentials, ListenerSecurity
 from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer, socket_address
 from oncelog.broker.network.peer_connection import PeerConnection
-from oncelog.broker.network.secured_connection import SecuredConnection
 from oncelog.broker.network.strangers import Failures, Strangers
-from oncelog.broker.network.tls_handshakes import TlsHandshakes
-from oncelog.broker.network.token_keyring import TokenKeyring
 from oncelog.broker.requests.audit import Audit
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import Outcome, Request
@@ -29,6 +24,10 @@ from oncelog.core.metadata.quotas import CONNECTION_CREATION_RATE
 from oncelog.host.network import Listener, Network
 from oncelog.host.randomness import Random
 from oncelog.host.tasks import Tasks
+from oncelog.wire.log_records.cluster_metadata import DelegationTokenRecord, ScramCredentialRecord
+
+if TYPE_CHECKING:
+    from oncelog.broker.network.secured_listeners import SecuredListeners
 
 _log = logging.getLogger("oncelog.server")
 
@@ -52,15 +51,15 @@ class Server:
         handle: Callable[[Request], Outcome],
         wait_ms_of: Callable[[str], int] = lambda _host: 0,
         own_peers: tuple[Peer | LocalPeer, ...] = (),
-        credentials: Credentials,
-        token_keys: TokenKeyring,
+        credentials: Mapping[tuple[str, int], ScramCredentialRecord],
+        tokens: Mapping[str, DelegationTokenRecord],
         random: Random,
         audit: Audit,
         now_ms: Callable[[], int],
         when_lost: Callable[[int], None] = lambda _connection_id: None,
     ) -> None:
         self._now_ms = now_ms
-        self._token_keys = token_keys
+        self._tokens = tokens
         self._network = network
         self._credentials = credentials
         self._random = random
@@ -75,8 +74,7 @@ class Server:
         self._wait_ms_of = wait_ms_of  # for how long a new connection of an address must wait, by its quota
         self.tasks = Tasks(self._handler_failed)
         self.listeners: list[Listener] = []
-        self._tls: list[TlsHandshakes] = []
-        self._bearer_tokens: list[BearerTokens] = []
+        self._secured: SecuredListeners | None = None
         self.listener_names: list[str] = []  # in the same order
         self._of_peers: list[Listener] = []
         self._connections: dict[Connection, None] = {}  # in the order of their arrival
@@ -97,17 +95,11 @@ class Server:
 
     async def listen(self, config: ListenerConfig) -> Listener:
         """Open a listening address. Raises NetworkFailed."""
-        new_connection = partial(self._new_connection, config.name)
-        if not config.is_plain:
-            security = self._security_of(config)
-            kind = SecuredConnection if config.protocol.has_sasl else CertifiedConnection
-            new_connection = partial(self._new_secured_connection, kind, security)
-        if config.tls is not None:
-            tls = TlsHandshakes(security, self, self.metrics, self.tasks)
-            self._tls.append(tls)
-            listener = await self._network.listen(config.host, config.port, new_connection, tls=tls)
-        else:
+        if config.is_plain:
+            new_connection = partial(self._new_connection, config.name)
             listener = await self._network.listen(config.host, config.port, new_connection)
+        else:
+            listener = await self._secured_listeners().listen(config)
         self.listeners.append(listener)
         self.listener_names.append(config.name)
         return listener
@@ -117,35 +109,33 @@ class Server:
         self._of_peers.append(await self._network.listen(host, 0, self._new_peer_connection))
 
     def _new_peer_connection(self) -> PeerConnection:
+        return PeerConnection(self, self.next_connection_id(), limits_of(self._config()))
+
+    def next_connection_id(self) -> int:
+        """Of a connection that comes now."""
         self._next_connection_id += 1
-        return PeerConnection(self, self._next_connection_id, limits_of(self._config()))
+        return self._next_connection_id
 
-    def _security_of(self, config: ListenerConfig) -> ListenerSecurity:
-        def now_s() -> float:
-            return self._now_ms() / 1000
+    def _secured_listeners(self) -> SecuredListeners:
+        if self._secured is None:
+            from oncelog.broker.network.secured_listeners import SecuredListeners
 
-        bearer = next((each.bearer for each in config.mechanisms.values() if each.bearer is not None), None)
-        tokens = None
-        if bearer is not None:
-            tokens = BearerTokens(bearer, self._network, self._random, self.metrics, now_s)
-            tokens.check()
-            self._bearer_tokens.append(tokens)
-            self.tasks.start(tokens.run(), name=f"keys-{config.name}")
-        return ListenerSecurity(
-            config, self._config, self._credentials, self._random, self._salt_secret, now_s, self._token_keys, tokens
-        )
+            self._secured = SecuredListeners(
+                self,
+                self._network,
+                self._config,
+                self._credentials,
+                self._tokens,
+                self._random,
+                self._salt_secret,
+                self._now_ms,
+            )
+        return self._secured
 
     def _new_connection(self, listener_name: str = "") -> Connection:
-        self._next_connection_id += 1
-        connection = Connection(self, self._next_connection_id, limits_of(self._config()))
+        connection = Connection(self, self.next_connection_id(), limits_of(self._config()))
         connection.listener_name = listener_name
         return connection
-
-    def _new_secured_connection(
-        self, kind: type[SecuredConnection | CertifiedConnection], security: ListenerSecurity
-    ) -> Connection:
-        self._next_connection_id += 1
-        return kind(self, self._next_connection_id, limits_of(self._config()), security)
 
     def accepted(self, connection: Connection) -> Admission | None:
         """Take a new connection and say from when on it is to be read; None where it must close."""
@@ -258,8 +248,8 @@ class Server:
             for connection in tuple(self._connections):
                 self._judge(connection, now, idle_max_s, receive_s)
                 connection.end_if_revoked()
-            for tls in self._tls:
-                tls.reload()
+            if self._secured is not None:
+                self._secured.reload_tls()
 
     def _judge(self, connection: Connection, now: float, idle_max_s: float, receive_s: float) -> None:
         begun = connection.frame_begun
@@ -308,7 +298,7 @@ class Server:
             else:
                 connection.close()
         await self.tasks.close()
-        if self._tls:
+        if self._secured is not None and self._secured.has_tls:
             await self._say_goodbye()
 
     async def _say_goodbye(self) -> None:

@@ -7,17 +7,14 @@ with the signal's status: the next start recovers again. What a person got wrong
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import errno
 import gc
 import logging
 import os
-import shutil
 import signal
 import stat
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -119,6 +116,8 @@ def _serve_processes(
 
     _check(values, listen, count)
     texts = {key: str(value) for key, value in values.items()}
+    import tempfile  # of the standard library, and slow to load: a broker of one process needs none of it
+
     with tempfile.TemporaryDirectory(prefix="oncelog-") if directory is None else nullcontext(directory) as data:
         plans = process_plans(count, data, _with_ports(listen, count), texts)
         return asyncio.run(run_processes(plans, options, texts.get("metrics.listen", "")))
@@ -193,6 +192,8 @@ async def _serve(broker: Broker, sockets: str, parent: int) -> int:
     await asyncio.wait((stopped, broker.failure), return_when=asyncio.FIRST_COMPLETED)
     await broker.stop()
     if sockets and os.getppid() != parent:
+        import shutil
+
         shutil.rmtree(sockets, ignore_errors=True)  # who made the folder was killed
     return 0 if stopped.done() else 1
 
@@ -260,6 +261,8 @@ def _usage_error(message: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """`python -m oncelog.cli.commands.serve`."""
+    import argparse
+
     parser = argparse.ArgumentParser(prog="oncelog serve", description="Run a broker.")
     parser.add_argument("--data-dir", metavar="DIR")
     parser.add_argument("--listen", metavar="HOST:PORT", action="append", default=[])

@@ -26,14 +26,13 @@ from oncelog.broker.config.config import (
     properties_from,
 )
 from oncelog.broker.config.listeners import (
-    PLAIN,
-    USER_PREFIX,
     ListenerConfig,
     each_listener,
     keys_of_no_listener,
     openness_of,
     takes_unsigned_tokens,
 )
+from oncelog.broker.config.mechanisms import PLAIN, USER_PREFIX
 from oncelog.broker.config.secret import Secret
 from oncelog.cli.config_references import with_references
 from oncelog.cli.exposure.certificates import examine_certificates

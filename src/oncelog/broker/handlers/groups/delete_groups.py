@@ -35,7 +35,7 @@ async def _delete(node: Node, group_id: str) -> DeletableGroupResult:
         is_share = group_id in (await node.groups.coordinator_of(group_id)).machine.share_groups.by_id
         reply: DeleteGroupsResponse = await node.groups.ask(group_id, decide)
         if is_share and not reply.results[0].error_code:
-            await node.share_partitions.group_deleted(group_id)
+            await node.share_groups.group_deleted(group_id)
     except CoordinatorFailed as failed:
         return DeletableGroupResult(group_id=group_id, error_code=failed.error_code)
     return reply.results[0]

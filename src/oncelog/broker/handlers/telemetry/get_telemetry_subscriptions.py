@@ -21,7 +21,7 @@ def handle(node: Node, request: Request) -> GetTelemetrySubscriptionsResponse:
     instance_id = message.client_instance_id
     if instance_id == ZERO_UUID:
         instance_id = random_uuid(node.random)
-    instance, error = node.client_metrics.ask(client_instance(request, instance_id))
+    instance, error = node.client_metrics().ask(client_instance(request, instance_id))
     if error is not ErrorCode.NONE:
         return GetTelemetrySubscriptionsResponse(error_code=error)
     return GetTelemetrySubscriptionsResponse(

@@ -20,7 +20,7 @@ def handle(node: Node, request: Request) -> Response | Coroutine[Any, Any, Respo
     message: PushTelemetryRequest = request.message
     if message.client_instance_id in RESERVED_IDS:
         return Response(error_code=ErrorCode.INVALID_REQUEST)
-    pushed = node.client_metrics.push(client_instance(request, message.client_instance_id), message)
+    pushed = node.client_metrics().push(client_instance(request, message.client_instance_id), message)
     return Response(error_code=pushed) if isinstance(pushed, ErrorCode) else _when_read(pushed)
 
 
