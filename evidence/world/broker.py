@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
+from unittest.mock import patch
 
 from oncelog.broker.broker import Broker
+from oncelog.broker.config.addresses import Address
+from oncelog.broker.node import Node
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import FrameReader, decode_response, encode_request, response_correlation_id
@@ -216,6 +220,22 @@ async def broker_and_client(directory: Any, **config: object) -> AsyncIterator[t
             yield broker, client
         finally:
             client.close()
+
+
+@contextlib.contextmanager
+def one_more_that_stands_still(*, alone: bool = False) -> Iterator[None]:
+    """The cluster tells of a broker 2, whose connections are taken and never answered. `alone`: of no other one."""
+    with socket.socket() as still:
+        still.bind(("127.0.0.1", 0))
+        still.listen()
+        told = Node.addresses_told
+        second = {2: Address("127.0.0.1", still.getsockname()[1])}
+
+        def addresses_told(node: Node, request: Any) -> dict[int, Address]:
+            return second if alone else {**told(node, request), **second}
+
+        with patch.object(Node, "addresses_told", addresses_told):
+            yield
 
 
 def keys(config: dict[str, object]) -> dict[str, object]:

@@ -8,7 +8,7 @@ from oncelog.cli.command import Settings
 from oncelog.cli.output import error_name
 from oncelog.client.cluster.view import TopicView
 from oncelog.errors import KafkaError
-from oncelog.types import TopicPartition
+from oncelog.types import Node, TopicPartition
 
 NAMED_MAX = 20
 WHY_OFFLINE = "its disk failed or a batch is damaged: it takes nothing more until a restart; the broker's log says why"
@@ -51,6 +51,12 @@ def name_offline(
         settings.out.note(
             f"error: and {len(named) - NAMED_MAX} more partitions that are offline or could not be looked at"
         )
+
+
+def name_unreachable(settings: Settings, what: str, unreachable: Mapping[Node, KafkaError]) -> None:
+    """Say which brokers did not answer, and that `what` they coordinate is not among what was shown."""
+    for node, error in sorted(unreachable.items()):
+        settings.out.note(f"error: {what} of broker {node.node_id} are missing: {error_name(error)}: {error.message}")
 
 
 def why(error: KafkaError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from evidence.world.broker import one_more_that_stands_still
 
 from tests.cli.world import LONG_AGO_MS, Cli
 
@@ -37,6 +38,17 @@ def test_listed_with_filters(cli: Cli, state: str) -> None:
         ("--open-longer-than", "1ms", "--pattern", "list-.*"),
     ):
         assert [row["transactional_id"] for row in cli.json("transactions", "list", *filters)] == ["list-open"]
+
+
+@pytest.mark.parametrize("command", ["transactions", "groups"])
+def test_a_broker_that_stands_still_hides_nothing_of_the_others(cli: Cli, state: str, command: str) -> None:
+    cli("consume", "list", "--group", "list-group", "-e")
+    with one_more_that_stands_still():
+        shown = cli(command, "list", "--timeout", "400ms", status=1)
+    assert ("list-open" if command == "transactions" else "list-group") in shown.stdout
+    (line,) = shown.stderr.splitlines()
+    what = "transactional ids" if command == "transactions" else "groups"
+    assert line.startswith(f"error: {what} of broker 2 are missing: REQUEST_TIMED_OUT: "), line
 
 
 def test_the_exit_status_for_monitoring(cli: Cli, state: str) -> None:

@@ -16,7 +16,7 @@ from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.positions_file import positions_of
 from oncelog.cli.transactions.group_scope import GroupScope, describe_group, group_scope, listed
-from oncelog.cli.unreadable import name_offline
+from oncelog.cli.unreadable import name_offline, name_unreachable
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import STATES, GroupDescription
 from oncelog.client.cluster.each_leader import Unreadable
@@ -24,7 +24,7 @@ from oncelog.client.cluster.view import TopicView
 from oncelog.core.migration.progress import is_of_migration
 from oncelog.errors import KafkaError
 from oncelog.host.clock import RealClock
-from oncelog.types import TopicPartition
+from oncelog.types import Node, TopicPartition
 
 EMPTY_STATES = ("Empty", "Dead")
 
@@ -39,11 +39,13 @@ def groups() -> None:
 
 @groups.command("list", watchable=True)
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES, case_sensitive=False), help="Only these.")
-@click.pass_obj
-async def list_groups(settings: Settings, states: tuple[str, ...]) -> None:
+@click.pass_context
+async def list_groups(ctx: click.Context, states: tuple[str, ...]) -> None:
     """All groups."""
+    settings = ctx.ensure_object(Settings)
+    unreachable: dict[Node, KafkaError] = {}
     async with open_admin(settings) as admin:
-        found = await admin.list_groups(states=states)
+        found = await admin.list_groups(states=states, unreachable=unreachable)
     rows = [
         {
             "group": group.group_id,
@@ -55,6 +57,9 @@ async def list_groups(settings: Settings, states: tuple[str, ...]) -> None:
         for group in found
     ]
     settings.out.rows(columns("group", "state", "type", "protocol", "coordinator"), rows, empty="there are no groups")
+    name_unreachable(settings, "groups", unreachable)
+    if unreachable:
+        ctx.exit(EXIT_FAILURE)
 
 
 @groups.command("describe", watchable=True)

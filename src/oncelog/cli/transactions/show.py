@@ -19,12 +19,12 @@ from oncelog.cli.transactions.lanes import lanes
 from oncelog.cli.transactions.repair import abort, complete, force_terminate
 from oncelog.cli.transactions.resolve import resolve
 from oncelog.cli.transactions.verdicts import verdict_of
-from oncelog.cli.unreadable import name_offline
+from oncelog.cli.unreadable import name_offline, name_unreachable
 from oncelog.client.admin.owners import owner_seen, owners_of
 from oncelog.client.admin.transaction_listing import NEVER_MS, STATES, HangingTransaction, TransactionDescription
 from oncelog.core.diagnosis.facts import OpenTransaction
 from oncelog.errors import InvalidRegularExpression, KafkaError
-from oncelog.types import TopicPartition
+from oncelog.types import Node, TopicPartition
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
@@ -67,10 +67,15 @@ async def list_transactions(
     settings = ctx.ensure_object(Settings)
     if open_longer_than is not None and not states:
         states = OPEN_STATES  # the brokers' filter counts from the last start, of transactions that are over as well
+    unreachable: dict[Node, KafkaError] = {}
     async with open_admin(settings) as admin:
         try:
             found = await admin.list_transactions(
-                states=states, producer_ids=producer_ids, duration_ms=open_longer_than, pattern=pattern
+                states=states,
+                producer_ids=producer_ids,
+                duration_ms=open_longer_than,
+                pattern=pattern,
+                unreachable=unreachable,
             )
         except InvalidRegularExpression as error:
             raise click.UsageError(f"--pattern {pattern}: the broker takes it for no regular expression") from error
@@ -86,6 +91,9 @@ async def list_transactions(
     settings.out.rows(
         columns("transactional_id", "coordinator", "producer_id", "state"), rows, empty="no transactional ids"
     )
+    name_unreachable(settings, "transactional ids", unreachable)
+    if unreachable:
+        ctx.exit(EXIT_FAILURE)
     if rows and exit_code:
         ctx.exit(EXIT_FOUND)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client import arguments
-from oncelog.client.admin.session import AdminSession
+from oncelog.client.admin.session import AdminSession, Unreachable
 from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed, fetch_pending, group_key
 from oncelog.client.rights import next_step
 from oncelog.errors import ErrorCode, MalformedMessage, UnsupportedVersion, error_for
@@ -90,13 +90,19 @@ class GroupDescription:
 class AdminGroups(AdminSession):
     """What an admin can do with groups."""
 
-    async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """Groups of all coordinators, filtered by state and type: of Kafka's names, in capitals or not."""
+    async def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = (), unreachable: Unreachable | None = None
+    ) -> list[GroupListing]:
+        """Groups of all coordinators, filtered by state and type: of Kafka's names, in capitals or not.
+
+        `unreachable`: takes the brokers that do not answer in time, and the groups of the others are listed all the same;
+        without it, or where none answers, that is an error. Raises InvalidArgument, RequestTimedOut.
+        """
         wanted = ListGroupsRequest(
             states_filter=arguments.words("states", states, STATES), types_filter=arguments.words("types", types, TYPES)
         )
         found = []
-        for node, response in await self._ask_every_node("list groups", lambda: wanted):
+        for node, response in await self._ask_every_node("list groups", lambda: wanted, unreachable=unreachable):
             for group in response.groups:
                 found.append(
                     GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type, node.node_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
@@ -15,7 +15,7 @@ from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import AdminConfig, snake_case
 from oncelog.client.option_types import AdminOptions
 from oncelog.client.rights import next_step
-from oncelog.errors import ErrorCode, KafkaError, NotController, error_for
+from oncelog.errors import ErrorCode, KafkaError, NotController, RequestTimedOut, error_for
 from oncelog.host.host import Host, real_host
 from oncelog.types import CoordinatorKey, Node
 from oncelog.wire.messages.describe_cluster import DescribeClusterRequest
@@ -25,6 +25,7 @@ from oncelog.wire.schema import Struct
 log = logging.getLogger("oncelog.client")
 
 T = TypeVar("T")
+Unreachable = MutableMapping[Node, KafkaError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +149,32 @@ class AdminSession(HasInstanceId):
         return await self._cluster.retry(what, attempt)
 
     async def _ask_every_node(
-        self, what: str, message: Callable[[], Struct], *, version_min: int = 0
+        self,
+        what: str,
+        message: Callable[[], Struct],
+        *,
+        version_min: int = 0,
+        unreachable: Unreachable | None = None,
     ) -> list[tuple[Node, Any]]:
+        """The answers of all nodes. With `unreachable`: of those that answer in time, where any does; the others go there."""
         await self._cluster.retry(what, lambda _: self._cluster.refresh(()))
+        silent: Unreachable = {}
+
+        async def ask(node: Node) -> Any:
+            try:
+                return await self._ask_node(what, node, message(), version_min=version_min)
+            except RequestTimedOut as error:
+                if unreachable is None:
+                    raise
+                silent[node] = error
+
         nodes = sorted(self._cluster.view.nodes.values())
-        asked = [self._ask_node(what, node, message(), version_min=version_min) for node in nodes]
-        return list(zip(nodes, await asyncio.gather(*asked), strict=True))
+        answers = await asyncio.gather(*(ask(node) for node in nodes))
+        if silent and len(silent) == len(nodes):
+            raise silent[nodes[0]]
+        if unreachable is not None:
+            unreachable.update(silent)
+        return [(node, answer) for node, answer in zip(nodes, answers, strict=True) if node not in silent]
 
     async def _ask_coordinator(
         self,

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from oncelog.client import arguments
-from oncelog.client.admin.session import AdminSession
+from oncelog.client.admin.session import AdminSession, Unreachable
 from oncelog.client.admin.transaction_listing import (
     STATES,
     ProducerDescription,
@@ -39,10 +39,13 @@ class AdminTransactions(AdminSession):
         producer_ids: Iterable[int] = (),
         duration_ms: int | None = None,
         pattern: str | None = None,
+        unreachable: Unreachable | None = None,
     ) -> list[TransactionListing]:
         """Transactional ids of all coordinators. `duration_ms`: open for longer; `pattern`: whole-name regex (Java's).
 
-        `states`: of Kafka's names, in capitals or not. Raises InvalidArgument for others.
+        `states`: of Kafka's names, in capitals or not. `unreachable`: takes the brokers that do not answer in time, and what the
+        others coordinate is listed all the same; without it, or where none answers, that is an error. Raises InvalidArgument
+        for other states, RequestTimedOut.
         """
         message = ListTransactionsRequest(
             state_filters=arguments.words("states", states, STATES),
@@ -59,7 +62,7 @@ class AdminTransactions(AdminSession):
         found = [
             TransactionListing(each.transactional_id, each.producer_id, each.transaction_state, node.node_id)
             for node, response in await self._ask_every_node(
-                "list transactions", lambda: message, version_min=version_min
+                "list transactions", lambda: message, version_min=version_min, unreachable=unreachable
             )
             for each in response.transaction_states
         ]

@@ -1,0 +1,40 @@
+"""Questions for every broker, one of which stands still: what the others say is told all the same, and who said nothing."""
+
+from __future__ import annotations
+
+import pytest
+from evidence.world.broker import broker_and_client, one_more_that_stands_still, run
+
+from oncelog import Admin, Producer
+from oncelog.errors import RequestTimedOut
+
+TIMEOUTS = {"default_api_timeout_ms": 400, "request_timeout_ms": 150}
+
+
+@pytest.mark.parametrize("question", ["list_transactions", "list_groups"])
+def test_the_others_are_listed_where_the_caller_asks_who_was_silent(tmp_path, question):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, _):
+            servers = {"bootstrap_servers": broker.bootstrap_servers}
+            async with Producer(transactional_id="t", **servers) as producer, producer.transaction():
+                await producer.send("x", b"1")
+            async with Admin(**servers) as admin:
+                await admin.alter_consumer_group_offsets("g", {("x", 0): 1})
+            with one_more_that_stands_still():
+                async with Admin(**servers, **TIMEOUTS) as admin:
+                    unreachable = {}
+                    found = await getattr(admin, question)(unreachable=unreachable)
+                    assert [getattr(each, "transactional_id", None) or each.group_id for each in found] == [
+                        "t" if question == "list_transactions" else "g"
+                    ]
+                    assert [(node.node_id, type(error)) for node, error in unreachable.items()] == [
+                        (2, RequestTimedOut)
+                    ]
+                    with pytest.raises(RequestTimedOut):
+                        await getattr(admin, question)()
+            with one_more_that_stands_still(alone=True):
+                async with Admin(**servers, **TIMEOUTS) as admin:
+                    with pytest.raises(RequestTimedOut):
+                        await getattr(admin, question)(unreachable={})
+
+    run(work())
