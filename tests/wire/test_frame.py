@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import sys
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,18 @@ def test_whole_frames_are_not_copied() -> None:
     data = framed(b"one", b"two") + b"\0"
     first, second = FrameReader(100).receive(data)
     assert first.obj is second.obj is data
+
+
+def test_the_beginning_of_a_frame_is_not_copied_where_it_is_much_of_what_came() -> None:
+    frame = framed(b"x" * 96)
+    much, little = framed(b"y" * 40) + frame[:40], framed(b"y" * 40) + frame[:8]
+    for data, is_kept in ((much, True), (little, False)):
+        reader, before = FrameReader(100), sys.getrefcount(data)
+        reader.receive(data)
+        assert (sys.getrefcount(data) > before) is is_kept, "a few bytes keep nothing else in memory"
+        begun = len(data) - 44
+        assert reader.receive(frame[begun:]) == [b"x" * 96]
+        assert sys.getrefcount(data) == before, "and much only until the frame is whole"
 
 
 def test_nothing_comes_of_nothing() -> None:

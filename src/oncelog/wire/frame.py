@@ -15,6 +15,8 @@ from oncelog.wire.schema import Buffer, InvalidField, Struct, decode_message, en
 
 SIZE_BYTES_MAX = 104857600  # Kafka's socket.request.max.bytes
 
+KEPT_SHARE = 4  # a frame's beginning that is at least this part of what came is kept as a view of all of it
+
 OTHER_PROTOCOLS = {
     b"HTTP": "HTTP (the port of a web server)",
     b"GET ": "HTTP",
@@ -80,7 +82,9 @@ class FrameReader:
         else:
             self._wanted = 4
         if pos < end:
-            self._chunks.append(bytes(view[pos:]))
+            rest = view[pos:]
+            # What is much of what came is not copied twice; what is little must not keep all of it in memory.
+            self._chunks.append(rest if (end - pos) * KEPT_SHARE >= end else bytes(rest))
             self._received = end - pos
         return frames
 
