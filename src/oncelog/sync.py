@@ -12,6 +12,7 @@ import concurrent.futures
 import contextlib
 import os
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from threading import get_ident
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from oncelog.client import arguments
@@ -342,10 +343,12 @@ class Consumer(_Blocking[AsyncConsumer]):
         return self
 
     def __next__(self) -> ConsumerRecord:
-        lent = self._lent()
-        record = None if lent is None else lent.take()
-        if record is not None:
-            return record
+        client, owner = self._client, self._owner
+        lent = client.lent  # for every record: what `_lent` asks is asked here, a call less
+        if lent is not None and not client.is_woken and owner.is_here and get_ident() != owner.thread_id:
+            record = lent.take()
+            if record is not None:
+                return record
         try:
             return self._call(self._client.next_and_lend())
         except StopAsyncIteration:  # another thread stopped it

@@ -118,6 +118,7 @@ class LoopThread:
         self._last_words: weakref.WeakSet[LastWords] = weakref.WeakSet()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+        self.thread_id = self._thread.ident
         atexit.register(self.stop)
 
     def _run(self) -> None:
@@ -157,7 +158,7 @@ class LoopThread:
 
     def is_this_thread(self) -> bool:
         """Whether this is asked in the thread itself."""
-        return threading.get_ident() == self._thread.ident
+        return threading.get_ident() == self.thread_id
 
     def check_thread(self) -> None:
         """Raise IllegalState in the thread itself."""

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog import Consumer, TopicPartition, errors
+from oncelog.client.consumer.iteration import LOOK_AROUND_MS
 from oncelog.client.interceptors import ConsumerInterceptor
 from oncelog.wire.record_batch import build_batch
 
@@ -368,6 +369,27 @@ def test_who_shares_a_consumer_through_lent_records_gets_each_once(count, reader
     run(work)
 
 
+def test_what_is_lent_is_not_handed_out_past_the_next_look_around():
+    async def work(loop):
+        broker = filled([9])
+        async with Consumer("t", bootstrap_servers=BOOTSTRAP, host=broker.host(), auto_offset_reset="earliest") as c:
+            await c.next_and_lend()
+            lent = c.lent
+            await asyncio.sleep(LOOK_AROUND_MS / 1000 - 0.001)
+            assert lent.take().offset == 1
+            await asyncio.sleep(0.002)
+            assert lent.take() is None
+            assert lent.take_many(None) == []
+            c.take_back()
+            assert [record.offset for record in await c.poll_and_lend(10, 1)] == [2]
+            c.take_back()
+            assert not [each for each in loop._scheduled if "Lent" in repr(each) and not each.cancelled()], (
+                "no timer stays"
+            )
+
+    run(work)
+
+
 @pytest.mark.parametrize("how", ["iterated", "polled", "polled late"])
 def test_the_last_record_taken_is_in_hand_where_no_poll_gave_it_away(how):
     async def work():
@@ -383,7 +405,7 @@ def test_the_last_record_taken_is_in_hand_where_no_poll_gave_it_away(how):
                 assert [record.offset for record in lent.take_many(1)] == [2]
             else:  # it is taken back while a poll has the record, and has not said so yet
                 assert lent.take().offset == 1
-                late = lent._next()
+                late = lent.take()
             c.take_back()
             assert lent.is_over
             if how == "polled late":

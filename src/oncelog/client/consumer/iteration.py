@@ -43,29 +43,41 @@ class Lent:
         place: range,
         *,
         until_s: float,
-        now_s: Callable[[], float],
         decode: Decode | None,
         poll_records_max: int,
     ) -> None:
         self.position, self.version, self.records, self.place = position, position.version, records, place
         self.is_over = False
+        self._may_take = True
+        # A timer of the loop's says that it is time to look around: to ask a clock for each record costs a fifth of a record.
+        self._timer = asyncio.get_running_loop().call_at(until_s, self._is_due)
         self._polled_offsets: set[int] = set()  # the last one of each `poll`; what was taken otherwise is in hand
         self._left = deque(records[place.start : place.stop])
-        self._until_s, self._now_s, self._decode = until_s, now_s, decode
-        self._poll_records_max = poll_records_max
+        self._decode, self._poll_records_max = decode, poll_records_max
 
     def take(self) -> ConsumerRecord | None:
         """The next one; None where the loop has to be asked. Raises what a deserializer raises; the record stays."""
-        return self._next() if self._is_lent() else None
+        if not self._may_take:
+            return None
+        try:
+            record = self._left.popleft()
+        except IndexError:
+            return None
+        return record if self._decode is None else self._decoded(record)
 
     def take_many(self, count_max: int | None) -> list[ConsumerRecord]:
         """What a `poll` gives, as far as it is lent; none where the loop has to be asked."""
         taken: list[ConsumerRecord] = []
-        if not self._is_lent():
+        if not self._may_take:
             return taken
+        decode, popleft = self._decode, self._left.popleft
         try:
-            while len(taken) < (count_max or self._poll_records_max) and (record := self._next()) is not None:
-                taken.append(record)
+            while len(taken) < (count_max or self._poll_records_max):
+                try:
+                    record = popleft()
+                except IndexError:
+                    break
+                taken.append(record if decode is None else self._decoded(record))
         except BaseException as error:  # a deserializer's, met again by the next call
             if not taken or not isinstance(error, Exception):
                 raise
@@ -73,16 +85,11 @@ class Lent:
             self._polled_offsets.add(taken[-1].offset)
         return taken
 
-    def _is_lent(self) -> bool:
-        return not self.is_over and self._now_s() < self._until_s
+    def _is_due(self) -> None:
+        self._may_take = False
 
-    def _next(self) -> ConsumerRecord | None:
-        try:
-            record = self._left.popleft()
-        except IndexError:
-            return None
-        if self._decode is None:
-            return record
+    def _decoded(self, record: ConsumerRecord) -> ConsumerRecord:
+        assert self._decode is not None
         try:
             return self._decode(record)
         except BaseException:
@@ -91,7 +98,8 @@ class Lent:
 
     def end(self) -> int:
         """Take back what nobody took; how many were taken."""
-        self.is_over, left = True, 0
+        self.is_over, self._may_take, left = True, False, 0
+        self._timer.cancel()
         while self._left:
             try:
                 self._left.pop()
@@ -222,7 +230,6 @@ class Iteration:
                 records,
                 place,
                 until_s=self._next_look_around_ms / 1000,
-                now_s=asyncio.get_running_loop().time,
                 decode=self._fetcher.decode,
                 poll_records_max=self._config.max_poll_records,
             )
