@@ -68,3 +68,13 @@ def test_an_update_of_what_nobody_knows_is_nothing():
     states = ShareStates()
     states.replay(ShareUpdate(KEY, 0, 0, 5, 0))
     assert len(states) == 0
+
+
+def test_an_update_without_a_start_leaves_it_where_it_is():
+    """Apache Kafka writes -1 where only the records' states changed: its log is read, too."""
+    states, log = ShareStates(), []
+    perform(states, states.initialize([KEY], 5), log)
+    perform(states, states.begin_at(KEY, 10, 6), log)
+    states.replay(ShareUpdate(KEY, 0, 0, -1, 1, (StoredBatch(12, 12, ACKED, 1),)))
+    assert states.by_key[KEY].start_offset == 10
+    assert states.by_key[KEY].batches() == (StoredBatch(12, 12, ACKED, 1),)
