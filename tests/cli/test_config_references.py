@@ -43,6 +43,7 @@ def test_each_kind(secrets: Path) -> None:
         ("File", "${p:HERE/s.properties:other}", "", "has no key 'other'"),
         ("File", "${p:HERE/none.properties:a}", "", r"none\.properties: No such file"),
         ("File", "${p:HERE/s.properties:a.key}", "/nowhere", r"not in the allowed\.paths of p"),
+        ("File", "${p:tests/data/none:a}", "/nowhere, ,", r"not in the allowed\.paths of p"),  # "" is no place
         ("File", "${p:HERE/../secrets/../x:a}", "HERE", r"not in the allowed\.paths of p"),
         ("File", "${p:a.key}", "", r"expected \$\{p:PATH:KEY\}"),
         ("Directory", "${p:HERE:../secrets/tls.crt}", "", "no file's name"),

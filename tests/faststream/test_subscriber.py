@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import signal
 import threading
 
 import pytest
@@ -30,6 +31,23 @@ def header(record, name):
 
 
 # -- what is written
+
+
+def test_sigterm_stays_the_applications():
+    async def work(bootstrap):
+        broker, before = new_broker(bootstrap), signal.getsignal(signal.SIGTERM)
+
+        @broker.subscriber("in", group_id="g", **QUICK)
+        async def handle(number: int) -> None:
+            seen.set()
+
+        seen = asyncio.Event()
+        await fill(bootstrap, b"1")
+        async with running(broker):
+            await seen.wait()
+            assert signal.getsignal(signal.SIGTERM) is before
+
+    run(work)
 
 
 def test_what_a_handler_gives_and_publishes_is_written_with_its_position():

@@ -55,6 +55,18 @@ def test_a_flipped_bit_costs_one_batch(chunk_bytes: int) -> None:
     assert [text for _, text in problems] == ["its checksum does not fit"]
 
 
+@pytest.mark.parametrize("base_offset", [1, 4])
+def test_behind_a_failed_checksum_only_a_later_batch_is_believed(base_offset: int) -> None:
+    """The length may be wrong as well: what then seems to follow lies somewhere inside."""
+    batches = segment()
+    batches[2][70] ^= 1
+    set_offsets(batches[3], base_offset, 3)
+    offsets, problems = read(batches)
+    assert (offsets[:2], offsets[-1]) == ([0, 2], 8)
+    assert 1 not in offsets
+    assert problems == [(sum(map(len, batches[:2])), "its checksum does not fit")]
+
+
 @pytest.mark.parametrize("length", [-5, 3, 1000, 2**31 - 1])
 def test_a_broken_length_costs_one_batch(length: int) -> None:
     batches = segment()

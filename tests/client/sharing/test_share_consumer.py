@@ -310,6 +310,20 @@ def test_who_was_stopped_or_never_came_up_is_told_so_by_every_call(tmp_path):
     run(main())
 
 
+def test_other_topics_are_read_when_a_member_subscribes_to_them(tmp_path):
+    async def main():
+        async with World(tmp_path) as world:
+            await world.client.create("u")
+            await world.client.produce("u", "other")
+            async with world.consumer() as consumer:
+                assert values(await consumer.poll(5_000)) == TEN
+                consumer.subscribe(["u"])
+                while values(await consumer.poll(5_000)) != ["other"]:
+                    pass
+
+    run(main())
+
+
 def test_partitions_that_are_added_are_read(tmp_path):
     async def main():
         async with World(tmp_path) as world, world.consumer() as consumer:

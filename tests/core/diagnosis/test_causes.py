@@ -70,6 +70,14 @@ def test_a_transaction_that_holds_the_last_stable_offset(found: OpenTransaction,
     assert verdict(facts, (cause,)) == kinds.HELD_BACK
 
 
+def test_a_transaction_where_the_last_stable_offset_is_not_known_is_a_cause_all_the_same() -> None:
+    unread = dataclasses.replace(PARTITION, last_stable_offset=None, high_watermark=None, error="KAFKA_STORAGE_ERROR")
+    (cause,) = [
+        each for each in causes(dataclasses.replace(FACTS, partitions=(unread,)), 10_000) if each.kind == kinds.OPEN
+    ]
+    assert (cause.partitions, cause.blocked) == ((WHERE,), 0)
+
+
 def test_a_young_transaction_is_no_cause() -> None:
     """A healthy system always has open transactions; its coordinator knows best since when."""
     assert kinds_of(FACTS, 20_000) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncelog.broker.config.addresses import advertised_addresses, controller_addresses, listen_addresses
@@ -40,9 +40,9 @@ class ListenerConfig:
     host: str
     port: int
     protocol: Protocol
-    mechanisms: Mapping[str, MechanismConfig] = field(default_factory=dict)
-    receive_bytes_max: int = 0
-    tls: TlsConfig | None = None
+    mechanisms: Mapping[str, MechanismConfig]
+    receive_bytes_max: int
+    tls: TlsConfig | None
 
     @property
     def is_plain(self) -> bool:

@@ -67,7 +67,7 @@ class ShareMember:
             backoff.reset()
 
     def _request(self) -> ShareGroupHeartbeatRequest:
-        names = list(self.topics) if self._told != self.topics or self._member_epoch == JOIN_EPOCH else None
+        names = None if self._told == self.topics else list(self.topics)  # nobody is told when a member joins
         return ShareGroupHeartbeatRequest(
             group_id=self._config.group_id,
             member_id=self.member_id,
