@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from oncelog.cli.commands.serve import _config_values
 from oncelog.testing import TestBroker
 
 TIMEOUT_S = 120  # for a hang
@@ -72,6 +73,14 @@ def test_a_file_with_passwords_that_others_can_read_is_refused(tmp_path):
     _, errors = serve("--ephemeral", "--config", file).communicate(timeout=TIMEOUT_S)
     assert (errors.count("\n"), "very-secret-word" in errors) == (1, False)
     assert f"others can read it: chmod 600 {file}" in errors
+
+
+def test_a_file_with_passwords_that_only_its_owner_reads_is_taken(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("ssl.key.password=very-secret-word\n")
+    for mode in (0o600, 0o640):
+        file.chmod(mode)
+        assert _config_values(str(file), []) == {"ssl.key.password": "very-secret-word"}
 
 
 FULL_DISK = """

@@ -197,3 +197,14 @@ def test_an_asynchronous_one_says_what_it_has(bootstrap: str, end: str, why: str
     (line,) = [each for each in lines if each.startswith("producer")]  # asyncio says a word of its own for each task
     assert line.startswith(f"producer 'oncelog' was not stopped, and {why}"), lines
     assert "3 records for unsent were not acknowledged; use `async with`" in line
+
+
+def test_what_was_begun_is_waited_for_at_the_interpreters_exit(bootstrap: str) -> None:
+    script = """
+        from oncelog.host.loop_thread import loop_thread
+        async def work():
+            await asyncio.sleep(0.1)
+            print("was done", file=sys.stderr, flush=True)
+        loop_thread().begin(work())
+    """
+    assert run(script, bootstrap) == ["was done"]

@@ -117,6 +117,13 @@ def test_an_answer_that_is_none_is_said_so(answer: httpx.Response, words: str) -
         registry.schema(1)
 
 
+def test_an_answer_of_just_the_size_that_may_come_is_read() -> None:
+    answers = RegistryForTests()
+    answers.answers_first = [httpx.Response(200, content=b'{"schema": "\\"string\\""}'.ljust(100))]
+    with client(answers, response_bytes_max=100) as registry:
+        assert registry.schema(1).text == '"string"'
+
+
 def test_who_asks_is_said() -> None:
     answers = RegistryForTests()
     answers.put("s", TEXT)

@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 from oncelog.errors import ConfigurationError
+from oncelog.spark import adoption
 from oncelog.spark.adoption import KEPT, adopted, read_checkpoint, replace_files, standings
 from oncelog.spark.planning import Bounds
 from oncelog.spark.stream_offset import StreamOffset
@@ -36,6 +37,11 @@ def written(
 
 def kafkas(**offsets: int) -> str:
     return json.dumps({topic: {"0": offset} for topic, offset in offsets.items()})
+
+
+@pytest.mark.parametrize("line", ["[1]", '"text"', "7", "null", "{", "-"])
+def test_a_line_of_another_source_is_no_position(line: str) -> None:
+    assert adoption.kafkas(line) is None
 
 
 def lines_of(folder: pathlib.Path, batch_id: int) -> list[str]:

@@ -11,13 +11,32 @@ import threading
 import pytest
 
 from oncelog import sync
-from oncelog.client.processing.blocking import Caller
+from oncelog.client.processing.blocking import Caller, CallerDualWriterSink
 from oncelog.errors import InvalidArgument, ProcessingFailed
 from oncelog.recipes import SqliteDatabase
 from oncelog.recipes.sync import DualWriter
 from oncelog.testing import TestBroker
 
 EXPECTED = [b"%d" % n for n in range(10)]
+
+
+def test_a_dual_writer_has_recovered_when_its_sink_has_started():
+    """What an earlier life left is completed before anything new is written."""
+
+    class Writer:
+        has_recovered = False
+
+        def recover(self):
+            self.has_recovered = True
+
+    class Later:
+        async def run(self, work):
+            await asyncio.sleep(0)
+            return work()
+
+    writer = Writer()
+    asyncio.run(CallerDualWriterSink(writer, None, Later()).start())
+    assert writer.has_recovered
 
 
 @pytest.fixture(scope="module")

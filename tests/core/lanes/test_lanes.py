@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncelog.core.diagnosis.transactions import ENDING, HANGING, IN_PROGRESS, TWO_PHASE
-from oncelog.core.lanes.drawing import BYTES_MAX, LANES_MAX
+from oncelog.core.lanes.drawing import BYTES_MAX, LANES_MAX, _legend
 from oncelog.core.lanes.lane import Lane
 from oncelog.core.lanes.lanes import Lanes
 from oncelog.core.lanes.view import ACTIVE, STOPPED, UNREADABLE, WAITING, Judged, Position
@@ -145,3 +145,9 @@ def test_arrow_has_a_row_for_each_span() -> None:
         {"transactional_id": "quick", "producer_id": 9, "outcome": "committed", "kind": None, "end_ms": NOW},
         {"transactional_id": None, "producer_id": 4, "outcome": "open", "kind": "two-phase", "end_ms": None},
     ]
+
+
+def test_the_legend_has_batches_in_what_is_in_progress_only() -> None:
+    legend = ET.fromstring(f"<svg>{_legend(0)}</svg>")
+    ticked = [group.get("class") for group in legend.iter("g") if group.find("path") is not None]
+    assert (ticked, len(list(legend.iter("path")))) == (["progress"], 1)
