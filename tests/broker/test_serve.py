@@ -158,3 +158,31 @@ def test_a_signal_while_it_recovers_ends_it_and_after_a_clean_stop_leaves_it_cle
         pass
     assert told_to_stop() == (0, "ready", "")
     assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+SLOW_STOP = """
+import asyncio, sys
+from oncelog.broker.broker import Broker
+from oncelog.cli.commands.serve import main
+
+async def stop(self):
+    print("stopping", flush=True)
+    await asyncio.sleep(1000)
+
+Broker.stop = stop
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
+)
+def test_a_second_signal_ends_a_stop_at_once_and_says_so(number, status, word):
+    command = [sys.executable, "-c", SLOW_STOP, "--ephemeral", "--listen", "127.0.0.1:0", "--log-level", "error"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline().startswith("ready ")
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout.readline() == "stopping\n"
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, errors) == (status, f"{word}\n")

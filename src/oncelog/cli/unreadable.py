@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from oncelog.cli.command import Settings
 from oncelog.cli.output import error_name
@@ -57,6 +57,11 @@ def name_unreachable(settings: Settings, what: str, unreachable: Mapping[Node, K
     """Say which brokers did not answer, and that `what` they coordinate is not among what was shown."""
     for node, error in sorted(unreachable.items()):
         settings.out.note(f"error: {what} of broker {node.node_id} are missing: {error_name(error)}: {error.message}")
+
+
+def none_of_those_asked(none: str, unreachable: Collection[Node]) -> str:
+    """What stands for no rows: an all-clear only where everybody was asked."""
+    return f"{none} on the brokers that answered" if unreachable else none
 
 
 def why(error: KafkaError) -> str:

@@ -45,7 +45,9 @@ def test_a_broker_that_stands_still_hides_nothing_of_the_others(cli: Cli, state:
     cli("consume", "list", "--group", "list-group", "-e")
     with one_more_that_stands_still():
         shown = cli(command, "list", "--timeout", "400ms", status=1)
+        nobody = cli(command, "list", "--state", "dead", "--timeout", "400ms", status=1)
     assert ("list-open" if command == "transactions" else "list-group") in shown.stdout
+    assert "on the brokers that answered" in nobody.stdout + nobody.stderr, "no all-clear"
     (line,) = shown.stderr.splitlines()
     what = "transactional ids" if command == "transactions" else "groups"
     assert line.startswith(f"error: {what} of broker 2 are missing: REQUEST_TIMED_OUT: "), line

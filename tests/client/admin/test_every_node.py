@@ -6,7 +6,7 @@ import pytest
 from evidence.world.broker import broker_and_client, one_more_that_stands_still, run
 
 from oncelog import Admin, Producer
-from oncelog.errors import RequestTimedOut
+from oncelog.errors import InvalidArgument, RequestTimedOut
 
 TIMEOUTS = {"default_api_timeout_ms": 400, "request_timeout_ms": 150}
 
@@ -32,9 +32,15 @@ def test_the_others_are_listed_where_the_caller_asks_who_was_silent(tmp_path, qu
                     ]
                     with pytest.raises(RequestTimedOut):
                         await getattr(admin, question)()
+                for wrong in ([], 0, "x", set(), dict):
+                    with pytest.raises(InvalidArgument, match="unreachable"):
+                        await getattr(admin, question)(unreachable=wrong)
             with one_more_that_stands_still(alone=True):
                 async with Admin(**servers, **TIMEOUTS) as admin:
                     with pytest.raises(RequestTimedOut):
                         await getattr(admin, question)(unreachable={})
+            async with Admin(**servers) as admin:
+                assert await getattr(admin, question)(unreachable=unreachable) == found
+                assert unreachable == {}, "whoever is back is not in it any more"
 
     run(work())

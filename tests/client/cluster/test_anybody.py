@@ -23,10 +23,12 @@ NODES = [Node(number, f"broker-{number}", 9092) for number in range(3)]
 class World:
     """Brokers that answer with their own id after some seconds (None: never), or raise."""
 
-    def __init__(self, *answers: float | BaseException | None, after_s: float = 0.0) -> None:
+    def __init__(
+        self, *answers: float | BaseException | None, after_s: float = 0.0, timeout_ms: float = 60_000
+    ) -> None:
         self.answers = dict(zip(NODES, answers, strict=False))
         self.after_s, self.asked, self.tasks = after_s, list[tuple[float, int]](), list[asyncio.Task[Any]]()
-        self.anybody = Anybody(self.pick, self.start)
+        self.anybody = Anybody(self.pick, self.start, timeout_ms=timeout_ms)
 
     def pick(self, asked: Any) -> Node | None:
         left = [each for each in self.answers if each not in asked]
@@ -135,6 +137,17 @@ def test_a_closed_client_is_told() -> None:
         world.tasks[0].cancel()
         with pytest.raises(IllegalState, match="closed"):
             await asking
+
+    run(work)
+
+
+def test_who_has_little_time_does_not_spend_it_on_one_that_is_silent() -> None:
+    """`--timeout 500ms` with two of three frozen: nothing was shown, although one answered."""
+
+    async def work(loop: asyncio.AbstractEventLoop) -> None:
+        world, began = World(None, None, 0.0, timeout_ms=400), loop.time()
+        assert await world.ask() == 2
+        assert loop.time() - began == pytest.approx(0.1)
 
     run(work)
 

@@ -16,7 +16,7 @@ from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.positions_file import positions_of
 from oncelog.cli.transactions.group_scope import GroupScope, describe_group, group_scope, listed
-from oncelog.cli.unreadable import name_offline, name_unreachable
+from oncelog.cli.unreadable import name_offline, name_unreachable, none_of_those_asked
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import STATES, GroupDescription
 from oncelog.client.cluster.each_leader import Unreadable
@@ -56,7 +56,11 @@ async def list_groups(ctx: click.Context, states: tuple[str, ...]) -> None:
         }
         for group in found
     ]
-    settings.out.rows(columns("group", "state", "type", "protocol", "coordinator"), rows, empty="there are no groups")
+    settings.out.rows(
+        columns("group", "state", "type", "protocol", "coordinator"),
+        rows,
+        empty=none_of_those_asked("there are no groups", unreachable),
+    )
     name_unreachable(settings, "groups", unreachable)
     if unreachable:
         ctx.exit(EXIT_FAILURE)

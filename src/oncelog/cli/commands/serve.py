@@ -26,7 +26,7 @@ from oncelog.broker.config.listeners import listeners_of
 from oncelog.broker.processes import ALONE, Processes
 from oncelog.broker.sharing_out import share_out
 from oncelog.cli.config_references import with_references
-from oncelog.cli.signals import Signalled, ending_signals, line_of, status_of
+from oncelog.cli.signals import Signalled, end_at_once, ending_signals, line_of, status_of
 from oncelog.core.access.listeners import ListenerInvalid, named_address
 from oncelog.core.config_references import ReferenceInvalid
 from oncelog.core.processes.process_plan import PROCESS_COUNT_MAX, process_plans, text_of
@@ -168,7 +168,7 @@ async def _serve(broker: Broker, sockets: str, parent: int) -> int:
     def stop(number: int) -> None:
         if stopped.done():
             if not sockets:
-                os._exit(1)
+                end_at_once(number)
             return  # the system says for each thread of the first process that it is gone; that kills who is to end at once
         stopped.set_result(number)
         if not broker.is_ready and not broker.is_clean_start:

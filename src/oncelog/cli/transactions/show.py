@@ -19,7 +19,7 @@ from oncelog.cli.transactions.lanes import lanes
 from oncelog.cli.transactions.repair import abort, complete, force_terminate
 from oncelog.cli.transactions.resolve import resolve
 from oncelog.cli.transactions.verdicts import verdict_of
-from oncelog.cli.unreadable import name_offline, name_unreachable
+from oncelog.cli.unreadable import name_offline, name_unreachable, none_of_those_asked
 from oncelog.client.admin.owners import owner_seen, owners_of
 from oncelog.client.admin.transaction_listing import NEVER_MS, STATES, HangingTransaction, TransactionDescription
 from oncelog.core.diagnosis.facts import OpenTransaction
@@ -89,7 +89,9 @@ async def list_transactions(
         for each in found
     ]
     settings.out.rows(
-        columns("transactional_id", "coordinator", "producer_id", "state"), rows, empty="no transactional ids"
+        columns("transactional_id", "coordinator", "producer_id", "state"),
+        rows,
+        empty=none_of_those_asked("no transactional ids", unreachable),
     )
     name_unreachable(settings, "transactional ids", unreachable)
     if unreachable:

@@ -95,7 +95,7 @@ class AdminGroups(AdminSession):
     ) -> list[GroupListing]:
         """Groups of all coordinators, filtered by state and type: of Kafka's names, in capitals or not.
 
-        `unreachable`: takes the brokers that do not answer in time, and the groups of the others are listed all the same;
+        `unreachable`: a dict for the brokers that do not answer in time; the groups of the others are listed then;
         without it, or where none answers, that is an error. Raises InvalidArgument, RequestTimedOut.
         """
         wanted = ListGroupsRequest(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
+from oncelog.client import arguments
 from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.cluster.instance_id import HasInstanceId
@@ -157,6 +158,8 @@ class AdminSession(HasInstanceId):
         unreachable: Unreachable | None = None,
     ) -> list[tuple[Node, Any]]:
         """The answers of all nodes. With `unreachable`: of those that answer in time, where any does; the others go there."""
+        if unreachable is not None:
+            arguments.instance("unreachable", unreachable, MutableMapping).clear()
         await self._cluster.retry(what, lambda _: self._cluster.refresh(()))
         silent: Unreachable = {}
 

@@ -43,8 +43,8 @@ class AdminTransactions(AdminSession):
     ) -> list[TransactionListing]:
         """Transactional ids of all coordinators. `duration_ms`: open for longer; `pattern`: whole-name regex (Java's).
 
-        `states`: of Kafka's names, in capitals or not. `unreachable`: takes the brokers that do not answer in time, and what the
-        others coordinate is listed all the same; without it, or where none answers, that is an error. Raises InvalidArgument
+        `states`: of Kafka's names, in capitals or not. `unreachable`: a dict for the brokers that do not answer in time; what the
+        others coordinate is listed then; without it, or where none answers, that is an error. Raises InvalidArgument
         for other states, RequestTimedOut.
         """
         message = ListTransactionsRequest(

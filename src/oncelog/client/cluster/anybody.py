@@ -17,21 +17,27 @@ T = TypeVar("T")
 Address = tuple[str, int]
 SILENCE_MS = 1_000
 SILENT_FOR_MS = 10_000
+SILENCES_OF_A_TIMEOUT = 8
 
 
 class Anybody:
     """Asks one broker, after `SILENCE_MS` of silence the next one as well; the first answer counts.
 
-    Only for what may be asked twice. `pick` gives the best broker that is not among those that were asked already (None: no
-    more); `start` runs a task that is cancelled where the client is closed.
+    Where all of it may take little time, `timeout_ms`, after a share of that. Only for what may be asked twice. `pick` gives the
+    best broker that is not among those that were asked already (None: no more); `start` runs a task that is cancelled where the
+    client is closed.
     """
 
     def __init__(
         self,
         pick: Callable[[Sequence[Node]], Node | None],
         start: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
+        *,
+        timeout_ms: float,
     ) -> None:
         self._pick, self._start = pick, start
+        # Who has little time must come to the others within it.
+        self._silence_s = min(SILENCE_MS, timeout_ms / SILENCES_OF_A_TIMEOUT) / 1000
         self._silent_until: dict[Address, float] = {}  # loop time in seconds; as many as there are brokers
 
     def is_silent(self, node: Node) -> bool:
@@ -55,7 +61,7 @@ class Anybody:
                 if node is not None:
                     asked.append(node)
                     running[self._start(question(node))] = node
-                patience_s = None if self._pick(asked) is None else SILENCE_MS / 1000
+                patience_s = None if self._pick(asked) is None else self._silence_s
                 await asyncio.wait(running, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
                 ended = [task for task in running if task.done()]
                 is_silent = not ended
