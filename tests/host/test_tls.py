@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from oncelog.host.certificate_authority import Authority
-from oncelog.host.tls import OF_TLS_13, TlsIdentity, TlsInvalid, TlsSettings, server_context
+from oncelog.host.tls import OF_TLS_13, TlsIdentity, TlsInvalid, TlsSettings, _why, server_context
 
 KEY, CERTIFICATE = "PRIVATE KEY", "CERTIFICATE"
 
@@ -76,3 +76,10 @@ def test_suites_of_tls_13_alone_leave_no_tls_12(pem: str) -> None:
     assert context.minimum_version is ssl.TLSVersion.TLSv1_3
     with pytest.raises(TlsInvalid, match=r"ssl\.cipher\.suites: all are of TLS 1\.3, and ssl\.enabled\.protocols"):
         server_context(TlsSettings(identity, ciphers=["TLS_AES_256_GCM_SHA384"], versions=["TLSv1.2"]))
+
+
+@pytest.mark.parametrize("reason", ["EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"])
+def test_a_key_that_is_too_short_is_told_whichever_way_it_was_found(reason: str) -> None:
+    error = ssl.SSLError(1, reason)
+    error.reason = reason
+    assert _why(error, TlsIdentity("", "")) == "the key is too short"

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import socket
+import ssl
 import threading
 from typing import Any
 
@@ -263,3 +264,20 @@ def test_the_cache_keeps_what_was_used_last() -> None:
     assert cache.get("a") == 1
     cache.put("c", 3)
     assert (cache.get("a"), cache.get("b"), cache.get("c"), len(cache)) == (1, None, 3, 2)
+
+
+@pytest.mark.parametrize("given", [None, ssl.create_default_context()])
+def test_certificates_are_checked_where_nothing_else_is_said(
+    monkeypatch: pytest.MonkeyPatch, given: ssl.SSLContext | None
+) -> None:
+    made: list[Any] = []
+    real = httpx.AsyncClient
+
+    def client_of(**options: Any) -> httpx.AsyncClient:
+        made.append(options["verify"])
+        return real(**options)
+
+    monkeypatch.setattr("oncelog.schema.registry.httpx.AsyncClient", client_of)
+    with SchemaRegistry("https://registry.example", ssl_context=given):
+        pass
+    assert made == [True if given is None else given]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+import shutil
 from collections import Counter
 
 import pyarrow as pa
@@ -98,3 +99,14 @@ def test_directories_of_two_clusters_are_refused(data: pathlib.Path, tmp_path: p
     (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(b"")
     with pytest.raises(ConfigurationError, match="2 clusters"):
         reconciled([str(data), str(tmp_path)])
+
+
+def test_what_lies_beside_the_log_and_cannot_be_read_is_a_problem_of_its_file(
+    data: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(data, folder)
+    (snapshot,) = (folder / "t-0").glob("*.snapshot")
+    snapshot.write_bytes(b"\0" * 10)
+    (found,) = tables(ReadOnlyFiles(), str(folder))["problems"].to_pylist()
+    assert (found["file"].endswith(f"t-0/{snapshot.name}"), found["position"], found["size_bytes"]) == (True, 0, 0)

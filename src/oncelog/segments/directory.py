@@ -37,13 +37,13 @@ class PartitionFiles:
     segments: tuple[tuple[int, str], ...]  # base offset, path
     transaction_indexes: dict[int, str]  # base offset: path
     snapshots: tuple[tuple[int, str], ...]  # end offset, path
-    recovery_point: int = -1
-    high_watermark: int = -1
-    log_start_offset: int = -1
-    cleaned_offset: int = -1
-    is_clean: bool = False
-    is_running: bool = False
-    is_oncelog: bool = False
+    recovery_point: int  # this one and the next three: -1 where no checkpoint has it
+    high_watermark: int
+    log_start_offset: int
+    cleaned_offset: int
+    is_clean: bool
+    is_running: bool
+    is_oncelog: bool
 
     @property
     def where(self) -> TopicPartition:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
@@ -26,7 +26,7 @@ from oncelog.wire.schema import Struct
 log = logging.getLogger("oncelog.client")
 
 T = TypeVar("T")
-Unreachable = MutableMapping[Node, KafkaError]
+Unreachable = dict[Node, KafkaError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class AdminSession(HasInstanceId):
     ) -> list[tuple[Node, Any]]:
         """The answers of all nodes. With `unreachable`: of those that answer in time, where any does; the others go there."""
         if unreachable is not None:
-            arguments.instance("unreachable", unreachable, MutableMapping).clear()
+            arguments.instance("unreachable", unreachable, dict).clear()
         await self._cluster.retry(what, lambda _: self._cluster.refresh(()))
         silent: Unreachable = {}
 
