@@ -60,7 +60,9 @@ class Anybody:
                 node = self._pick(asked) if is_silent else None
                 if node is not None:
                     asked.append(node)
-                    running[self._start(question(node))] = node
+                    task = self._start(question(node))
+                    task.set_name("oncelog-question")
+                    running[task] = node
                 patience_s = None if self._pick(asked) is None else self._silence_s
                 await asyncio.wait(running, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
                 ended = [task for task in running if task.done()]

@@ -79,11 +79,7 @@ class Cluster:
         self.versions = BrokerVersions()  # of the broker with the newest features
         self.tasks = Tasks(on_failure)
         self.traffic = TrafficByBroker()
-        self._anybody = Anybody(
-            self._pick,
-            lambda work: self.tasks.start(work, name="oncelog-question"),
-            timeout_ms=config.default_api_timeout_ms,
-        )
+        self._anybody = Anybody(self._pick, self.tasks.start, timeout_ms=config.default_api_timeout_ms)
         self.telemetry = Telemetry(config, host, lambda: self.versions, lambda: self.connection(self.any_node()))
         self.telemetry.tells(lambda: list(broker_points(ADMIN, self.traffic.snapshot())))
         self.is_closed = False
