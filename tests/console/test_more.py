@@ -125,7 +125,8 @@ def test_masked_fields_never_leave(client: TestClient, night: Cli) -> None:
     with TestClient(console(night, Mask(frozenset({"card"}))), base_url=ORIGIN) as masked:
         answer = masked.get("/api/v1/records?topic=looked-at&from=earliest&limit=1")
         assert HIDDEN in answer.json()["rows"][0]["value"]
-        assert "4242" not in answer.text
+        (row,) = answer.json()["rows"]
+        assert not [name for name in row if "4242" in str(row[name]) and not name.endswith("_ms")], "a time may hold it"
         assert get(masked, "records?topic=looked-at&from=earliest&contains=4242")["rows"] == []
 
 

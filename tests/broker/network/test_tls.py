@@ -86,13 +86,16 @@ def config(files, **values):
     return {key: value for key, value in {**given, **values}.items() if value is not None}
 
 
+IN_VAIN = {"default_api_timeout_ms": 1_000}  # for who does not come in
+
+
 def client(broker, listener, files, **values):
     port = broker.addresses[listener].port
     return {
         "bootstrap_servers": f"127.0.0.1:{port}",
         "security_protocol": "SSL",
         "ssl_truststore_location": files["ca"],
-        "default_api_timeout_ms": 1_000,
+        "default_api_timeout_ms": 30_000,
         **values,
     }
 
@@ -142,7 +145,7 @@ def test_a_subject_that_no_rule_is_about_does_not_come_in(run, files):
         rules = {"ssl.principal.mapping.rules": "RULE:^CN=(.*?),O=Org$/$1/"}
         async with Broker(None, config(files, **rules)) as broker:
             with pytest.raises(RequestTimedOut):
-                await Admin(**client(broker, 1, files, ssl_keystore_location=files["broker"])).start()
+                await Admin(**client(broker, 1, files, ssl_keystore_location=files["broker"], **IN_VAIN)).start()
             assert broker.metrics.count("authentications_failed") > 0
 
     run(work())
@@ -154,7 +157,7 @@ def test_certificates_that_are_not_let_in(run, files, name):
         async with Broker(None, config(files)) as broker:
             more = {} if name is None else {"ssl_keystore_location": files[name]}
             with pytest.raises((RequestTimedOut, AuthenticationFailed)):
-                await Admin(**client(broker, 1, files, **more)).start()
+                await Admin(**client(broker, 1, files, **more, **IN_VAIN)).start()
             assert broker.metrics.count("authentications_failed") > 0
             assert broker.metrics.count("authentications") == 0
 
@@ -169,7 +172,7 @@ def test_where_certificates_are_only_requested_a_wrong_one_is_refused_and_none_i
             async with Admin(**client(broker, 1, files)):
                 pass
             with pytest.raises((RequestTimedOut, AuthenticationFailed)):
-                await Admin(**client(broker, 1, files, ssl_keystore_location=files[name])).start()
+                await Admin(**client(broker, 1, files, ssl_keystore_location=files[name], **IN_VAIN)).start()
 
     run(work())
 
@@ -200,9 +203,9 @@ def test_each_side_without_tls(run, files):
         values = {"listeners": "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0", "listener.security.protocol.map": None}
         async with Broker(None, config(files, **values)) as broker:
             with pytest.raises(RequestTimedOut, match="one without TLS"):
-                await Admin(**client(broker, 0, files, security_protocol="PLAINTEXT")).start()
+                await Admin(**client(broker, 0, files, security_protocol="PLAINTEXT", **IN_VAIN)).start()
             with pytest.raises(RequestTimedOut, match="is TLS spoken there"):
-                await Admin(**client(broker, 1, files)).start()
+                await Admin(**client(broker, 1, files, **IN_VAIN)).start()
 
     run(work())
 

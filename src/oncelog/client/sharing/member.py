@@ -55,7 +55,8 @@ class ShareMember:
                 continue
             try:
                 async with self._is_asking:
-                    pause_ms = self._heard(await self._ask(self._request())) or backoff.next_ms()
+                    telling = self.topics  # others may be subscribed to until the answer is here
+                    pause_ms = self._heard(await self._ask(self._request()), telling) or backoff.next_ms()
             except KafkaError as error:
                 if not error.retriable or isinstance(error, UnsupportedVersion):
                     self.error = error
@@ -76,8 +77,9 @@ class ShareMember:
             subscribed_topic_names=names,
         )
 
-    def _heard(self, response: ShareGroupHeartbeatResponse) -> float:
-        """When to ask again, in ms; 0 after a back-off. Raises what the broker says where it is final."""
+    def _heard(self, response: ShareGroupHeartbeatResponse, telling: tuple[str, ...]) -> float:
+        """When to ask again, in ms; 0 after a back-off. `telling`: the topics when it was asked. Raises what the broker says
+        where it is final."""
         code = response.error_code
         if code in REJOIN:
             log.warning(
@@ -94,7 +96,7 @@ class ShareMember:
             text = response.error_message or "the heartbeat was refused"
             name = self._config.group_id
             raise self._cluster.refusal(code, f"share group {name!r}: {text}", name)
-        self._member_epoch, self._told = response.member_epoch, self.topics
+        self._member_epoch, self._told = response.member_epoch, telling
         self._interval_ms = float(response.heartbeat_interval_ms)
         if response.assignment is not None:
             topics = response.assignment.topic_partitions
