@@ -518,3 +518,14 @@ def test_what_a_query_left_open_under_another_prefix_is_ended(world: World) -> N
     world.query_id = spark_id
     world.commit("0", "run-2", world.attempt("0", "run-2", b"a"))
     assert (world.visible(), world.open_transactions()) == ([b"a"], [])
+
+
+def test_a_query_and_its_decisions_are_one_row_each(tmp_path):
+    """Two processes that decide at once: the database says which was first."""
+    url = f"sqlite:///{tmp_path / 'd.db'}"
+    DatabaseDecisionStore(url)
+    found = sa.inspect(sa.create_engine(url))
+    keys = {name: found.get_pk_constraint(name)["constrained_columns"] for name in found.get_table_names()}
+    assert keys["oncelog_queries"] == ["query_id"]
+    assert keys["oncelog_vetoes"] == ["query_id", "batch_id", "run_start"]
+    assert all(keys.values()), keys

@@ -111,11 +111,10 @@ def kafkas(line: str) -> StreamOffset | None:
     if line == NOTHING_YET:
         return None
     try:
-        content = json.loads(line)
-        offset = StreamOffset.from_json(content) if isinstance(content, dict) else None
+        offset = StreamOffset.from_json(json.loads(line))
     except (ValueError, ConfigurationError):
         return None
-    return offset if offset is not None and offset.is_kafkas else None
+    return offset if offset.is_kafkas else None
 
 
 def read_checkpoint(location: str) -> Checkpoint:

@@ -12,6 +12,7 @@ from oncelog.broker.share.share_partition import SharePartition
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.core.decision import Decision
 from oncelog.errors import ErrorCode
+from oncelog.types import TopicPartition
 from oncelog.wire.log_records.share_state import ShareKey
 from oncelog.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from oncelog.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -128,6 +129,22 @@ def test_who_waits_is_woken_by_whatever_brings_records(tmp_path):
 
 def _open(broker):
     return [share for shares in broker.node.share_partitions._open.values() for share in shares.values()]
+
+
+def test_how_much_could_be_given_is_counted_in_bytes_of_the_log(tmp_path):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            topic_id = await started(client, "a")
+            assert await Reader(client, topic_id).fetch() == [(0, 0, 1)]
+            log = broker.partitions.existing(TopicPartition("t", 0)).log
+            before = log.segments[-1].size_bytes
+            (share,) = _open(broker)
+            assert share.available_bytes(1 << 20) == 0
+            await client.produce("t", "x" * 100)
+            assert share.available_bytes(1 << 20) == log.segments[-1].size_bytes - before > 100
+            assert share.available_bytes(1) == 1, "that there is something is enough"
+
+    run(main())
 
 
 def test_a_lock_ends_and_others_get_the_record(tmp_path, monkeypatch):

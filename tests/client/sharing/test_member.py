@@ -47,6 +47,10 @@ def test_topics_that_are_subscribed_to_while_a_heartbeat_is_under_way_are_told()
             coordinator.may_answer.release()
             await asyncio.sleep(2)
         assert coordinator.told[:4] == [["t"], ["u"], None, None], "once, and then no more"
+        for _ in range(100):
+            coordinator.may_answer.release()
+        await asyncio.sleep(10)
+        assert 10 <= len(coordinator.told) <= 16, "once in an interval, which is a second"
         beating.cancel()
 
     run(work)
