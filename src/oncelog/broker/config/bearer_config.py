@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from oncelog.broker.config.config import UNSECURED_KEY, BrokerConfig, ConfigInvalid, of_listener
+from oncelog.broker.config.jaas_options import jaas_options
 from oncelog.broker.config.secret import Secret
-from oncelog.core.jaas import BEARER_MODULE, JaasInvalid, jaas_entry
+from oncelog.core.jaas import BEARER_MODULE
 from oncelog.core.json_web_token import UNSIGNED, TokenRules
 from oncelog.host.json_web_keys import ALGORITHMS, KeysInvalid, check_library
 from oncelog.host.key_stores import trusted_from
@@ -118,13 +119,7 @@ def _options(config: BrokerConfig, listener: str) -> dict[str, str]:
     line: Secret = of_listener(config, listener, "sasl.jaas.config", Secret(), OAUTHBEARER)
     if not line:
         return {}
-    try:
-        entry = jaas_entry(line.text)
-    except JaasInvalid as error:
-        raise ConfigInvalid(f"{key}: {error}") from error
-    if entry.module != BEARER_MODULE:
-        raise ConfigInvalid(f"{key}: expected {BEARER_MODULE}")
-    return entry.options
+    return jaas_options(line, key, BEARER_MODULE)
 
 
 def _tls(listener: str, options: dict[str, str]) -> TlsContext:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from oncelog.broker.config.bearer_config import OAUTHBEARER, BearerConfig, bearer_config
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, of_listener
+from oncelog.broker.config.jaas_options import jaas_options
 from oncelog.broker.config.secret import Secret
-from oncelog.core.jaas import PLAIN_MODULE, JaasInvalid, jaas_entry
+from oncelog.core.jaas import PLAIN_MODULE
 from oncelog.core.sasl.plain import digests_of
 from oncelog.core.scram import HASHES
 
@@ -49,15 +50,8 @@ def _mechanism(config: BrokerConfig, listener: str, mechanism: str) -> Mechanism
     line: Secret = of_listener(config, listener, "sasl.jaas.config", config.sasl_jaas_config, mechanism)
     if not line:
         raise ConfigInvalid(f"{key} is not set: it has the users of PLAIN")
-    try:
-        entry = jaas_entry(line.text)
-    except JaasInvalid as error:
-        raise ConfigInvalid(f"{key}: {error}") from error
-    if entry.module != PLAIN_MODULE:
-        raise ConfigInvalid(f"{key}: expected {PLAIN_MODULE}")
-    users = {
-        name.removeprefix(USER_PREFIX): word for name, word in entry.options.items() if name.startswith(USER_PREFIX)
-    }
+    options = jaas_options(line, key, PLAIN_MODULE)
+    users = {name.removeprefix(USER_PREFIX): word for name, word in options.items() if name.startswith(USER_PREFIX)}
     if "" in users or "" in users.values():
         raise ConfigInvalid(f"{key}: a user without a name or password")
     return MechanismConfig(session_ms, digests_of(users))
