@@ -92,18 +92,18 @@ async def measure(folder: pathlib.Path, pair_count: int, lane_count: int) -> Mea
         identities = await init_all(client, [*warm, *names, *singles])
         for name in warm:
             assert await begin(client, name, identities[name]) is not None
+        both = [await connect(broker.port), await connect(broker.port)]
         for first, second, single in zip(names[::2], names[1::2], singles, strict=True):
-            both = [await connect(broker.port), await connect(broker.port)]
             answers = await asyncio.gather(
                 *(begin(each, name, identities[name]) for each, name in zip(both, (first, second), strict=True))
             )
-            for each in both:
-                each.close()
             measured.unanswered += any(each is None for each in answers)
             measured.paired_s += [each for each in answers if each is not None]
             alone_s = await begin(client, single, identities[single])
             assert alone_s is not None, "a single producer's Produce is answered"
             measured.single_s.append(alone_s)
+        for each in both:
+            each.close()
     return measured
 
 

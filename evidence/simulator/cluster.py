@@ -277,11 +277,10 @@ class Cluster:
         if process is not None:
             process.kill()
             self.network.cut_process(process)
-        is_untold = self._syncer is not None and self._syncer.has_untold_failure
-        if keep is not None or self.disk.is_off or self.disk.has_lost_names or is_untold:
-            # After a failed sync of the data directory the machine is switched off and on: its names in the page cache
-            # are not on the disk, and no later sync would put them there (docs/simulator.md, "What is not simulated"). The same
-            # of a failed sync of a partition's names that a killed process could not note.
+        is_untold = self.disk.has_untold_failure or (self._syncer is not None and self._syncer.has_untold_failure)
+        if keep is not None or self.disk.is_off or is_untold:
+            # After a failed sync of a partition's names of which nothing says so (the disk refused the marker, or the process was
+            # killed before) the machine is switched off and on (docs/simulator.md, "What is not simulated").
             self.disk.crash(keep or Keep.RANDOM)
         else:
             self.disk.kill()

@@ -102,6 +102,7 @@ def _journal_constants() -> Iterator[Knob]:
         DATA_SYNC_BYTES=(1, 32 << 20),
         UNSYNCED_PARTITIONS_MAX=(1, 256),
         SYNCED_TOGETHER_MAX=(1, 64),
+        HANDED_OUT_TOGETHER_MAX=(1, 64),
     )
     yield from _constants("oncelog.log.journal_replay", WRITTEN_MAX=(1, 256))
     yield from _constants(

@@ -26,7 +26,7 @@ class Disk(SimFiles):
         self.on_power_cut: Callable[[], None] | None = None
         self.sync_pause_seconds = 0.0  # how much longer every sync takes now
         self.has_failed = False  # an operation failed in this life of the broker
-        self.has_lost_names = False  # the page cache holds what is not on the disk, and nothing says so
+        self.has_untold_failure = False  # the page cache holds what is not on the disk, and nothing says so
 
     def operation(self, what: str, path: str) -> Fault | None:
         was_off = self.is_off
@@ -34,8 +34,7 @@ class Disk(SimFiles):
         if self.is_off and not was_off and self.on_power_cut is not None:
             self.on_power_cut()
         self.has_failed |= fault is not None
-        is_data_directory = what == "sync_directory" and "/" not in path
-        self.has_lost_names |= fault is not None and (is_data_directory or path.endswith(f"/{MARKER}"))
+        self.has_untold_failure |= fault is not None and path.endswith(f"/{MARKER}")
         return fault
 
     def read(self, what: str, path: str) -> None:
@@ -47,7 +46,7 @@ class Disk(SimFiles):
 
     def crash(self, keep: Keep = Keep.RANDOM) -> None:
         super().crash(keep)
-        self.has_lost_names = False
+        self.has_untold_failure = False
 
     def kill(self) -> None:
         super().kill()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from evidence.world.files import Keep, SimFiles
+from evidence.world.files import Fault, Keep, SimFiles
 
-from oncelog.errors import CorruptIndex
+from oncelog.errors import CorruptIndex, StorageError
 from oncelog.log.checkpoint_files import (
+    CLEAN_SHUTDOWN,
+    CLEAN_SHUTDOWN_BYTES,
     RECOVERY_POINTS,
     create_partition_directory,
     offsets_from_bytes,
@@ -78,3 +80,22 @@ def test_all_of_them_are_durable_when_the_call_returns() -> None:
     assert take_clean_shutdown(files, "d")
     files.crash(Keep.NONE)
     assert not take_clean_shutdown(files, "d"), "the marker must not survive the start it was for"
+
+
+def test_a_clean_end_that_could_not_be_taken_is_there_for_the_next_start() -> None:
+    """Else it came back with a power cut, and the records of a start that had not found it would count as closed cleanly."""
+    came_back = 0
+    for seed in range(20):
+        files = SimFiles(seed)
+        files.make_directory("d")
+        files.sync_directory("")
+        write_clean_shutdown(files, "d")
+        files.fail_at(1, Fault.SYNC_ERROR)
+        with pytest.raises(StorageError):
+            take_clean_shutdown(files, "d")
+        came_back += files.read_synced(f"d/{CLEAN_SHUTDOWN}") is not None
+        assert files.read_whole(f"d/{CLEAN_SHUTDOWN}") == CLEAN_SHUTDOWN_BYTES
+        assert take_clean_shutdown(files, "d")
+        files.crash(Keep.NONE)
+        assert not take_clean_shutdown(files, "d")
+    assert came_back > 5

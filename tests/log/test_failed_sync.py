@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from evidence.world.files import SimFiles
+from evidence.world.files import Fault, Keep, PowerCut, SimFiles
 
-from oncelog.log.failed_sync import MARKER, expect_failed_sync, forget_failed_sync, rewrite_after_failed_sync
+from oncelog.errors import StorageError
+from oncelog.log.failed_sync import (
+    MARKER,
+    MOVED_DIRECTORY,
+    bring_back,
+    expect_failed_sync,
+    forget_failed_sync,
+    make_names_again,
+    rewrite_after_failed_sync,
+)
 
 DIRECTORY = "data/t-0"
 CONTENTS = {
@@ -54,3 +63,91 @@ def test_without_the_mark_nothing_is_written() -> None:
     forget_failed_sync(files, DIRECTORY)
     assert not rewrite_after_failed_sync(files, DIRECTORY, known_synced_offset=0)
     assert files.read_synced(f"{DIRECTORY}/{5:020d}.log") != CONTENTS[f"{5:020d}.log"]
+
+
+NAMES = ["a-0", "b-0", "c-1"]
+
+
+def named(seed: int, *, fails: bool) -> SimFiles:
+    """Three directories with a file each; the sync of their own names fails, and the process that asked is gone."""
+    files = SimFiles(seed)
+    files.make_directory("data")
+    files.sync_directory("")
+    for name in NAMES:
+        files.make_directory(f"data/{name}")
+        files.replace_whole(f"data/{name}/file", name.encode())
+    if fails:
+        files.fail_at(1, Fault.SYNC_ERROR)
+        with pytest.raises(StorageError):
+            files.sync_directory("data")
+    else:
+        files.sync_directory("data")
+    files.kill()
+    return files
+
+
+def all_there(files: SimFiles) -> bool:
+    return all(files.exists(f"data/{name}/file") for name in NAMES)
+
+
+def test_names_that_a_failed_sync_dropped_are_made_again() -> None:
+    lost = 0
+    for seed in range(20):
+        files = named(seed, fails=True)
+        files.sync_directory("data")  # says that all is well
+        files.crash(Keep.NONE)
+        lost += not all_there(files)
+        files = named(seed, fails=True)
+        make_names_again(files, "data", NAMES)
+        files.crash(Keep.NONE)
+        assert all_there(files)
+        bring_back(files, "data")
+        assert sorted(set(files.list("data")) - {MOVED_DIRECTORY}) == NAMES
+    assert lost > 5, "without it they are gone"
+
+
+@pytest.mark.parametrize("keep", list(Keep))
+@pytest.mark.parametrize("operation", range(1, 16))
+def test_wherever_the_power_cuts_it_short_the_next_start_has_all_of_them(operation: int, keep: Keep) -> None:
+    for seed in range(20):
+        files = named(seed, fails=False)
+        files.cut_power_at(operation)
+        try:
+            make_names_again(files, "data", NAMES)
+        except PowerCut:
+            files.crash(keep)
+        files.heal()
+        bring_back(files, "data")
+        make_names_again(files, "data", NAMES)
+        files.crash(Keep.NONE)
+        assert [files.read_whole(f"data/{name}/file") for name in NAMES] == [name.encode() for name in NAMES]
+
+
+@pytest.mark.parametrize("operation", range(1, 16))
+def test_a_sync_that_fails_there_is_told_and_the_next_start_does_it_anew(operation: int) -> None:
+    for seed in range(20):
+        files = named(seed, fails=True)
+        files.fail_at(operation, Fault.SYNC_ERROR)
+        try:
+            make_names_again(files, "data", NAMES)
+        except StorageError:
+            files.kill()
+            bring_back(files, "data")
+            make_names_again(files, "data", NAMES)
+        files.crash(Keep.NONE)
+        bring_back(files, "data")
+        assert all_there(files)
+
+
+def test_nothing_is_done_for_nobody() -> None:
+    files = SimFiles()
+    make_names_again(files, "data", [])
+    assert files.operation_count == 0
+
+
+def test_two_directories_of_one_name_are_left_to_a_person() -> None:
+    files = named(0, fails=False)
+    files.make_directory(f"data/{MOVED_DIRECTORY}/a-0")
+    with pytest.raises(StorageError, match=r"data/a-0 and data/.*/a-0 are both there"):
+        bring_back(files, "data")
+    assert all_there(files)

@@ -54,6 +54,15 @@ def test_forgotten_and_closed() -> None:
     assert len(files) == 0
 
 
+def test_all_in_a_directory_are_forgotten_and_no_other() -> None:
+    files = opened(5)
+    files.files.make_directory("d-1")
+    a, b, c = files.pin("d/a"), files.get("d/b"), files.get("d-1/c")
+    files.forget_all_in("d")
+    assert (is_closed(a), is_closed(b), is_closed(c), len(files)) == (True, True, False, 1)
+    assert files.get("d/a") is not a
+
+
 def test_idle_files_are_closed_and_unsynced_ones_stay_open() -> None:
     files = SimFiles()
     open_files = OpenFiles(files)

@@ -8,6 +8,7 @@ metadata is wholly known: a partition that is merely unknown yet must not be tak
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -21,7 +22,7 @@ from oncelog.core.metadata.features import SHARE_VERSION, levels_at_start
 from oncelog.core.processes.process_plan import move_under_way
 from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageError
 from oncelog.host.randomness import random_uuid
-from oncelog.log.checkpoint_files import take_clean_shutdown, write_clean_shutdown
+from oncelog.log.checkpoint_files import CLEAN_SHUTDOWN, take_clean_shutdown, write_clean_shutdown
 from oncelog.log.files import Files
 from oncelog.log.journal import remove_journal
 from oncelog.log.journal_entries import UNKNOWN_BOOT, sixteen_bytes_of
@@ -50,7 +51,12 @@ def make_durable_directory(files: Files, path: str) -> None:
     for each in reversed(missing):
         files.make_directory(each)
         parent, slash, _ = each.rpartition("/")
-        files.sync_directory(parent or slash)
+        try:
+            files.sync_directory(parent or slash)
+        except StorageError:  # the next start must not find it, and take its name for durable
+            with contextlib.suppress(StorageError):
+                files.remove_directory(each)
+            raise
 
 
 async def read_meta_properties(parts: Assembly) -> None:
@@ -76,6 +82,9 @@ async def read_meta_properties(parts: Assembly) -> None:
                 f"{path}: its partitions are shared out to {before} processes, and this is one of {count}: "
                 f"start it with oncelog serve --processes {before}, or --processes {count} to share them out anew"
             )
+        if not files.exists(f"{parts.node.data_directory}/{CLEAN_SHUTDOWN}"):
+            # The sync of its name may have failed in the start that wrote it: without it, the data would be nobody's.
+            files.replace_whole(path, files.read_whole(path))
         return
     parts.node.cluster_id = followed_id or uuid_text(random_uuid(parts.host.random))
     text = f"version=1\ncluster.id={parts.node.cluster_id}\nnode.id={parts.node.node_id}\n"

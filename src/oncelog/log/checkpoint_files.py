@@ -7,10 +7,11 @@ offset" lines.
 
 from __future__ import annotations
 
+import contextlib
 from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 
-from oncelog.errors import CorruptIndex
+from oncelog.errors import CorruptIndex, StorageError
 from oncelog.log.files import Files
 from oncelog.types import TopicPartition
 from oncelog.wire.uuids import uuid_text
@@ -20,6 +21,7 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+CLEAN_SHUTDOWN_BYTES = b'{"version":0,"brokerEpoch":-1}'
 PARTITION_METADATA = "partition.metadata"
 
 
@@ -86,14 +88,23 @@ def create_partition_directory(files: Files, data_directory: str, partition: Top
 
 def write_clean_shutdown(files: Files, data_directory: str) -> None:
     """Say that every log below was closed cleanly. Kafka's form; its broker epoch is -1, as nothing registers here."""
-    files.replace_whole(f"{data_directory}/{CLEAN_SHUTDOWN}", b'{"version":0,"brokerEpoch":-1}')
+    files.replace_whole(f"{data_directory}/{CLEAN_SHUTDOWN}", CLEAN_SHUTDOWN_BYTES)
 
 
 def take_clean_shutdown(files: Files, data_directory: str) -> bool:
-    """True when the last shutdown was clean. The marker is durably gone before this returns."""
+    """True when the last shutdown was clean. The marker is durably gone before this returns. Raises StorageError."""
     path = f"{data_directory}/{CLEAN_SHUTDOWN}"
     if not files.exists(path):
         return False
     files.remove(path)
-    files.sync_directory(data_directory)
+    try:
+        files.sync_directory(data_directory)
+    except StorageError:
+        # It may come back with the next power cut, and no later sync would prevent that. Nothing was changed yet, so it still
+        # tells the truth: the next start finds it, and removes it anew.
+        with contextlib.suppress(StorageError):
+            marker = files.open(path)
+            marker.write_at(0, CLEAN_SHUTDOWN_BYTES)
+            marker.close()
+        raise
     return True

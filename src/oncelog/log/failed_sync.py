@@ -6,17 +6,22 @@ pages do. The next recovery writes everything anew that was not known to be sync
 
 A process that is killed between the failure and its marker leaves none. So every recovery after a crash writes the batches
 and snapshots above the recovery point once more into their files (`write_again`), and its own sync tells the truth about them.
+
+The same goes for names: a failed sync of the data directory may have dropped the name of any partition that was made before it,
+also of one that nobody wrote to and that has no marker. A start after a crash makes those names again (`make_names_again`).
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 from oncelog.errors import StorageError
 from oncelog.log.files import File, Files
 from oncelog.log.leftovers import base_offset_of
 
 MARKER = "sync-failed"
+MOVED_DIRECTORY = ".moved-to-be-named-again"  # there for as long as a start takes, and after one that was cut short
 CHUNK_SIZE_BYTES = 1_048_576
 
 
@@ -81,3 +86,33 @@ def write_again(file: File, position: int = 0, end_position: int | None = None) 
             return
         file.write_at(position, data)
         position += len(data)
+
+
+def make_names_again(files: Files, data_directory: str, names: Sequence[str]) -> None:
+    """Have the names of these directories on the disk, whatever became of earlier syncs: durable on return.
+
+    Each is moved into a directory of this function's and back: what was never changed, no sync would write. Where the power
+    cuts that short, `bring_back` finds them. Raises StorageError.
+    """
+    if not names:
+        return
+    moved = f"{data_directory}/{MOVED_DIRECTORY}"
+    files.make_directory(moved)
+    files.sync_directory(data_directory)
+    for name in names:
+        files.rename(f"{data_directory}/{name}", f"{moved}/{name}")
+        files.rename(f"{moved}/{name}", f"{data_directory}/{name}")
+    files.sync_directory(moved)
+    files.sync_directory(data_directory)
+    files.remove_directory(moved)
+
+
+def bring_back(files: Files, data_directory: str) -> None:
+    """Give the directories their names that an earlier `make_names_again` had moved. Raises StorageError."""
+    moved = f"{data_directory}/{MOVED_DIRECTORY}"
+    for name in files.list(moved) if files.exists(moved) else ():
+        if files.exists(path := f"{data_directory}/{name}"):
+            raise StorageError(
+                f"{path} and {moved}/{name} are both there: move away the one that is older, and start again"
+            )
+        files.rename(f"{moved}/{name}", path)

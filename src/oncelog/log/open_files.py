@@ -66,6 +66,11 @@ class OpenFiles:
         if file is not None:
             file.close()
 
+    def forget_all_in(self, directory: str) -> None:
+        """Close every file in `directory`, whoever opened it: its name goes, and another one of that name may come."""
+        for path in [path for path in (*self._open, *self._pinned) if path.rpartition("/")[0] == directory]:
+            self.forget(path)
+
     def close_idle(self) -> None:
         """Close what is not pinned: after a start nobody has asked for any of it yet."""
         for file in self._open.values():

@@ -204,6 +204,26 @@ def test_what_survives_is_a_prefix_and_has_what_was_acknowledged(script: list[tu
         asyncio.run(driven(script, seed))
 
 
+# A name that was made before a sync of the data directory failed, of a partition that nobody had written to (`roll` makes it).
+# And one whose opening failed: its topic is made anew while a file of the old one is still open.
+UNNAMED = [("append", "b", 1, False), ("roll", "a")]
+MADE_ANEW = [("append", "b", 1, True), ("commit",), ("delete records", "b"), ("recreate", "b"), *UNNAMED]
+
+
+@pytest.mark.parametrize("before", [UNNAMED, MADE_ANEW], ids=["unnamed", "made anew"])
+@pytest.mark.parametrize("end", [("stop", True), ("stop", False), ("cut stop", True), ("kill", True)], ids=str)
+def test_whichever_sync_fails_before_an_end_or_in_the_start_behind_it_nothing_is_lost_that_is_acknowledged_later(
+    before: list[tuple[Any, ...]], end: tuple[Any, ...]
+) -> None:
+    with small_segments():
+        for operation in range(1, 46):
+            for seed in range(3 + 20 * LONG):
+                for topic in "ab":
+                    fails = ("fail a sync", operation)
+                    script = [fails, *before, end, ("append", topic, 1, True), ("commit",)]
+                    asyncio.run(driven(script, seed + operation))
+
+
 @pytest.mark.parametrize("has_journal", [True, False])
 @pytest.mark.parametrize("operation", range(1, 26))
 def test_a_sync_that_fails_in_a_start_loses_nothing_that_is_acknowledged_later(

@@ -121,6 +121,30 @@ def test_one_commit_at_a_time():
     run(work())
 
 
+def test_others_have_their_turn_while_many_partitions_hand_out_their_files(monkeypatch):
+    """The first data sync after a start writes a file for each of the coordinator's partitions."""
+    monkeypatch.setattr(journal_flusher, "HANDED_OUT_TOGETHER_MAX", 2)
+
+    async def work():
+        world = await started(topics=8)
+        for topic in "abcdefgh":
+            world.append(topic)
+        await world.flusher.commit()
+        world.syncer.is_open = False
+        sync = asyncio.ensure_future(world.flusher.sync_data())
+        counts = []
+        while not world.syncer.calls:
+            await asyncio.sleep(0)
+            counts.append(sum(world.partition(topic).log.is_syncing for topic in "abcdefgh"))
+        assert [later - before for before, later in zip([0, *counts], counts, strict=False)][:5] == [1, 2, 2, 2, 1]
+        world.append("a")  # what came meanwhile is of the next one
+        world.syncer.open()
+        await sync
+        assert [world.partition(topic).log.recovery_point for topic in "abcdefgh"] == [1] * 8
+
+    run(work())
+
+
 def test_one_data_sync_at_a_time():
     """A log hands out its files once; and a second one would say that what the first has not synced yet is."""
 

@@ -24,6 +24,7 @@ from oncelog.host.clock import Clock
 from oncelog.host.syncer import Syncer
 from oncelog.host.tasks import Tasks
 from oncelog.log.config import LogConfig
+from oncelog.log.failed_sync import bring_back, make_names_again
 from oncelog.log.log_read import LogRead
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.partition_log import PartitionLog
@@ -73,9 +74,13 @@ class MetadataStore:
 
     def open(self, *, is_clean: bool) -> None:
         """Recover the log and apply all of it. Raises DamagedLog, StorageError, MalformedMessage, CorruptBatch."""
-        self._files.files.make_directory(self._directory)
-        # What is synced inside is lost with the directory's own name; the process that made it may have been killed here.
-        self._files.files.sync_directory(self._data_directory)
+        # What is synced inside is lost with the directory's own name.
+        bring_back(self._files.files, self._data_directory)
+        if not self._files.files.exists(self._directory):
+            self._files.files.make_directory(self._directory)
+            self._files.files.sync_directory(self._data_directory)
+        elif not is_clean:  # the process that made it may have been killed here, or that sync have failed
+            make_names_again(self._files.files, self._data_directory, [DIRECTORY])
         if not is_clean:
             self._refuse_damage()
         config = LogConfig(retention_ms=-1)

@@ -28,6 +28,9 @@ DATA_SYNC_BYTES = 32 << 20
 # Each has at least one file open until its data are synced: they must fit into what a process may open (`open_files.py`).
 UNSYNCED_PARTITIONS_MAX = 256
 SYNCED_TOGETHER_MAX = 64
+# How many partitions hand out their files before others have their turn: each may write a file first, and the first data
+# sync after a start meets all of the coordinators' at once.
+HANDED_OUT_TOGETHER_MAX = 4
 
 
 class JournalFlusher:
@@ -167,7 +170,9 @@ class JournalFlusher:
     async def _sync_files(self, partitions: list[Committable]) -> list[tuple[Committable, int]]:
         begun: list[tuple[Committable, int]] = []
         files: list[Syncable] = []
-        for each in partitions:
+        for index, each in enumerate(partitions):
+            if index % HANDED_OUT_TOGETHER_MAX == HANDED_OUT_TOGETHER_MAX - 1:
+                await asyncio.sleep(0)
             if not each.is_gone:
                 try:
                     files += self._files_of(each)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.errors import CorruptIndex, StorageError
 from oncelog.log.checkpoint_files import PARTITION_METADATA, partition_metadata_from_bytes
+from oncelog.log.failed_sync import bring_back
 from oncelog.log.files import Files
 from oncelog.types import TopicPartition
 
@@ -29,6 +30,7 @@ class Found(NamedTuple):
 
 def partition_directories(files: Files, data_directory: str, metadata: ClusterMetadata) -> Found:
     """Look through the data directory. Raises StorageError."""
+    bring_back(files, data_directory)
     found, has_strays = [], False
     for directory in files.list(data_directory):
         path = f"{data_directory}/{directory}"

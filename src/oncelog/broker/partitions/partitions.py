@@ -40,7 +40,7 @@ from oncelog.log.checkpoint_files import (
     partition_metadata_to_bytes,
 )
 from oncelog.log.config import LogConfig
-from oncelog.log.failed_sync import expect_failed_sync, forget_failed_sync
+from oncelog.log.failed_sync import expect_failed_sync, forget_failed_sync, make_names_again
 from oncelog.log.files import DirectoryNames, Syncable
 from oncelog.log.journal_reading import JournalFound
 from oncelog.log.journal_replay import LogPlace, PartitionKey, put_back
@@ -108,8 +108,6 @@ class Partitions:
     def __len__(self) -> int:
         return len(self._partitions) + len(self._unopened)
 
-    # finding
-
     def get(self, name: TopicPartition) -> LocalPartition | None:
         """The partition for who is going to write, made now if its topic has it; None where there is no such partition here
         (`led.why_not`). Raises StorageError where it cannot be opened."""
@@ -163,8 +161,6 @@ class Partitions:
         """The partitions that could not be opened, with the reasons."""
         return [f"{name}: {reason}" for name, reason in sorted(self._damaged.items())]
 
-    # opening
-
     async def open_all(self, *, is_clean: bool, journal: JournalFound | None = None, is_cut: bool = False) -> None:
         """Open every partition that has a directory; damaged ones stay offline and say so. A `journal` is put back into the
         logs before, and with `is_cut` (the power went) they are cut where it ends. What the last stop closed cleanly is opened
@@ -183,6 +179,8 @@ class Partitions:
         if is_clean:
             self._unopened = directories
             return
+        unproven = [str(name) for name in directories if not self._recovery_points.get(name)]  # else it was synced
+        make_names_again(self._files.files, self._directory, unproven)
         report = RecoveryReport()
         ends = self._put_back(journal, directories) if journal is not None else {}
         report.opening(len(directories))
@@ -334,6 +332,7 @@ class Partitions:
         # Made durable together with the first batch, by the flusher: thousands of new partitions must not stop the loop.
         files, path = self._files.files, f"{self._directory}/{name}"
         if files.exists(path):  # the files of a deleted topic of this name could not be removed
+            self._files.forget_all_in(path)
             move_aside(files, path)
         files.make_directory(path)
         file = files.open(f"{path}/{PARTITION_METADATA}")
@@ -382,8 +381,6 @@ class Partitions:
 
     def _settings_of(self, topic: Topic) -> TopicSettings:
         return self._settings.of(topic, self._config())
-
-    # changing
 
     def configs_changed(self) -> None:
         """Take over the configuration that is in force now."""
@@ -484,6 +481,8 @@ class Partitions:
             gone = f"{self._directory}/{deleted_directory(name, topic.topic_id.hex())}"
             try:
                 if self._files.files.exists(path):
+                    if partition is None:  # damaged, or its opening failed half-way
+                        self._files.forget_all_in(path)
                     self._files.files.rename(path, gone)
                     given_up.append(gone)
             except StorageError as error:
@@ -506,8 +505,6 @@ class Partitions:
         """Forget producers that were silent longer than producer.id.expiration.ms."""
         for partition in self:
             partition.rules.expire(now_ms)
-
-    # checkpoints and the end
 
     def checkpoint(self) -> None:
         """Write the checkpoint files; then logs may drop what only an older recovery point needed. Raises StorageError."""
