@@ -10,6 +10,7 @@ from evidence.world.files import Fault, Keep
 
 from oncelog.broker.partitions import journal_flusher
 from oncelog.errors import ErrorCode, StorageError
+from oncelog.log.failed_sync import MARKER
 from oncelog.log.files import DirectoryNames
 from oncelog.log.journal import BEGUN_FILE, FILE_PREFIX, Journal
 from oncelog.log.journal_reading import MissingJournal
@@ -473,6 +474,33 @@ def test_a_partition_whose_sync_failed_keeps_its_journal(small):
         await world.flusher.commit()  # an entry says from where on the journal is needed
         await world.crash(Keep.NONE)
         assert world.ends()[A] == 8
+
+    run(work())
+
+
+@pytest.mark.parametrize("why", ["damage", "no room"])
+def test_a_failed_sync_of_one_that_is_offline_already_is_known_to_the_next_start(small, why):
+    """What it dropped of the names (of a transaction index, for one) no later sync would put on the disk."""
+
+    async def work():
+        world = await started()
+        world.append("a", 500)
+        await world.flusher.commit()
+        if why == "damage":
+            world.partition("a").go_offline("a reader found damage")
+        else:
+            world.files.fail_at(1, Fault.DISK_FULL)
+            with pytest.raises(StorageError):
+                world.append("a", 500)
+        directory = world.partition("a").log.directory
+        assert not world.files.exists(f"{directory}/{MARKER}")
+        world.files.fail_at(1, Fault.SYNC_ERROR)
+        await world.flusher.sync_data()
+        assert world.files.exists(f"{directory}/{MARKER}")
+        assert world.journal._is_pinned
+        await world.kill()
+        await world.crash(Keep.NONE)
+        assert world.ends()[A] == 1
 
     run(work())
 

@@ -182,6 +182,8 @@ class LocalPartition:
         """Take and commit nothing more until a restart has recovered the log; what was committed stays readable. `is_sync`: a
         sync failed that may have been of its files or names, beside the one that it handed out."""
         if self.is_offline:
+            if is_sync and not self.is_gone:  # of what it has committed: the next start has to know
+                self.log.fail(StorageError(reason), is_sync=True)
             return
         self.is_offline = True
         self.log.fail(StorageError(reason), is_sync=is_sync)
