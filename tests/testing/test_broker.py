@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from oncelog.testing import (
     TestBroker,
     assert_committed_once,
     assert_no_open_transactions,
+    broker_process,
     committed_records,
     open_transactions,
 )
@@ -65,6 +67,14 @@ def test_a_paused_broker_answers_nobody_until_it_is_resumed():
         assert sent.result(timeout_ms=20_000).offset == 1
         broker.pause()  # and left so
     assert not broker.is_running
+
+
+def test_a_process_that_does_not_end_is_killed(monkeypatch):
+    monkeypatch.setattr(broker_process, "STOP_TIMEOUT_S", 0.5)
+    with TestBroker(process=True) as broker:
+        process = broker._process._process
+        process.send_signal(signal.SIGSTOP)  # and nobody knows of it: it will not be resumed before
+    assert process.poll() == -signal.SIGKILL
 
 
 def test_a_process_that_cannot_start_says_why(capfd):

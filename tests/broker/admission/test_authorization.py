@@ -202,6 +202,24 @@ def test_without_rules_nobody_may_do_anything_unless_the_config_says_so(tmp_path
     run(work())
 
 
+@pytest.mark.parametrize("may_act", [True, False])
+def test_who_says_that_it_is_a_replica_needs_the_right_of_one(tmp_path, may_act):
+    """CLUSTER_ACTION, beside the right to read."""
+
+    async def work():
+        async with broker_and_client(tmp_path, **CONFIG) as (_, client):
+            await client.create("t")
+            await client.produce("t", "a")
+            allow = ALLOW if may_act else DENY
+            await create(client, rule(CLUSTER, "kafka-cluster", CLUSTER_ACTION, allow))
+            wanted = fetch_request("t", 0, committed=False)
+            for replica_id, code in ((1, E.NONE if may_act else E.TOPIC_AUTHORIZATION_FAILED), (-1, E.NONE)):
+                reply = await client.call(wanted.replace(replica_id=replica_id), 12)
+                assert reply.responses[0].partitions[0].error_code == code
+
+    run(work())
+
+
 def test_super_users_may_do_everything(tmp_path):
     async def work():
         config = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:ANONYMOUS;User:root"}

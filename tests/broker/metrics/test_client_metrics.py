@@ -10,7 +10,6 @@ from evidence.world.broker import Client, broker_and_client, run
 from oncelog.broker.metrics.client_metrics import FIELDS_MAX
 from oncelog.core.exposition import exposition
 from oncelog.errors import ErrorCode as E
-from oncelog.host.worker import InlineWorker, ThreadWorker
 from oncelog.wire.api import ApiKey
 from oncelog.wire.compression import Codec, compress
 from oncelog.wire.frame import decode_response, encode_request
@@ -23,6 +22,7 @@ from oncelog.wire.messages.incremental_alter_configs import (
 )
 from oncelog.wire.messages.push_telemetry import PushTelemetryRequest
 from oncelog.wire.metrics_data import DataPoint, MetricKind, encode_metrics
+from tests.broker.metrics.held_worker import held
 from tests.broker.metrics.limits_world import shows
 
 CLIENT_METRICS = 16
@@ -213,14 +213,7 @@ MANY = [DataPoint(f"number.{index}", index) for index in range(100)]
 @pytest.fixture
 def reading(monkeypatch):
     """What is read beside the loop waits until this is set."""
-    may_go_on = asyncio.Event()
-
-    async def run(_self, work, **_options):
-        await may_go_on.wait()
-        return await InlineWorker().run(work)
-
-    monkeypatch.setattr(ThreadWorker, "run", run)
-    return may_go_on
+    return held(monkeypatch)
 
 
 def test_nobody_waits_while_a_push_of_many_numbers_is_read(tmp_path, reading):

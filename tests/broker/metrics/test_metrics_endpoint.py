@@ -7,18 +7,12 @@ import asyncio
 from evidence.world.broker import broker_and_client, run
 
 from oncelog.core.exposition import exposition
-from oncelog.host.worker import InlineWorker, ThreadWorker
+from tests.broker.metrics.held_worker import held
 from tests.broker.metrics.test_metrics import get
 
 
 def test_nobody_waits_while_a_page_is_written(tmp_path, monkeypatch):
-    may_go_on = asyncio.Event()
-
-    async def held(_self, work, **_options):
-        await may_go_on.wait()
-        return await InlineWorker().run(work)
-
-    monkeypatch.setattr(ThreadWorker, "run", held)
+    may_go_on = held(monkeypatch)
 
     async def work():
         async with broker_and_client(tmp_path, metrics_listen="127.0.0.1:0") as (broker, client):

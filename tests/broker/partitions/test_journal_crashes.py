@@ -194,6 +194,18 @@ UNTRUE_REMOVAL = [
 UNTRUE_END = [("fail a sync", 16), ("kill", True), ("append", "a", 1, True), ("commit",)]
 
 
+# A deleted topic's directory cannot be renamed, and is moved aside when its successor is written to.
+MOVED_ASIDE = [
+    ("append", "a", 1200, False),
+    ("append", "a", 1200, False),
+    ("begin commit",),
+    ("fail a sync", 1),
+    ("recreate", "a"),
+    ("append", "a", 700, True),
+]
+
+
+@example(MOVED_ASIDE, 0)
 @example(UNTRUE_SYNC, 0)
 @example(UNTRUE_REMOVAL, 166)
 @example(UNTRUE_END, 2)

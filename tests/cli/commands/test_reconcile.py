@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 from oncelog.types import TopicPartition
+from oncelog.wire.log_records.consumer_offsets import OffsetCommit, record_to_key_value
 from oncelog.wire.record_batch import build_batch
 from tests.cli.world import oncelog
 
@@ -48,6 +49,23 @@ def test_kinds(data: pathlib.Path) -> None:
     result = oncelog("reconcile", data, "--kind", "tron")
     assert result.exit_code == 2
     assert "there are damaged, gap, torn" in result.stderr
+
+
+@pytest.mark.parametrize(("partitions", "kinds"), [((0, 1), {"offset_nowhere": 1}), ((0, 2), {})])
+def test_a_group_at_a_partition_that_is_not_there_is_told_where_every_partition_would_be(
+    tmp_path: pathlib.Path, partitions: tuple[int, int], kinds: dict[str, int]
+) -> None:
+    """Of one broker among several the others may have it: Apache Kafka makes all partitions of the offsets' topic at once."""
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\ndirectory.id=d\n")
+    (tmp_path / ".kafka_cleanshutdown").write_text("{}")
+    key, value = record_to_key_value(OffsetCommit("readers", "t", 9, 42, -1, "", 1))
+    committed = build_batch([(1, key, value, ())])
+    logs = {TopicPartition("t", 0): b""} | {TopicPartition("__consumer_offsets", each): b"" for each in partitions}
+    for where, content in (logs | {TopicPartition("__consumer_offsets", 0): committed}).items():
+        (tmp_path / str(where)).mkdir()
+        (tmp_path / str(where) / f"{0:020d}.log").write_bytes(content)
+    document = json.loads(oncelog("reconcile", tmp_path, "-o", "json").stdout)
+    assert document["counts"] == kinds
 
 
 def test_an_empty_directory(tmp_path: pathlib.Path) -> None:

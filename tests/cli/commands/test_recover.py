@@ -53,6 +53,14 @@ def test_decided_and_orphaned(cli: Cli, url: str) -> None:
     assert cli.json(*command)["completed"] == [], "harmless to repeat"
 
 
+def test_what_is_ended_is_said_meanwhile(cli: Cli, url: str) -> None:
+    query = Query(cli, url, "recover-said")
+    winner, orphan = query.attempt("0", 0, b"winner"), query.attempt("0", 1, b"orphan")
+    decided(query, "0", winner)
+    result = cli("recover", "--query", query.query_id, "--decision-url", url, "-y")
+    assert f"ending orphan transaction {orphan.transactional_id}" in result.stderr
+
+
 def test_undecided_is_named_and_abandoned_only_on_request(cli: Cli, url: str) -> None:
     query = Query(cli, url, "recover-undecided")
     attempt = query.attempt("3", 0, b"undecided")

@@ -121,10 +121,14 @@ def test_as_spark_decided(cli: Cli, tmp_path: pathlib.Path) -> None:
     ours = {each.transactional_id: verb for each, verb in ((winner, "commit"), (orphan, "abort"), (later, "leave"))}
     plan = by_id(cli.json(*command, "--dry-run"))
     assert {name: plan[name][0] for name in ours} == ours
+    other = Query(cli, url, "resolve-other-spark")
+    others = other.attempt("0", 0, b"other")
+    decided(other, "0", others)
     results = by_id(cli.json(*command, "-y"))
     assert [results[name][1] for name in ours] == ["committed", "aborted", "left"]
     assert cli("consume", query.query_id, "-e", "-c", 1).stdout == "winner\n"
-    end(cli, later.transactional_id)
+    assert states(cli, others.transactional_id) == ["Ongoing"], "another query's is not ours to end"
+    end(cli, later.transactional_id, others.transactional_id)
 
 
 def test_sources_that_disagree_end_nothing(cli: Cli, tmp_path: pathlib.Path) -> None:

@@ -50,6 +50,33 @@ def test_what_was_aborted_is_known_before_its_marker_is_read(
     with_admin(broker, "aborted-later", body)
 
 
+def test_a_lane_is_read_by_one_at_a_time(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On to the window's end, and only then behind it: both go on from where the lane is."""
+    reading = PastReading.read
+    busy: set[PastReading] = set()
+
+    async def watched(self: PastReading, left: list[TopicPartition]) -> bool:
+        assert self not in busy, "somebody else reads"
+        busy.add(self)
+        try:
+            return await reading(self, left)
+        finally:
+            busy.discard(self)
+
+    monkeypatch.setattr(PastReading, "read", watched)
+    monkeypatch.setattr(lane_reading, "FETCH_BYTES", 200)
+
+    async def body(admin: Admin, producer: Producer, at: TopicPartition) -> None:
+        now_ms = admin._host.clock.now_ms()
+        async with Producer(bootstrap_servers=broker.bootstrap_servers) as plain:
+            for number in range(20):
+                await written(plain, at, now_ms - (20 - number) * MINUTE)
+        lane = await look(admin, at, now_ms - 10 * MINUTE)
+        assert lane.is_read_to_end
+
+    with_admin(broker, "one-at-a-time", body)
+
+
 async def look(
     admin: Admin, at: TopicPartition, at_ms: int, width_ms: int = 4 * MINUTE, bytes_max: int = 64 << 20
 ) -> PastLane:

@@ -303,6 +303,16 @@ def test_an_unknown_outcome_is_found_out_by_a_new_producer():
     back_to_reading(made, 500)
 
 
+def test_who_is_stopped_while_it_waits_for_a_new_producer_ends_in_order():
+    """A trouble that is retried is no error of the end."""
+    made = machine()
+    writing(made, 3)
+    made.failed(RequestTimedOut("commit"), 100, is_open=False)
+    made.stop()
+    assert made.next_step(150) == End(None)
+    assert made.phase is Phase.ENDED
+
+
 def test_an_abort_that_fails_needs_a_new_producer_too():
     made = machine()
     writing(made, 3)

@@ -28,7 +28,7 @@ from oncelog.errors import ErrorCode
 from oncelog.host.clock import Clock
 from oncelog.wire.api import ApiKey
 from oncelog.wire.frame import encode_request, encode_response
-from oncelog.wire.messages.fetch import FetchResponse
+from oncelog.wire.messages.fetch import SESSIONS_SINCE_VERSION, FetchResponse
 from oncelog.wire.messages.produce import ProduceResponse
 
 _KEYS = (
@@ -36,7 +36,6 @@ _KEYS = (
     | dict.fromkeys((ApiKey.FETCH, ApiKey.SHARE_FETCH), CONSUMER_BYTE_RATE)
     | dict.fromkeys(MUTATIONS, CONTROLLER_MUTATION_RATE)
 )
-SESSIONS_SINCE_VERSION = 7
 THROTTLE_MS_MAX = 1_000  # of handling times and connections: one window, as in Kafka
 _BETWEEN_BROKERS = frozenset((ApiKey.WRITE_TXN_MARKERS,))
 

@@ -334,6 +334,7 @@ class Partitions:
         if files.exists(path):  # the files of a deleted topic of this name could not be removed
             self._files.forget_all_in(path)
             move_aside(files, path)
+            self._sync_names()  # before another one has its name
         files.make_directory(path)
         file = files.open(f"{path}/{PARTITION_METADATA}")
         file.write_at(0, partition_metadata_to_bytes(topic.topic_id))

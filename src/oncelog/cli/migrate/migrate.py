@@ -16,7 +16,7 @@ from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted, json_text
 from oncelog.cli.properties_file import property_from_text
 from oncelog.client.producer.producer import Producer
 from oncelog.core.migration.changing import SECRET_BYTES_MIN, Change, mask_of
-from oncelog.core.migration.verdict import GroupVerdict, PartitionVerdict
+from oncelog.core.migration.verdict import DIFFERENT, EXACT, GROUPS_WAIT, GroupVerdict, PartitionVerdict
 from oncelog.errors import (
     ClusterAuthorization,
     GroupAuthorization,
@@ -221,7 +221,7 @@ class _Migration:
         held = [each for each in self._groups if not each.is_exact]
         is_good = not (late or wrong or held)
         bad = [each for each in held if each.is_same_record is False]
-        verdict = "exact" if is_good else "different" if late or wrong or bad else "groups wait"
+        verdict = EXACT if is_good else DIFFERENT if late or wrong or bad else GROUPS_WAIT
         writable = [] if is_frozen else ["source"]
         writable += ["destination"]
         rows = [asdict(each) | {"is_exact": each.is_exact} for each in self._partitions]

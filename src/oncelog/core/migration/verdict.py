@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-EXACT, DIFFERENT = "exact", "different"
+EXACT, DIFFERENT, GROUPS_WAIT = "exact", "different", "groups wait"
 MOVED, WAITING = "moved", "waiting"
 
 

@@ -2,6 +2,8 @@
 
 from oncelog.wire.schema import EMPTY, ZERO_UUID, Int8, Int16, Int32, Int64, Records, String, Struct, Uuid, field
 
+SESSIONS_SINCE_VERSION = 7
+
 
 class ReplicaState(Struct):
     replica_id: Int32 = -1

@@ -21,6 +21,7 @@ from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.types import TopicPartition
 from oncelog.wire.access_rules import Operation
 from oncelog.wire.messages.fetch import (
+    SESSIONS_SINCE_VERSION,
     AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
@@ -29,7 +30,6 @@ from oncelog.wire.messages.fetch import (
 )
 
 TOPIC_IDS_SINCE_VERSION = 13
-SESSIONS_SINCE_VERSION = 7
 E = ErrorCode
 Found = LocalPartition | UnwrittenPartition
 
