@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.metadata.metadata_store import MetadataStore
-from oncelog.broker.partitions.partition_directories import partition_directories
+from oncelog.broker.partitions.partition_directories import partition_directories, put_away
 from oncelog.broker.startup import META_PROPERTIES, PROCESSES, meta_properties
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.leadership import Leadership
@@ -110,7 +110,10 @@ class _Move:
         self._write_checkpoints(there, metadata, None)
         moved = 0
         for index, path in there.items():
-            for name in partition_directories(self._files, path, metadata).names:
+            recovery_points = read_offsets(self._files, path, RECOVERY_POINTS)
+            found = partition_directories(self._files, path, metadata, recovery_points)
+            put_away(self._files, path, found)
+            for name in found.names:
                 target = leadership.leader_of(metadata.topics[name.topic], name.partition)
                 if target != index:
                     self._files.rename(f"{path}/{name}", f"{there[target]}/{name}")

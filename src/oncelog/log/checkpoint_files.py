@@ -60,6 +60,11 @@ def write_offsets(files: Files, data_directory: str, name: str, offsets: Mapping
     files.replace_whole(f"{data_directory}/{name}", offsets_to_bytes(offsets))
 
 
+def metadata_path(directory: str) -> str:
+    """The file that says whose a partition's directory is."""
+    return f"{directory}/{PARTITION_METADATA}"
+
+
 def partition_metadata_to_bytes(topic_id: bytes) -> bytes:
     """`partition.metadata`: the topic id in Kafka's URL-safe base64 without padding."""
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode("ascii")
@@ -81,7 +86,7 @@ def create_partition_directory(files: Files, data_directory: str, partition: Top
     """Durably make the directory of a partition with its `partition.metadata`; returns its path. Twice is once."""
     directory = f"{data_directory}/{partition}"
     files.make_directory(directory)
-    files.replace_whole(f"{directory}/{PARTITION_METADATA}", partition_metadata_to_bytes(topic_id))
+    files.replace_whole(metadata_path(directory), partition_metadata_to_bytes(topic_id))
     files.sync_directory(data_directory)
     return directory
 

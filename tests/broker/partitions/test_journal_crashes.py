@@ -49,6 +49,7 @@ class Driven:
     def __init__(self, seed: int) -> None:
         self.world = JournalWorld(seed)
         self.under_way: list[asyncio.Task[Any]] = []
+        self.deleted: list[str] = []  # topics that are to be made anew
         self.topic_count = 3
 
     async def perform(self, step: tuple[Any, ...]) -> None:
@@ -112,13 +113,17 @@ class Driven:
         world.history = [each for each in world.history if each.name.topic != topic]
         for name in old.partitions():
             world.acknowledged.pop(name, None)
-        self.topic_count += 1
-        try:
+        self.deleted.append(topic)
+        with contextlib.suppress(StorageError):
             world.partitions.remove(old)
-        except StorageError:
-            pass
-        finally:
-            world.make_topic(topic, bytes([self.topic_count]) * 16)
+        self._make_deleted_anew()
+
+    def _make_deleted_anew(self) -> None:
+        """Not before its removal was over, or the start behind a power cut in the middle of that."""
+        for topic in self.deleted:
+            self.topic_count += 1
+            self.world.make_topic(topic, bytes([self.topic_count]) * 16)
+        self.deleted.clear()
 
     async def _stop(self, has_journal: bool, *, is_cut_short: bool) -> None:
         world = self.world
@@ -158,6 +163,7 @@ class Driven:
             except StorageError:
                 await self._ended()
                 self.world.files.kill()
+        self._make_deleted_anew()
         self.world.check(is_cut=had_journal and not is_whole, is_whole=is_whole)
 
 
@@ -205,6 +211,33 @@ MOVED_ASIDE = [
 ]
 
 
+# The power goes while a topic's files are removed: what checkpoints say of it is not about its successor.
+CUT_REMOVAL = [
+    ("append", "a", 1, False),
+    ("commit",),
+    ("delete records", "a"),
+    ("cut power", 1),
+    ("recreate", "a"),
+    ("roll", "a"),
+]
+
+
+# The disk takes no checkpoint after a removal; and a partition is recovered whose process had not synced whose it is.
+UNSTORED_REMOVAL = [
+    ("append", "a", 1, False),
+    ("commit",),
+    ("cut power", 19),
+    ("fail a sync", 15),
+    ("delete records", "a"),
+    ("recreate", "a"),
+    ("roll", "a"),
+]
+NOBODYS = [("append", "a", 1, False), ("kill", False), ("fail a sync", 1), ("recreate", "a")]
+
+
+@example(NOBODYS, 0)
+@example(UNSTORED_REMOVAL, 1)
+@example(CUT_REMOVAL, 1)
 @example(MOVED_ASIDE, 0)
 @example(UNTRUE_SYNC, 0)
 @example(UNTRUE_REMOVAL, 166)

@@ -147,6 +147,20 @@ class LocalPartition:
         """How many appends wait for their commit."""
         return len(self._commits)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether a clean end needs to write nothing of it."""
+        return not self._created and self.log.is_at_rest
+
+    def files_to_checkpoint(self) -> list[Syncable]:
+        """What must be synced before a clean end, and after recovery; then call `checkpointed`. Raises StorageError."""
+        return [*self._created, *self.log.files_to_sync(checkpoint=True)]
+
+    def checkpointed(self, end_offset: int) -> None:
+        """They were synced when the log ended at `end_offset`."""
+        self._created = ()
+        self.log.mark_synced(end_offset)
+
     def files_to_sync(self) -> Sequence[Syncable]:
         """The files that make everything appended so far durable; of a partition that is offline, what its journal has."""
         if self.is_offline:

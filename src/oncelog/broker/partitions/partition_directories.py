@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.errors import CorruptIndex, StorageError
-from oncelog.log.checkpoint_files import PARTITION_METADATA, partition_metadata_from_bytes
+from oncelog.log.checkpoint_files import (
+    RECOVERY_POINTS,
+    metadata_path,
+    partition_metadata_from_bytes,
+    partition_metadata_to_bytes,
+)
 from oncelog.log.failed_sync import bring_back
 from oncelog.log.files import Files
 from oncelog.types import TopicPartition
@@ -22,29 +28,88 @@ NOBODY = TopicPartition("", -1)
 
 
 class Found(NamedTuple):
-    """The partitions that have a directory; whether others were moved aside, whose new names are not durable yet."""
+    """The partitions that have a directory; directories of deleted topics; others that have a partition's name."""
 
     names: list[TopicPartition]
-    has_strays: bool
+    unsaid: list[TopicPartition]  # of them, those that do not say whose they are
+    deleted: list[str]
+    strays: list[str]
+
+    def forget_past(self, known: dict[TopicPartition, int], metadata: ClusterMetadata) -> bool:
+        """Drop what was known of a deleted topic's partitions, and not of who has their names now; whether there was any."""
+        past = [name for name in known if self._is_past(name, metadata)]
+        for name in past:
+            del known[name]
+        return bool(past)
+
+    def _is_past(self, name: TopicPartition, metadata: ClusterMetadata) -> bool:
+        # One that is missing without a trace was lost: whoever opens it must not begin anew in silence.
+        topic = metadata.topics.get(name.topic)
+        if topic is None or name.partition >= topic.partition_count:
+            return True
+        gone = {*self.strays, *(each.removesuffix(DELETED_SUFFIX).rpartition(".")[0] for each in self.deleted)}
+        return name not in self.names and str(name) in gone
 
 
-def partition_directories(files: Files, data_directory: str, metadata: ClusterMetadata) -> Found:
+def partition_directories(
+    files: Files, data_directory: str, metadata: ClusterMetadata, recovery_points: Mapping[TopicPartition, int]
+) -> Found:
     """Look through the data directory. Raises StorageError."""
     bring_back(files, data_directory)
-    found, has_strays = [], False
+    found = Found([], [], [], [])
     for directory in files.list(data_directory):
         path = f"{data_directory}/{directory}"
         if directory.endswith(DELETED_SUFFIX):
-            files.remove_directory(path)
+            found.deleted.append(directory)
             continue
         name = _named(directory)
-        if name is not NOBODY and _is_of_its_topic(files, path, name, metadata):
-            found.append(name)
-        elif name is not NOBODY:
+        if name is NOBODY:
+            continue
+        topic = metadata.topics.get(name.topic)
+        owner = _owner(files, path)
+        if topic is None or name.partition >= topic.partition_count or owner not in (b"", topic.topic_id):
             # A deletion that a crash cut short, or metadata that was lost: a person may still want the data.
-            move_aside(files, path)
-            has_strays = True
-    return Found(found, has_strays)
+            found.strays.append(directory)
+        elif owner:
+            found.names.append(name)
+        elif recovery_points.get(name, 0) or not _has_records(files, path):
+            found.names.append(name)
+            found.unsaid.append(name)
+        else:
+            # Whose it is, is synced before anything in it counts: nobody was told of these records, and they may be of a
+            # deleted topic of this name.
+            found.strays.append(directory)
+    return found
+
+
+def settle(
+    files: Files,
+    data_directory: str,
+    metadata: ClusterMetadata,
+    known: Mapping[str, dict[TopicPartition, int]],
+    store: Callable[[str, dict[TopicPartition, int]], None],
+) -> list[TopicPartition]:
+    """The partitions that have a directory. What checkpoint files (`known`, by name) say of deleted ones is forgotten, and
+    `store`d so, before it could be taken to be about others of their names. Raises StorageError."""
+    found = partition_directories(files, data_directory, metadata, known[RECOVERY_POINTS])
+    for file_name, offsets in known.items():
+        if found.forget_past(offsets, metadata):
+            store(file_name, offsets)
+    put_away(files, data_directory, found)
+    for name in found.unsaid:
+        content = partition_metadata_to_bytes(metadata.topics[name.topic].topic_id)
+        files.replace_whole(metadata_path(f"{data_directory}/{name}"), content)
+    return found.names
+
+
+def put_away(files: Files, data_directory: str, found: Found) -> None:
+    """Remove what was deleted, and move strays aside, durably: a topic of that name may be made. Raises StorageError."""
+    for directory in found.deleted:
+        files.remove_directory(f"{data_directory}/{directory}")
+    for directory in found.strays:
+        move_aside(files, f"{data_directory}/{directory}")
+    if found.strays:
+        files.sync_directory(data_directory)
 
 
 def deleted_directory(name: TopicPartition, topic_id: str) -> str:
@@ -76,12 +141,13 @@ def _named(directory: str) -> TopicPartition:
     return TopicPartition(topic_name, int(index))
 
 
-def _is_of_its_topic(files: Files, path: str, name: TopicPartition, metadata: ClusterMetadata) -> bool:
-    """False where it names another topic's id: one of the same name that was deleted."""
-    topic = metadata.topics.get(name.topic)
-    if topic is None or name.partition >= topic.partition_count:
-        return False
+def _owner(files: Files, path: str) -> bytes:
+    """The id of the topic that the directory is of; empty where it does not say so."""
     try:
-        return partition_metadata_from_bytes(files.read_whole(f"{path}/{PARTITION_METADATA}")) == topic.topic_id
+        return partition_metadata_from_bytes(files.read_whole(metadata_path(path)))
     except (CorruptIndex, StorageError):
-        return True  # it is written with the directory, and synced with the first batch: nothing was acknowledged yet
+        return b""
+
+
+def _has_records(files: Files, path: str) -> bool:
+    return any(name.endswith(".log") and files.size_of(f"{path}/{name}") for name in files.list(path))

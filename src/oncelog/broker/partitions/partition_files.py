@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
+
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.core.metadata.topic_configs import (
     AUDIT_TOPIC,
@@ -11,6 +14,7 @@ from oncelog.core.metadata.topic_configs import (
     TopicSettings,
 )
 from oncelog.errors import StorageError
+from oncelog.log.checkpoint_files import metadata_path, partition_metadata_to_bytes
 from oncelog.log.config import LogConfig
 from oncelog.log.files import DirectoryNames, Files
 
@@ -38,6 +42,20 @@ class UnsyncedFile:
             file.close()
 
 
+def begin_directory(files: Files, path: str, topic_id: bytes) -> UnsyncedFile:
+    """Make a partition's directory, which says whose it is; what is to be synced, beside its name. Raises StorageError."""
+    files.make_directory(path)
+    file = files.open(metadata_path(path))
+    file.write_at(0, partition_metadata_to_bytes(topic_id))
+    file.close()
+    return metadata_file(files, path)
+
+
+def metadata_file(files: Files, path: str) -> UnsyncedFile:
+    """What says whose the partition's directory `path` is, to be synced."""
+    return UnsyncedFile(files, metadata_path(path))
+
+
 class NewNames:
     """The data directory's names, for partitions that were just made; one object, so that many syncs of it become one.
 
@@ -53,11 +71,19 @@ class NewNames:
         """Sync, unless that failed before."""
         if self.failure is not None:
             raise self.failure
-        try:
+        with lost_where_it_fails(lambda: self):
             self._names.sync()
-        except StorageError as error:
-            self.failure = error
-            raise
+
+
+@contextlib.contextmanager
+def lost_where_it_fails(names: Callable[[], NewNames]) -> Iterator[None]:
+    """Something that may sync the data directory, for whatever it has written there: where that fails, `names` of that moment may
+    be lost with it."""
+    try:
+        yield
+    except StorageError as error:
+        names().failure = error
+        raise
 
 
 # A month, and no more than so many bytes, in segments that retention can give up.

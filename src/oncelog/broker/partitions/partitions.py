@@ -19,8 +19,14 @@ from oncelog.broker.partitions.checkpoint_file import CheckpointFile
 from oncelog.broker.partitions.deleted_files import DeletedFiles
 from oncelog.broker.partitions.flusher import Commits
 from oncelog.broker.partitions.local_partition import LocalPartition
-from oncelog.broker.partitions.partition_directories import deleted_directory, move_aside, partition_directories
-from oncelog.broker.partitions.partition_files import NewNames, UnsyncedFile, log_config
+from oncelog.broker.partitions.partition_directories import deleted_directory, move_aside, settle
+from oncelog.broker.partitions.partition_files import (
+    NewNames,
+    begin_directory,
+    log_config,
+    lost_where_it_fails,
+    metadata_file,
+)
 from oncelog.broker.partitions.partition_settings import KnownSettings, rules_config
 from oncelog.broker.partitions.recovery_progress import RecoveryReport
 from oncelog.broker.partitions.unwritten_partition import FirstWatchers, UnwrittenPartition
@@ -35,9 +41,7 @@ from oncelog.log.checkpoint_files import (
     CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
-    PARTITION_METADATA,
     RECOVERY_POINTS,
-    partition_metadata_to_bytes,
 )
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import expect_failed_sync, forget_failed_sync, make_names_again
@@ -96,6 +100,7 @@ class Partitions:
         self._windows = ProducerWindowsFile(files.files, data_directory)
         self._writing_aside = asyncio.Lock()  # housekeeping and the cleaner ask for it, each in its own time
         self._retention_due: dict[TopicPartition, tuple[int, int]] = {}  # log end when it was looked at, when again
+        self._has_past = False  # the checkpoint files may say something of topics that were deleted
         self.deleted = DeletedFiles(files.files, worker)
         self._new_names = NewNames(DirectoryNames(files.files, data_directory))
         self._first_watchers = FirstWatchers(self._partitions.get)
@@ -175,12 +180,18 @@ class Partitions:
             self._cleaned = self._checkpoints[CLEANED_OFFSETS].read()
         except StorageError as error:
             _log.warning("%s; every compacted log is cleaned from its start again", error)
-        directories = dict.fromkeys(self._directories())
+        known = {
+            RECOVERY_POINTS: self._recovery_points,
+            LOG_START_OFFSETS: self._log_starts,
+            CLEANED_OFFSETS: self._cleaned,
+        }
+        found = settle(self._files.files, self._directory, self._metadata, known, self._write_checkpoint)
+        directories = dict.fromkeys(found)
         if is_clean:
             self._unopened = directories
             return
-        unproven = [str(name) for name in directories if not self._recovery_points.get(name)]  # else it was synced
-        make_names_again(self._files.files, self._directory, unproven)
+        unproven = {name for name in directories if not self._recovery_points.get(name)}  # else all was synced once
+        make_names_again(self._files.files, self._directory, [str(name) for name in directories if name in unproven])
         report = RecoveryReport()
         ends = self._put_back(journal, directories) if journal is not None else {}
         report.opening(len(directories))
@@ -189,7 +200,9 @@ class Partitions:
             topic = self._metadata.topics[name.topic]
             end_offset = ends.get((topic.topic_id, name.partition), 0) if is_cut else None
             try:
-                opened.append(self._open(name, topic, is_clean=False, journal_end_offset=end_offset))
+                # Whose it is has to be as durable as what it holds, and the process that made it may not have synced that.
+                unsynced = [metadata_file(self._files.files, f"{self._directory}/{name}")] if name in unproven else []
+                opened.append(self._open(name, topic, is_clean=False, created=unsynced, journal_end_offset=end_offset))
             except DamagedLog as error:
                 self._damaged[name] = str(error)
                 # What the journal had of it is in its files, synced: the next journal does not know it.
@@ -273,21 +286,10 @@ class Partitions:
         }
         topics = self._metadata.topics
         found |= self._windows.stored((topics[each.topic].topic_id, each.partition) for each in self._unopened)
-        try:
+        with lost_where_it_fails(lambda: self._new_names):
             self._windows.add(found)
             store()
             self._windows.keep(found)
-        except StorageError as error:
-            self._new_names.failure = error  # it may have been the sync of the directory
-            raise
-
-    def _directories(self) -> list[TopicPartition]:
-        """The partitions that have a directory. The names of those that were moved aside are durable before a topic of the same
-        name can be made."""
-        found = partition_directories(self._files.files, self._directory, self._metadata)
-        if found.has_strays:
-            self._sync_names()
-        return found.names
 
     async def _sync_opened(self, opened: Sequence[LocalPartition]) -> None:
         """Make durable what recovery wrote, then remove what lies below the log starts. Raises StorageError."""
@@ -310,7 +312,7 @@ class Partitions:
             if before:
                 await self._syncer.sync(before)
             for each in partitions:
-                files += each.log.files_to_sync(checkpoint=True)
+                files += each.files_to_checkpoint()
                 begun.append((each, each.log.log_end_offset))
             if files:
                 await self._syncer.sync(files)
@@ -319,7 +321,7 @@ class Partitions:
                 each.log.fail(error, is_sync=True)
             raise
         for each, end_offset in begun:
-            each.log.mark_synced(end_offset)
+            each.checkpointed(end_offset)
 
     def _read_needed(self, file_name: str) -> dict[TopicPartition, int]:
         try:
@@ -331,17 +333,18 @@ class Partitions:
     def _create_directory(self, name: TopicPartition, topic: Topic) -> list[Syncable]:
         # Made durable together with the first batch, by the flusher: thousands of new partitions must not stop the loop.
         files, path = self._files.files, f"{self._directory}/{name}"
+        if (
+            self._has_past
+        ):  # the disk took no checkpoint after a removal, and would say of this one what was known of that
+            self.checkpoint()
         if files.exists(path):  # the files of a deleted topic of this name could not be removed
             self._files.forget_all_in(path)
             move_aside(files, path)
             self._sync_names()  # before another one has its name
-        files.make_directory(path)
-        file = files.open(f"{path}/{PARTITION_METADATA}")
-        file.write_at(0, partition_metadata_to_bytes(topic.topic_id))
-        file.close()
+        metadata = begin_directory(files, path, topic.topic_id)
         if self._new_names.failure is not None:
             self._new_names = NewNames(DirectoryNames(files, self._directory))
-        return [UnsyncedFile(files, f"{path}/{PARTITION_METADATA}"), self._new_names]
+        return [metadata, self._new_names]
 
     def _open(
         self,
@@ -489,18 +492,19 @@ class Partitions:
             except StorageError as error:
                 failures.append(error)
         if given_up:
-            self._sync_names()
-            self.deleted.add_directories(given_up)
+            try:
+                self._sync_names()
+                self.deleted.add_directories(given_up)
+            except StorageError as error:
+                failures.append(error)
+        self._has_past = True
         self.checkpoint()  # a topic of the same name must not be judged by this one's recovery points
         if failures:
             raise failures[0]
 
     def _sync_names(self) -> None:
-        try:
+        with lost_where_it_fails(lambda: self._new_names):
             self._files.files.sync_directory(self._directory)
-        except StorageError as error:
-            self._new_names.failure = error
-            raise
 
     def expire_producers(self, now_ms: int) -> None:
         """Forget producers that were silent longer than producer.id.expiration.ms."""
@@ -514,6 +518,7 @@ class Partitions:
         self._write_checkpoint(HIGH_WATERMARKS, self._high_watermarks_now())
         self._write_checkpoint(LOG_START_OFFSETS, self._log_starts)
         self._write_checkpoint(CLEANED_OFFSETS, self._cleaned)
+        self._has_past = False
         for partition, recovery_point in stored:
             self._recovery_point_stored(partition, recovery_point)
 
@@ -562,18 +567,12 @@ class Partitions:
             await self._write_aside(CLEANED_OFFSETS, dict(self._cleaned))
 
     def _write_checkpoint(self, file_name: str, offsets: dict[TopicPartition, int]) -> None:
-        try:
+        with lost_where_it_fails(lambda: self._new_names):
             self._checkpoints[file_name].write(offsets)
-        except StorageError as error:
-            self._new_names.failure = error  # it may have been the sync of the same directory
-            raise
 
     async def _write_aside(self, file_name: str, offsets: dict[TopicPartition, int]) -> bool:
-        try:
+        with lost_where_it_fails(lambda: self._new_names):
             return await self._checkpoints[file_name].write_aside(offsets, self._worker, self._syncer)
-        except StorageError as error:
-            self._new_names.failure = error
-            raise
 
     async def close(self) -> bool:
         """Close every log cleanly, with snapshots; whether all of them could be. Raises StorageError."""
@@ -595,4 +594,4 @@ class Partitions:
 
 def _needs_checkpoint(partition: LocalPartition) -> bool:
     # One whose sync was cut short by the stop itself is left to the next start's recovery.
-    return not partition.is_offline and not partition.log.is_syncing and not partition.log.is_at_rest
+    return not partition.is_offline and not partition.log.is_syncing and not partition.is_at_rest

@@ -1,0 +1,110 @@
+"""Whose each directory is, and what is forgotten of those that are gone. Files are in memory."""
+
+from __future__ import annotations
+
+import pytest
+from evidence.world.files import Keep, SimFiles
+
+from oncelog.broker.partitions.partition_directories import settle
+from oncelog.broker.partitions.partition_files import begin_directory
+from oncelog.core.metadata.cluster import ClusterMetadata, Topic
+from oncelog.log.checkpoint_files import (
+    CLEANED_OFFSETS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    metadata_path,
+    partition_metadata_from_bytes,
+)
+from oncelog.types import TopicPartition
+
+ID, OTHER_ID = b"i" * 16, b"o" * 16
+T = TopicPartition("t", 0)
+
+
+class World:
+    """A topic of two partitions, and a data directory."""
+
+    def __init__(self) -> None:
+        self.files = SimFiles()
+        self.files.make_directory("data")
+        self.files.sync_directory("")
+        self.metadata = ClusterMetadata()
+        self.metadata.topics["t"] = Topic("t", ID, 2, {})
+        self.stored: dict[str, dict[TopicPartition, int]] = {}
+
+    def directory(self, name: str, topic_id: bytes | None, content: bytes = b"") -> None:
+        path = f"data/{name}"
+        if topic_id is None:
+            self.files.make_directory(path)
+        else:
+            begin_directory(self.files, path, topic_id)
+        self.files.open(f"{path}/{0:020d}.log").write_at(0, content)
+
+    def settle(self, **known: dict[TopicPartition, int]) -> list[TopicPartition]:
+        offsets = {
+            RECOVERY_POINTS: known.get("recovery_points", {}),
+            LOG_START_OFFSETS: known.get("log_starts", {}),
+            CLEANED_OFFSETS: known.get("cleaned", {}),
+        }
+        store = lambda name, given: self.stored.update({name: dict(given)})  # noqa: E731
+        return settle(self.files, "data", self.metadata, offsets, store)
+
+
+def test_a_directory_is_its_topics_by_id_and_others_are_moved_aside() -> None:
+    world = World()
+    world.directory("t-0", ID, b"ours")
+    world.directory("t-1", OTHER_ID, b"another's")
+    world.directory("t-2", ID, b"more than there are")
+    world.directory("u-0", ID, b"nobody's")
+    world.directory(f"t-1.{ID.hex()}-delete", ID, b"deleted")
+    assert world.settle() == [T]
+    assert world.files.list("data") == ["t-0", "t-1-stray", "t-2-stray", "u-0-stray"]
+    world.files.crash(Keep.NONE)
+    assert "t-1" not in world.files.list("data")
+
+
+@pytest.mark.parametrize(
+    ("content", "recovery_point", "is_ours"), [(b"", 0, True), (b"records", 3, True), (b"records", 0, False)]
+)
+def test_one_that_does_not_say_whose_it_is(content: bytes, recovery_point: int, is_ours: bool) -> None:
+    """With a recovery point it was this topic's; without one, nobody was told of its records. Then it says so, durably."""
+    world = World()
+    world.directory("t-0", None, content)
+    world.files.sync_directory("data")
+    assert world.settle(recovery_points={T: recovery_point}) == ([T] if is_ours else [])
+    world.files.crash(Keep.NONE)
+    if is_ours:
+        assert partition_metadata_from_bytes(world.files.read_whole(metadata_path("data/t-0"))) == ID
+    else:
+        assert world.files.exists("data/t-0-stray") or not world.files.exists("data/t-0")
+
+
+@pytest.mark.parametrize("left", ["stray", "deleted"])
+def test_what_is_known_of_a_deleted_partition_is_not_about_its_successor(left: str) -> None:
+    world = World()
+    name = "t-0" if left == "stray" else f"t-0.{OTHER_ID.hex()}-delete"
+    world.directory(name, OTHER_ID, b"past")
+    known = {T: 5}
+    assert world.settle(recovery_points=dict(known), log_starts=dict(known), cleaned=dict(known)) == []
+    assert world.stored == {RECOVERY_POINTS: {}, LOG_START_OFFSETS: {}, CLEANED_OFFSETS: {}}
+
+
+def test_what_is_known_of_a_partition_of_no_topic_is_forgotten() -> None:
+    world = World()
+    world.settle(log_starts={TopicPartition("gone", 0): 5, TopicPartition("t", 7): 5})
+    assert world.stored == {LOG_START_OFFSETS: {}}
+
+
+def test_what_is_known_of_one_that_is_there_stays_though_a_deleted_one_had_its_name() -> None:
+    world = World()
+    world.directory("t-0", ID, b"ours")
+    world.directory(f"t-0.{OTHER_ID.hex()}-delete", OTHER_ID, b"past")
+    assert world.settle(recovery_points={T: 5}, log_starts={T: 2}) == [T]
+    assert world.stored == {}
+
+
+def test_one_that_is_missing_without_a_trace_is_not_forgotten() -> None:
+    """It was lost: with its recovery point, whoever opens it is told so."""
+    world = World()
+    assert world.settle(recovery_points={T: 5}) == []
+    assert world.stored == {}
