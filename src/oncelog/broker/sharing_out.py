@@ -110,8 +110,7 @@ class _Move:
         self._write_checkpoints(there, metadata, None)
         moved = 0
         for index, path in there.items():
-            recovery_points = read_offsets(self._files, path, RECOVERY_POINTS)
-            found = partition_directories(self._files, path, metadata, recovery_points)
+            found = partition_directories(self._files, path, metadata)
             put_away(self._files, path, found)
             for name in found.names:
                 target = leadership.leader_of(metadata.topics[name.topic], name.partition)

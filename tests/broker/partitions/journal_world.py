@@ -91,6 +91,9 @@ class JournalWorld:
         self.acknowledged: dict[TopicPartition, int] = {}
         self.refused: list[tuple[TopicPartition, ErrorCode]] = []
         self.start_count = 0
+        # Topics made anew though the disk refused to remove their predecessors' files: where neither had said durably whose
+        # they are, records that nobody was told of may come back.
+        self.not_removed: set[str] = set()
         self.metadata = ClusterMetadata()
         for index in range(topics):
             self.make_topic("abcdefgh"[index], bytes([index + 1]) * 16)
@@ -211,6 +214,8 @@ class JournalWorld:
         assert all(survived) or not is_whole
         self.history = [each for each, is_left in zip(self.history, survived, strict=True) if is_left]
         for partition in self.partitions:
+            if partition.name.topic in self.not_removed:
+                continue
             start = partition.log.log_start_offset
             expected = [e.data for e in self.history if e.name == partition.name and e.end_offset > start]
             assert [bytes(batch.data) for batch in partition.log.all_batches()] == expected

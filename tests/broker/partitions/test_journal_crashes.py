@@ -114,8 +114,10 @@ class Driven:
         for name in old.partitions():
             world.acknowledged.pop(name, None)
         self.deleted.append(topic)
-        with contextlib.suppress(StorageError):
+        try:
             world.partitions.remove(old)
+        except StorageError:
+            world.not_removed.add(topic)
         self._make_deleted_anew()
 
     def _make_deleted_anew(self) -> None:

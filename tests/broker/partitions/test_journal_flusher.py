@@ -831,6 +831,28 @@ def test_a_damaged_log_stays_offline_and_its_next_start_says_the_same(small):
     run(work())
 
 
+def test_what_belongs_to_a_damaged_log_is_as_durable_as_its_recovery_point(small):
+    """Damage may heal. The start behind it counts on indexes, snapshots and aborted transactions below the recovery point."""
+
+    async def work():
+        world = await started()
+        for _ in range(3):
+            world.append("a", 100)
+        world.partition("a").log.roll()
+        world.append("a", 100)
+        await world.flusher.commit()
+        world.files.flip_bit(f"{DATA}/a-0/{0:020d}.log", 800)
+        world.files.kill()
+        names = world.files.list(f"{DATA}/a-0")
+        assert any(world.files.read_synced(f"{DATA}/a-0/{name}") is None for name in names)
+        await world.start()
+        assert world.partitions._recovery_points_now()[A] == 4
+        for name in names:
+            assert world.files.read_synced(f"{DATA}/a-0/{name}") == world.files.read_whole(f"{DATA}/a-0/{name}")
+
+    run(work())
+
+
 def test_a_topic_that_was_deleted_and_made_again_gets_nothing_of_the_old_one(small):
     async def work():
         world = await started()

@@ -63,20 +63,32 @@ def test_a_directory_is_its_topics_by_id_and_others_are_moved_aside() -> None:
     assert "t-1" not in world.files.list("data")
 
 
-@pytest.mark.parametrize(
-    ("content", "recovery_point", "is_ours"), [(b"", 0, True), (b"records", 3, True), (b"records", 0, False)]
-)
-def test_one_that_does_not_say_whose_it_is(content: bytes, recovery_point: int, is_ours: bool) -> None:
-    """With a recovery point it was this topic's; without one, nobody was told of its records. Then it says so, durably."""
+@pytest.mark.parametrize("content", [b"", b"records"])
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_one_that_does_not_say_whose_it_is_is_its_topics_and_says_so_from_then_on(
+    content: bytes, is_empty: bool
+) -> None:
+    """Its file was taken by a power cut: what is in it may have been acknowledged."""
     world = World()
     world.directory("t-0", None, content)
+    if is_empty:
+        world.files.open(metadata_path("data/t-0"))
     world.files.sync_directory("data")
-    assert world.settle(recovery_points={T: recovery_point}) == ([T] if is_ours else [])
+    assert world.settle() == [T]
     world.files.crash(Keep.NONE)
-    if is_ours:
-        assert partition_metadata_from_bytes(world.files.read_whole(metadata_path("data/t-0"))) == ID
+    assert partition_metadata_from_bytes(world.files.read_whole(metadata_path("data/t-0"))) == ID
+
+
+@pytest.mark.parametrize("how", ["damaged", "unreadable"])
+def test_one_of_which_it_cannot_be_read_is_its_topics(how: str) -> None:
+    """Nothing says that it is another's, and its records may have been acknowledged."""
+    world = World()
+    world.directory("t-0", ID, b"records")
+    if how == "damaged":
+        world.files.open(metadata_path("data/t-0")).write_at(0, b"?")
     else:
-        assert world.files.exists("data/t-0-stray") or not world.files.exists("data/t-0")
+        world.files.fail_reads_from(1)
+    assert world.settle() == [T]
 
 
 @pytest.mark.parametrize("left", ["stray", "deleted"])

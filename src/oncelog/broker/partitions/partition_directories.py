@@ -10,7 +10,6 @@ from typing import NamedTuple
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.errors import CorruptIndex, StorageError
 from oncelog.log.checkpoint_files import (
-    RECOVERY_POINTS,
     metadata_path,
     partition_metadata_from_bytes,
     partition_metadata_to_bytes,
@@ -51,9 +50,7 @@ class Found(NamedTuple):
         return name not in self.names and str(name) in gone
 
 
-def partition_directories(
-    files: Files, data_directory: str, metadata: ClusterMetadata, recovery_points: Mapping[TopicPartition, int]
-) -> Found:
+def partition_directories(files: Files, data_directory: str, metadata: ClusterMetadata) -> Found:
     """Look through the data directory. Raises StorageError."""
     bring_back(files, data_directory)
     found = Found([], [], [], [])
@@ -67,18 +64,13 @@ def partition_directories(
             continue
         topic = metadata.topics.get(name.topic)
         owner = _owner(files, path)
-        if topic is None or name.partition >= topic.partition_count or owner not in (b"", topic.topic_id):
+        if topic is None or name.partition >= topic.partition_count or owner not in (None, b"", topic.topic_id):
             # A deletion that a crash cut short, or metadata that was lost: a person may still want the data.
             found.strays.append(directory)
-        elif owner:
-            found.names.append(name)
-        elif recovery_points.get(name, 0) or not _has_records(files, path):
-            found.names.append(name)
-            found.unsaid.append(name)
         else:
-            # Whose it is, is synced before anything in it counts: nobody was told of these records, and they may be of a
-            # deleted topic of this name.
-            found.strays.append(directory)
+            found.names.append(name)
+            if owner == b"":
+                found.unsaid.append(name)
     return found
 
 
@@ -91,7 +83,7 @@ def settle(
 ) -> list[TopicPartition]:
     """The partitions that have a directory. What checkpoint files (`known`, by name) say of deleted ones is forgotten, and
     `store`d so, before it could be taken to be about others of their names. Raises StorageError."""
-    found = partition_directories(files, data_directory, metadata, known[RECOVERY_POINTS])
+    found = partition_directories(files, data_directory, metadata)
     for file_name, offsets in known.items():
         if found.forget_past(offsets, metadata):
             store(file_name, offsets)
@@ -141,13 +133,10 @@ def _named(directory: str) -> TopicPartition:
     return TopicPartition(topic_name, int(index))
 
 
-def _owner(files: Files, path: str) -> bytes:
-    """The id of the topic that the directory is of; empty where it does not say so."""
+def _owner(files: Files, path: str) -> bytes | None:
+    """The id of the topic that the directory is of; empty where it was never said durably, None where that cannot be read."""
     try:
-        return partition_metadata_from_bytes(files.read_whole(metadata_path(path)))
+        content = files.read_whole(metadata_path(path)) if files.exists(metadata_path(path)) else b""
+        return partition_metadata_from_bytes(content) if content else b""
     except (CorruptIndex, StorageError):
-        return b""
-
-
-def _has_records(files: Files, path: str) -> bool:
-    return any(name.endswith(".log") and files.size_of(f"{path}/{name}") for name in files.list(path))
+        return None

@@ -56,6 +56,12 @@ def metadata_file(files: Files, path: str) -> UnsyncedFile:
     return UnsyncedFile(files, metadata_path(path))
 
 
+def all_files(files: Files, path: str) -> list[UnsyncedFile | DirectoryNames]:
+    """Everything in a partition's directory, to be synced: of one that cannot be opened nobody knows what is not. Raises
+    StorageError."""
+    return [*(UnsyncedFile(files, f"{path}/{name}") for name in files.list(path)), DirectoryNames(files, path)]
+
+
 class NewNames:
     """The data directory's names, for partitions that were just made; one object, so that many syncs of it become one.
 

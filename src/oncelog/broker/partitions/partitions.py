@@ -22,6 +22,7 @@ from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.partition_directories import deleted_directory, move_aside, settle
 from oncelog.broker.partitions.partition_files import (
     NewNames,
+    all_files,
     begin_directory,
     log_config,
     lost_where_it_fails,
@@ -205,7 +206,8 @@ class Partitions:
                 opened.append(self._open(name, topic, is_clean=False, created=unsynced, journal_end_offset=end_offset))
             except DamagedLog as error:
                 self._damaged[name] = str(error)
-                # What the journal had of it is in its files, synced: the next journal does not know it.
+                # What the journal had of it is in its files, synced: the next journal does not know it. So is what belongs to it.
+                await self._syncer.sync(all_files(self._files.files, f"{self._directory}/{name}"))
                 end_offset = ends.get((topic.topic_id, name.partition), 0)
                 self._recovery_points[name] = max(self._recovery_points.get(name, 0), end_offset)
                 _log.critical("partition %s is damaged and stays offline: %s", name, error)
