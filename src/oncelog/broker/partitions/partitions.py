@@ -335,9 +335,7 @@ class Partitions:
     def _create_directory(self, name: TopicPartition, topic: Topic) -> list[Syncable]:
         # Made durable together with the first batch, by the flusher: thousands of new partitions must not stop the loop.
         files, path = self._files.files, f"{self._directory}/{name}"
-        if (
-            self._has_past
-        ):  # the disk took no checkpoint after a removal, and would say of this one what was known of that
+        if self._has_past:  # the disk took no checkpoint after a removal: what it says of that is not about this one
             self.checkpoint()
         if files.exists(path):  # the files of a deleted topic of this name could not be removed
             self._files.forget_all_in(path)
