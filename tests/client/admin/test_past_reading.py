@@ -29,6 +29,11 @@ async def written(producer: Producer, at: TopicPartition, ms: int) -> None:
     await producer.flush()
 
 
+async def every_minute(producer: Producer, at: TopicPartition, from_ms: int, count: int) -> None:
+    for number in range(count):
+        await written(producer, at, from_ms + number * MINUTE)
+
+
 def test_what_was_aborted_is_known_before_its_marker_is_read(
     broker: TestBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,8 +44,7 @@ def test_what_was_aborted_is_known_before_its_marker_is_read(
         async with Producer(bootstrap_servers=broker.bootstrap_servers) as plain:
             producer.begin_transaction()
             await written(producer, at, now_ms - 40 * MINUTE)
-            for number in range(20):
-                await written(plain, at, now_ms - (20 - number) * MINUTE)
+            await every_minute(plain, at, now_ms - 20 * MINUTE, 20)
             await producer.abort_transaction()
         await readable_up_to(admin, at, 22)
         lane = await look(admin, at, now_ms - 18 * MINUTE, bytes_max=400)
@@ -71,8 +75,7 @@ def test_a_lane_is_read_by_one_at_a_time(broker: TestBroker, monkeypatch: pytest
     async def body(admin: Admin, producer: Producer, at: TopicPartition) -> None:
         now_ms = admin._host.clock.now_ms()
         async with Producer(bootstrap_servers=broker.bootstrap_servers) as plain:
-            for number in range(20):
-                await written(plain, at, now_ms - (20 - number) * MINUTE)
+            await every_minute(plain, at, now_ms - 20 * MINUTE, 20)
         lane = await look(admin, at, now_ms - 10 * MINUTE)
         assert lane.is_read_to_end
         assert not overlaps, "nobody else reads meanwhile"
@@ -124,12 +127,10 @@ def test_the_way_to_the_moment_is_too_much(broker: TestBroker, monkeypatch: pyte
     async def body(admin: Admin, producer: Producer, at: TopicPartition) -> None:
         now_ms = admin._host.clock.now_ms()
         async with Producer(bootstrap_servers=broker.bootstrap_servers) as plain:
-            for number in range(20):
-                await written(plain, at, now_ms - (40 - number) * MINUTE)
+            await every_minute(plain, at, now_ms - 40 * MINUTE, 20)
             producer.begin_transaction()
             await written(producer, at, now_ms - 15 * MINUTE)
-            for number in range(10):
-                await written(plain, at, now_ms - (10 - number) * MINUTE)
+            await every_minute(plain, at, now_ms - 10 * MINUTE, 10)
             await producer.commit_transaction()
         await readable_up_to(admin, at, 32)
         lane = await look(admin, at, now_ms - 14 * MINUTE, 52 * MINUTE, bytes_max=400)
@@ -148,8 +149,7 @@ def test_what_was_deleted_and_what_is_not_there(broker: TestBroker) -> None:
     async def body(admin: Admin, producer: Producer, at: TopicPartition) -> None:
         now_ms = admin._host.clock.now_ms()
         async with Producer(bootstrap_servers=broker.bootstrap_servers) as plain:
-            for number in range(4):
-                await written(plain, at, now_ms - (40 - number) * MINUTE)
+            await every_minute(plain, at, now_ms - 40 * MINUTE, 4)
         whole = await look(admin, at, now_ms - 39 * MINUTE)
         assert (whole.error, whole.deleted_text) == (None, ""), "a log that begins there has lost nothing"
         await admin.delete_records({at: 2})

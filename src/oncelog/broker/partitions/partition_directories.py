@@ -36,18 +36,18 @@ class Found(NamedTuple):
 
     def forget_past(self, known: dict[TopicPartition, int], metadata: ClusterMetadata) -> bool:
         """Drop what was known of a deleted topic's partitions, and not of who has their names now; whether there was any."""
-        past = [name for name in known if self._is_past(name, metadata)]
+        # (Thousands of partitions: each is looked up in a set, at every start.)
+        there = set(self.names)
+        gone = {*self.strays, *(each.removesuffix(DELETED_SUFFIX).rpartition(".")[0] for each in self.deleted)}
+
+        def is_past(name: TopicPartition) -> bool:
+            # One that is missing without a trace was lost: whoever opens it must not begin anew in silence.
+            return metadata.topic_of(name) is None or (name not in there and str(name) in gone)
+
+        past = [name for name in known if is_past(name)]
         for name in past:
             del known[name]
         return bool(past)
-
-    def _is_past(self, name: TopicPartition, metadata: ClusterMetadata) -> bool:
-        # One that is missing without a trace was lost: whoever opens it must not begin anew in silence.
-        topic = metadata.topics.get(name.topic)
-        if topic is None or name.partition >= topic.partition_count:
-            return True
-        gone = {*self.strays, *(each.removesuffix(DELETED_SUFFIX).rpartition(".")[0] for each in self.deleted)}
-        return name not in self.names and str(name) in gone
 
 
 def partition_directories(files: Files, data_directory: str, metadata: ClusterMetadata) -> Found:
@@ -62,9 +62,8 @@ def partition_directories(files: Files, data_directory: str, metadata: ClusterMe
         name = _named(directory)
         if name is NOBODY:
             continue
-        topic = metadata.topics.get(name.topic)
-        owner = _owner(files, path)
-        if topic is None or name.partition >= topic.partition_count or owner not in (None, b"", topic.topic_id):
+        topic = metadata.topic_of(name)
+        if topic is None or (owner := _owner(files, path)) not in (None, b"", topic.topic_id):
             # A deletion that a crash cut short, or metadata that was lost: a person may still want the data.
             found.strays.append(directory)
         else:
