@@ -12,6 +12,16 @@ cdef extern from "Python.h":
     void PyTuple_SET_ITEM(object made, Py_ssize_t index, object item)
     void Py_INCREF(object item)
 
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX >= 0x030e0000
+    #define forget_tuple_hash(made) (((PyTupleObject *)(made))->ob_hash = -1)  /* a tuple keeps its hash: none yet */
+    #else
+    #define forget_tuple_hash(made)
+    #endif
+    """
+    void forget_tuple_hash(object made)
+
 
 cdef inline void put_item(object made, Py_ssize_t index, object item):
     Py_INCREF(item)
@@ -24,6 +34,7 @@ cdef inline object new_placed(
 ):
     # As tuple.__new__(kind, (...)), without the tuple in between: that is a third of a record's cost.
     cdef object made = PyType_GenericAlloc(<PyTypeObject*>kind, 8)
+    forget_tuple_hash(made)
     put_item(made, 0, topic)
     put_item(made, 1, partition)
     put_item(made, 2, offset)
