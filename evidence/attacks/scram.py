@@ -118,7 +118,7 @@ async def another_nonce(target: Target) -> str:
     """Changes the nonce in the last message; gives only its own half of it."""
     ends = set()
     for cut in (
-        lambda text, nonce: text.replace(nonce, nonce[:-1] + "A"),
+        lambda text, nonce: text.replace(nonce, nonce[:-1] + ("B" if nonce.endswith("A") else "A")),
         lambda text, nonce: text.replace(nonce, "nonce"),
     ):
         peer, challenge, final = await begun(target)
