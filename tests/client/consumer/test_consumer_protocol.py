@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from evidence.world.client import BOOTSTRAP, NO_ANSWER, TOPIC_ID, ScriptedBroker, run
@@ -35,14 +36,17 @@ class Coordinator(ScriptedBroker):
         self.member_epoch = 0
         self.given = [0, 1]
         self.told = None
+        self.members = set()
 
     def _consumer_group_heartbeat(self, message, code):
         if code:
             return ConsumerGroupHeartbeatResponse(error_code=code, error_message="so it is")
         if message.member_epoch < 0:
+            self.members.discard(message.member_id)
             return ConsumerGroupHeartbeatResponse(member_epoch=message.member_epoch)
         if message.member_epoch == 0:
             self.told = None
+            self.members.add(message.member_id)
         assignment = None
         if self.told != self.given:
             self.told = list(self.given)
@@ -271,6 +275,49 @@ def test_a_commit_with_an_epoch_that_grew_meanwhile_is_sent_again():
             assert (first.generation_id_or_member_epoch, second.generation_id_or_member_epoch) == (1, 2)
 
     run(main)
+
+
+@pytest.mark.parametrize("way", ["stop", "unsubscribe", "cancel"])
+def test_who_goes_at_any_moment_of_its_join_is_out_of_the_group(way):
+    """A member that nobody heard of again would hold its partitions until its session times out (45 s)."""
+    told = set()
+
+    async def main(_, wait_ms):
+        broker = Coordinator()
+        consumer = consumer_of(broker)
+
+        async def use():
+            async with consumer:
+                await polled(consumer, 60)
+
+        if way == "cancel":
+            using = asyncio.ensure_future(use())
+            await asyncio.sleep(wait_ms / 1000)
+            using.cancel()
+            await asyncio.gather(using, return_exceptions=True)
+        else:
+            await consumer.start()
+            using = asyncio.ensure_future(consumer.poll(60_000))
+            await asyncio.sleep(wait_ms / 1000)
+            if way == "unsubscribe":
+                consumer.unsubscribe()
+                await asyncio.sleep(1)
+            else:
+                await consumer.stop()
+            using.cancel()
+            await asyncio.gather(using, return_exceptions=True)
+        assert broker.members == set(), f"after {wait_ms} ms"
+        told.add(tuple(each.member_epoch for each in broker.requests(HEARTBEAT)))
+        if way == "unsubscribe":
+            consumer.subscribe(["t"])
+            await polled(consumer)
+            assert consumer.assignment() == {ZERO, ONE}
+            await consumer.stop()
+            assert broker.members == set()
+
+    for quarter_ms in range(80):
+        run(partial(main, wait_ms=quarter_ms / 4))
+    assert {(), (0, -1), (0, 1, -1)} <= told, "nobody was heard of, the join was under way, and was over"
 
 
 def test_unsubscribing_leaves_and_subscribing_comes_back():

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 
 import pytest
 from evidence.world.client import ScriptedBroker, run
@@ -224,3 +225,23 @@ def test_position_waits_no_longer_than_it_may():
             assert loop.time() - began < 2.5
 
     run(work)
+
+
+def test_what_is_given_away_before_its_place_is_looked_up_is_nobodys_error(caplog):
+    async def work(_, turns):
+        broker = ScriptedBroker()
+        fill(broker)
+        async with consumer(broker) as c:
+            c.assign([ZERO])
+            waiting = asyncio.ensure_future(c.poll(5_000))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            c.assign([ONE])
+            assert await waiting == []
+            c.assign([ZERO])
+            assert values(await c.poll(5_000)) == list(range(10))
+
+    with caplog.at_level(logging.WARNING, "oncelog.client"):
+        for turns in range(30):
+            run(partial(work, turns=turns))
+    assert [record.getMessage() for record in caplog.records] == []

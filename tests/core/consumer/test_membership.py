@@ -183,6 +183,42 @@ def test_leaving_tells_whether_it_may_be_back():
     assert not static.is_joined
 
 
+def test_who_asked_to_be_let_in_may_be_a_member_until_it_leaves():
+    """Kafka's coordinator takes a member in before its answer is here: one that leaves meanwhile has to say so."""
+    made = member()
+    assert not made.may_be_member
+    made.request()
+    assert not made.may_be_member
+    assert made.goes_out()
+    assert made.may_be_member
+    made.unanswered()
+    assert made.may_be_member
+    made.left()
+    assert not made.may_be_member
+
+
+def test_a_request_of_one_that_left_does_not_go_out():
+    made = member()
+    made.request()
+    made.left()
+    assert not made.goes_out()
+    assert not made.may_be_member
+
+
+@pytest.mark.parametrize(
+    ("code", "may_be"), [(ErrorCode.UNKNOWN_MEMBER_ID, False), (ErrorCode.FENCED_MEMBER_EPOCH, True)]
+)
+def test_whom_the_broker_does_not_know_need_not_leave(code, may_be):
+    made = member()
+    made.request()
+    assert made.goes_out()
+    made.heard(answer(2, {T: [0]}))
+    made.request()
+    assert made.goes_out()
+    assert made.heard(answer(0, error_code=code)) is Heard.FENCED
+    assert made.may_be_member is may_be
+
+
 def test_an_empty_assignment_is_an_assignment():
     made = joined()
     made.own({T: frozenset({0, 1})})

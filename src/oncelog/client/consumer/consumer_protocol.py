@@ -50,6 +50,7 @@ class ConsumerProtocol:
         self._last_poll_ms = 0.0
         self._is_silent = False  # left because the application does not poll; it comes back when it does
         self._is_leaving = False  # a join that overtook it would be taken back by it
+        self._is_asking = asyncio.Lock()  # one at a time: a join that left before its leave must not arrive behind it
         self._topic_ids: dict[str, bytes] = {}
         self._known_epoch = -1  # while `lost`: the epoch in which the partitions were this member's
 
@@ -114,8 +115,9 @@ class ConsumerProtocol:
                 await self._heard.wait()
 
     def depart(self) -> ConsumerGroupHeartbeatRequest | None:
-        """The member is out from now on; what the coordinator has to be told, if it knows the member."""
-        request = self.machine.leave_request() if self.machine.is_joined else None
+        """The member is out from now on; what the coordinator has to be told, if it may know the member: a join that was
+        not answered yet counts, or the group would wait for it until its session times out (KIP-848, KIP-1082)."""
+        request = self.machine.leave_request() if self.machine.may_be_member else None
         self._is_leaving = request is not None
         self.machine.subscribe((), None)
         self.machine.left()
@@ -127,7 +129,8 @@ class ConsumerProtocol:
         """Tell it, so that others need not wait for the session to time out. A static member says it may be back."""
         if request is not None:
             try:
-                await self._ask(request)
+                async with self._is_asking:
+                    await self._ask(request)
             except KafkaError as error:
                 log.debug("leaving group %r: %s", self.group_id, error)
             finally:
@@ -175,7 +178,14 @@ class ConsumerProtocol:
         return float(self.machine.heartbeat_interval_ms or self._config.heartbeat_interval_ms)
 
     async def _heartbeat(self) -> Heard:
-        response = await self._ask(self.machine.request())
+        async with self._is_asking:
+            if self._is_leaving or not self.machine.has_subscription:
+                return Heard.LATE  # it left while this waited for its turn
+            request = self.machine.request()
+            await self._cluster.coordinator(group_key(self.group_id))  # a broker that is not found was told nothing
+            if not self.machine.goes_out():
+                return Heard.LATE
+            response = await self._ask(request)
         member_epoch = self.machine.member_epoch
         heard = self.machine.heard(response)
         self._heard.set()

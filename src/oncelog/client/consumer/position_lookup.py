@@ -127,7 +127,8 @@ class PositionLookup:
     ) -> None:
         limit_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = Deadline(limit_ms, "find positions")  # of all the lookups together
-        held = {tp: (position := self._positions.of(tp), position.version) for tp in partitions}
+        now = self._positions.by_partition
+        held = {tp: (now[tp], now[tp].version) for tp in partitions if tp in now}  # given away before this task began
         unknown = [tp for tp, (position, _) in held.items() if position.reset_to is None]
         committed: Mapping[TopicPartition, OffsetAndMetadata] = {}
         if unknown and self._config.group_id is not None:

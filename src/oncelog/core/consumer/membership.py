@@ -78,6 +78,9 @@ class ConsumerMembership:
         self.assigned: Partitions = {}  # by the broker
         self.owned: Partitions = {}  # by the application
         self.is_fenced = False  # until the application has let go
+        self.may_be_member = (
+            False  # of what the broker knows: it was asked to let it in, and has not said since that it is out
+        )
         self._topics: tuple[str, ...] = ()
         self._pattern: str | None = None
         self._told: _Told | None = None
@@ -181,6 +184,7 @@ class ConsumerMembership:
         if code:
             self._told = None
             if code in _FENCED:
+                self.may_be_member &= code != ErrorCode.UNKNOWN_MEMBER_ID
                 self._fence()
                 return Heard.FENCED
             return Heard.LATER if code in _LATER else Heard.REFUSED
@@ -199,12 +203,18 @@ class ConsumerMembership:
         }
         return Heard.ASSIGNED
 
+    def goes_out(self) -> bool:
+        """The last request leaves now, unless this says that the member was put out or left since it was made."""
+        self.may_be_member |= self._telling is not None
+        return self._telling is not None
+
     def unanswered(self) -> None:
         """Nobody knows whether the broker heard the last request: the next one says everything."""
         self._told = self._telling = None
 
     def left(self) -> None:
-        """The member is out by its own wish, or the broker thinks so."""
+        """The member is out by its own wish, and says so (`leave_request`)."""
+        self.may_be_member = False
         self._fence()
 
     def _fence(self) -> None:
