@@ -125,13 +125,14 @@ async def half_sent_frames(target: Target) -> str:
     """Sends all but the last byte of half a megabyte on each of ten connections."""
     assert target.broker is not None
     peers = [await target.connect() for _ in range(PER_ADDRESS)]
-    most = 0
+    most = hits = looks = 0
     for each in peers:
         each.send(struct.pack(">i", 500_000) + bytes(499_999))
-    for _ in range(20):
+    while looks < 20 or (not hits and looks < 1_000):  # a busy machine takes its time to receive five megabytes
         await asyncio.sleep(0.01)
         most = max(most, target.broker.server.strangers._total_bytes)
-    hits = target.broker.metrics.limit_hits("oncelog.max.unauthenticated.bytes")
+        hits = target.broker.metrics.limit_hits("oncelog.max.unauthenticated.bytes")
+        looks += 1
     for each in peers:
         each.close()
     return "bounded in all" if most <= HELD_BYTES + 500_000 and hits else f"{most} bytes, {hits} hits"

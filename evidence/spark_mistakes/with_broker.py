@@ -165,7 +165,7 @@ def _old_broker(world: World) -> Any:
 
 def _unreachable(kind: str) -> Callable[[World], Any]:
     def ask(world: World) -> Any:
-        given = {"bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "300"}
+        given = {"bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "2000"}
         found = world.made(kind, **given)
         return found.partitions()
 
@@ -207,7 +207,7 @@ LIVE: list[tuple[str, str, Callable[[World], Any]]] = [
     ("a broker of before Apache Kafka 4.0", CREATED, _old_broker),
     ("a broker that wants a login", CREATED,
      lambda world: world.made(
-         WRITE, **{"bootstrap.servers": world.secured, "kafka.default.api.timeout.ms": "500"})),
+         WRITE, **{"bootstrap.servers": world.secured, "kafka.default.api.timeout.ms": "2000"})),
     ("a wrong password", CREATED, lambda world: world.as_bob(WRITE, **{"kafka.sasl.password": "wrong"})),
     ("no right to read the topic", NOW, lambda world: world.as_bob(READ).partitions()),
     ("no right to see what the broker can do", CREATED, lambda world: world.as_bob(WRITE)),
