@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from typing import Any
 from unittest.mock import patch
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.addresses import Address
+from oncelog.broker.handlers.groups import find_coordinator
 from oncelog.broker.node import Node
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import APIS, ApiKey
@@ -21,6 +22,7 @@ from oncelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequ
 from oncelog.wire.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog.wire.messages.end_txn import EndTxnRequest
 from oncelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from oncelog.wire.messages.find_coordinator import Coordinator
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.wire.record_batch import batches, build_batch
@@ -223,8 +225,9 @@ async def broker_and_client(directory: Any, **config: object) -> AsyncIterator[t
 
 
 @contextlib.contextmanager
-def one_more_that_stands_still(*, alone: bool = False) -> Iterator[None]:
-    """The cluster tells of a broker 2, whose connections are taken and never answered. `alone`: of no other one."""
+def one_more_that_stands_still(*, alone: bool = False, coordinates: Collection[str] = ()) -> Iterator[None]:
+    """The cluster tells of a broker 2, whose connections are taken and never answered. `alone`: of no other one.
+    `coordinates`: the groups and transactional ids that are said to be its own."""
     with socket.socket() as still:
         still.bind(("127.0.0.1", 0))
         still.listen()
@@ -234,7 +237,17 @@ def one_more_that_stands_still(*, alone: bool = False) -> Iterator[None]:
         def addresses_told(node: Node, request: Any) -> dict[int, Address]:
             return second if alone else {**told(node, request), **second}
 
-        with patch.object(Node, "addresses_told", addresses_told):
+        found = find_coordinator._found
+
+        def found_there(node: Node, request: Any, key: str, *rest: Any) -> Coordinator:
+            if key not in coordinates:
+                return found(node, request, key, *rest)
+            return Coordinator(key=key, node_id=2, host=second[2].host, port=second[2].port)
+
+        with (
+            patch.object(Node, "addresses_told", addresses_told),
+            patch.object(find_coordinator, "_found", found_there),
+        ):
             yield
 
 

@@ -59,9 +59,9 @@ def name_unreachable(settings: Settings, what: str, unreachable: Mapping[Node, K
         settings.out.note(f"error: {what} of broker {node.node_id} are missing: {error_name(error)}: {error.message}")
 
 
-def none_of_those_asked(none: str, unreachable: Collection[Node]) -> str:
+def none_of_those_asked(none: str, silent: Collection[object], asked: str = "brokers") -> str:
     """What stands for no rows: an all-clear only where everybody was asked."""
-    return f"{none} on the brokers that answered" if unreachable else none
+    return f"{none} on the {asked} that answered" if silent else none
 
 
 def why(error: KafkaError) -> str:

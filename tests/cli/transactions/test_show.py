@@ -51,6 +51,18 @@ def test_a_broker_that_stands_still_hides_nothing_of_the_others(cli: Cli, state:
     assert line.startswith(f"error: {what} of broker 2 are missing: REQUEST_TIMED_OUT: "), line
 
 
+def test_a_coordinator_that_stands_still_hides_no_description_of_the_others(cli: Cli, state: str) -> None:
+    cli("consume", "list", "--group", "list-other", "-e")
+    with one_more_that_stands_still(coordinates=["list-done", "list-group"]):
+        shown = cli("transactions", "describe", "list-open", "list-done", "--timeout", "3s", status=1)
+        none = cli("groups", "describe", "--members", "list-other", "list-group", "--timeout", "3s", status=1)
+    assert "list-open" in shown.stdout
+    assert "list-done" not in shown.stdout
+    (line,) = shown.stderr.splitlines()
+    assert line.startswith("error: transactional ids of broker 2 are missing: REQUEST_TIMED_OUT: "), line
+    assert "error: groups of broker 2 are missing: REQUEST_TIMED_OUT: " in none.stderr, none.stderr
+
+
 def test_nothing_found_is_no_all_clear_where_a_broker_was_silent(cli: Cli) -> None:
     with one_more_that_stands_still():
         shown = cli("groups", "list", "--state", "dead", "--timeout", "3s", status=1)

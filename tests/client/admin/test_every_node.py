@@ -6,7 +6,7 @@ import pytest
 from evidence.world.broker import broker_and_client, one_more_that_stands_still, run
 
 from oncelog import Admin, Producer
-from oncelog.errors import InvalidArgument, RequestTimedOut
+from oncelog.errors import InvalidArgument, RequestTimedOut, TransactionalIdNotFound
 
 TIMEOUTS = {"default_api_timeout_ms": 3_000, "request_timeout_ms": 500}
 
@@ -48,5 +48,34 @@ def test_one_that_is_silent_is_an_error_where_nobody_asked_and_where_nobody_answ
                 async with Admin(bootstrap_servers=broker.bootstrap_servers, **TIMEOUTS) as admin:
                     with pytest.raises(RequestTimedOut):
                         await admin.list_groups(**options)
+
+    run(work())
+
+
+@pytest.mark.parametrize("question", ["describe_transactions", "describe_groups"])
+def test_what_the_others_coordinate_is_described_where_the_caller_asks_who_was_silent(tmp_path, question):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, _):
+            servers = {"bootstrap_servers": broker.bootstrap_servers}
+            async with Producer(transactional_id="a", **servers) as producer, producer.transaction():
+                await producer.send("x", b"1")
+            async with Admin(**servers) as admin:
+                await admin.alter_consumer_group_offsets("a", {("x", 0): 1})
+                with one_more_that_stands_still(coordinates=["b"]):
+                    async with Admin(**servers, **TIMEOUTS) as hurried:
+                        ask, silent = getattr(hurried, question), {}
+                        assert list(await ask(["a", "b"], unreachable=silent)) == ["a"]
+                        assert [(node.node_id, type(why)) for node, why in silent.items()] == [(2, RequestTimedOut)]
+                        with pytest.raises(RequestTimedOut):
+                            await ask(["a", "b"])
+                        with pytest.raises(RequestTimedOut):
+                            await ask(["b"], unreachable=silent)
+                        if (
+                            question == "describe_transactions"
+                        ):  # an id that is not there is not excused by somebody's silence
+                            with pytest.raises(TransactionalIdNotFound, match="'c'"):
+                                await ask(["a", "b", "c"], unreachable=silent)
+                assert list(await getattr(admin, question)(["a"], unreachable=silent)) == ["a"]
+                assert silent == {}, "whoever is back is not in it any more"
 
     run(work())

@@ -85,12 +85,16 @@ async def describe_groups(ctx: click.Context, names: tuple[str, ...], members: b
     unreadable: dict[TopicPartition, KafkaError] = {}
     async with open_admin(settings) as admin:
         if members:
-            found = await admin.describe_groups(names)
+            unreachable: dict[Node, KafkaError] = {}
+            found = await admin.describe_groups(names, unreachable=unreachable)
             rows = [row for group in found.values() for row in _member_rows(group)]
             shown = columns(
                 "group", "member", "client", "host", "partitions", wide=["standby", "instance", "state", "assignor"]
             )
-            settings.out.rows(shown, rows, empty="no members")
+            settings.out.rows(shown, rows, empty=none_of_those_asked("no members", unreachable))
+            name_unreachable(settings, "groups", unreachable)
+            if unreachable:
+                ctx.exit(EXIT_FAILURE)
             return
         existing = await admin.list_topics(include_internal=True)
         looked_at = [await lag_rows(settings, admin, name, existing, unreadable) for name in names]

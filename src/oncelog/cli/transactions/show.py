@@ -100,6 +100,21 @@ async def list_transactions(
         ctx.exit(EXIT_FOUND)
 
 
+TRANSACTION_COLUMNS = (
+    "transactional_id",
+    "coordinator",
+    "state",
+    "producer_id",
+    "producer_epoch",
+    "timeout_ms",
+    "two_phase",
+    "start_time_ms",
+    "duration_ms",
+    "remaining_ms",
+    "partitions",
+)
+
+
 def transaction_row(found: TransactionDescription) -> dict[str, Any]:
     """A described transaction; a two-phase one has no timeout."""
     return {
@@ -120,20 +135,25 @@ def transaction_row(found: TransactionDescription) -> dict[str, Any]:
 @transactions.command("describe", watchable=True)
 @click.argument("names", nargs=-1, metavar="TRANSACTIONAL-ID...")
 @click.option("--transactional-id", "more_names", multiple=True, help="The same, in Apache's spelling.")
-@click.pass_obj
-async def describe_transactions(settings: Settings, names: tuple[str, ...], more_names: tuple[str, ...]) -> None:
+@click.pass_context
+async def describe_transactions(ctx: click.Context, names: tuple[str, ...], more_names: tuple[str, ...]) -> None:
     """State, producer, timeout and partitions of transactional ids."""
+    settings = ctx.ensure_object(Settings)
     wanted = [*names, *more_names]
     if not wanted:
         raise click.UsageError("say which transactional id")
+    unreachable: dict[Node, KafkaError] = {}
     async with open_admin(settings) as admin:
-        found = await admin.describe_transactions(wanted)
-    rows = [transaction_row(found[name]) for name in wanted]
-    shown = columns(*rows[0])
-    if len(rows) == 1:
+        found = await admin.describe_transactions(wanted, unreachable=unreachable)
+    rows = [transaction_row(found[name]) for name in wanted if name in found]
+    shown = columns(*TRANSACTION_COLUMNS)
+    if len(wanted) == len(rows) == 1:
         settings.out.item(shown, rows[0])
     else:
-        settings.out.rows(shown, rows)
+        settings.out.rows(shown, rows, empty=none_of_those_asked("none of these transactional ids", unreachable))
+    name_unreachable(settings, "transactional ids", unreachable)
+    if unreachable:
+        ctx.exit(EXIT_FAILURE)
 
 
 @transactions.command("describe-producers", watchable=True)
@@ -244,7 +264,11 @@ async def find_hanging(
         settings.out.note(f"what has no owner here may have one: {reason}")
     names = ["topic", "partition", "producer_id", "producer_epoch", "start_offset", "last_timestamp_ms", "duration_ms"]
     wide = columns(wide=["coordinator_epoch", "transactional_id", "reason"])
-    settings.out.rows([*columns(*names), *wide, Column("repair")], rows, empty="no hanging transactions")
+    settings.out.rows(
+        [*columns(*names), *wide, Column("repair")],
+        rows,
+        empty=none_of_those_asked("no hanging transactions", unreadable, "partitions"),
+    )
     name_offline(settings, (), unreadable)
     if rows and exit_code:
         ctx.exit(EXIT_FOUND)

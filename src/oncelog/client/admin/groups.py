@@ -109,8 +109,13 @@ class AdminGroups(AdminSession):
                 )
         return sorted(found, key=lambda group: group.group_id)
 
-    async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
-        """State and members, of groups of every kind. Raises GroupIdNotFound (from Apache Kafka 4 on)."""
+    async def describe_groups(
+        self, group_ids: Iterable[str], *, unreachable: Unreachable | None = None
+    ) -> dict[str, GroupDescription]:
+        """State and members, of groups of every kind. Raises GroupIdNotFound (from Apache Kafka 4 on).
+
+        `unreachable`: as in `list_groups`; groups of a coordinator that is silent are left out then.
+        """
 
         async def ask(node: Node, keys: list[str]) -> list[GroupDescription]:
             described = await asyncio.gather(
@@ -126,7 +131,7 @@ class AdminGroups(AdminSession):
             return found
 
         ids = arguments.texts("group_ids", group_ids)
-        answers = await self._by_coordinator("describe groups", 0, ids, ask)
+        answers = await self._by_coordinator("describe groups", 0, ids, ask, unreachable=unreachable)
         return {group.group_id: group for answer in answers for group in answer}
 
     async def _describe_consumer_groups(self, node: Node, keys: list[str]) -> list[GroupDescription]:

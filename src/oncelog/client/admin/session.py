@@ -222,16 +222,42 @@ class AdminSession(HasInstanceId):
         return await self._cluster.retry("find coordinators", attempt) if wanted else {}
 
     async def _by_coordinator(
-        self, what: str, key_type: int, keys: Iterable[str], ask: Callable[[Node, list[str]], Awaitable[T]]
+        self,
+        what: str,
+        key_type: int,
+        keys: Iterable[str],
+        ask: Callable[[Node, list[str]], Awaitable[T]],
+        *,
+        unreachable: Unreachable | None = None,
     ) -> list[T]:
-        """Ask each coordinator about its keys; all over again where one of them moved."""
-        wanted = list(keys)
+        """Ask each coordinator about its keys; all over again where one of them moved. `unreachable`: as `_ask_every_node`."""
+        if unreachable is not None:
+            arguments.instance("unreachable", unreachable, dict).clear()
+        silent: Unreachable = {}
 
-        async def attempt(_: Deadline) -> list[T]:
-            nodes = await self._coordinators(key_type, wanted)
-            return list(await asyncio.gather(*(ask(node, mine) for node, mine in nodes.items())))
+        async def answers_of(node: Node, mine: list[str]) -> list[T]:
+            nodes = {node: mine}
 
-        return await self._cluster.retry(what, attempt)
+            async def attempt(_: Deadline) -> list[T]:
+                nonlocal nodes
+                asked, nodes = nodes or await self._coordinators(key_type, mine), {}
+                return list(await asyncio.gather(*(ask(each, its) for each, its in asked.items())))
+
+            try:
+                return await self._cluster.retry(what, attempt)
+            except RequestTimedOut as error:
+                if unreachable is None:
+                    raise
+                silent[node] = error
+                return []
+
+        first = await self._coordinators(key_type, keys)
+        answers = await asyncio.gather(*(answers_of(node, mine) for node, mine in first.items()))
+        if silent and len(silent) == len(first):
+            raise next(iter(silent.values()))
+        if unreachable is not None:
+            unreachable.update(silent)
+        return [each for found in answers for each in found]
 
 
 def _raise_top_level(response: Any, what: str) -> None:

@@ -68,23 +68,34 @@ class AdminTransactions(AdminSession):
         ]
         return sorted(found, key=lambda each: each.transactional_id)
 
-    async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
-        """State, producer, timeout and partitions of each id. Raises TransactionalIdNotFound."""
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str], *, unreachable: Unreachable | None = None
+    ) -> dict[str, TransactionDescription]:
+        """State, producer, timeout and partitions of each id. Raises TransactionalIdNotFound.
+
+        `unreachable`: a dict for the coordinators that do not answer in time; what the others coordinate is described then.
+        Without it, or where none answers: RequestTimedOut.
+        """
         ids = arguments.texts("transactional_ids", transactional_ids)
-        found = await self._describe_transactions(ids)
+        absent: set[str] = set()
+        found = await self._describe_transactions(ids, unreachable=unreachable, absent=absent)
         for transactional_id in ids:
-            if transactional_id not in found:
+            if transactional_id in absent:
                 raise TransactionalIdNotFound(f"transactional id {transactional_id!r}")
         return found
 
-    async def _describe_transactions(self, ids: Iterable[str]) -> dict[str, TransactionDescription]:
-        """As `describe_transactions`; ids that do not exist are left out."""
+    async def _describe_transactions(
+        self, ids: Iterable[str], *, unreachable: Unreachable | None = None, absent: set[str] | None = None
+    ) -> dict[str, TransactionDescription]:
+        """As `describe_transactions`; ids that do not exist are left out, and go to `absent`."""
 
         async def ask(node: Node, keys: list[str]) -> list[TransactionDescription]:
             response = await self._cluster.request(node, DescribeTransactionsRequest(transactional_ids=keys))
             found = []
             for each in response.transaction_states:
                 if each.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    if absent is not None:
+                        absent.add(each.transactional_id)
                     continue
                 if each.error_code:
                     raise error_for(each.error_code, f"describe transactional id {each.transactional_id!r}")
@@ -104,7 +115,7 @@ class AdminTransactions(AdminSession):
                 )
             return found
 
-        answers = await self._by_coordinator("describe transactions", TRANSACTION, ids, ask)
+        answers = await self._by_coordinator("describe transactions", TRANSACTION, ids, ask, unreachable=unreachable)
         return {each.transactional_id: each for answer in answers for each in answer}
 
     async def describe_producers(
