@@ -533,8 +533,9 @@ class GroupCoordinator:
             self._schedule(group)
         downgraded, self.consumer_groups.to_rebalance = self.consumer_groups.to_rebalance, []
         for group in downgraded:
-            self._rebalance.prepare(group, now_ms, outcome)
-            self._schedule(group)
+            if self.groups.get(group.group_id) is group:  # members may have joined since, or all have left
+                self._rebalance.prepare_or_complete(group, now_ms, outcome)
+                self._schedule(group)
         outcome.records += self.consumer_groups.resolved_regexes(now_ms)
         self._ring_alarms(now_ms, outcome)
         if self._expiry_ms is not None and self._expiry_ms <= now_ms:

@@ -64,6 +64,31 @@ def test_when_the_last_of_the_new_protocol_goes_it_is_a_classic_group_again():
     assert first.error_code == 0
 
 
+@pytest.mark.parametrize("who", ["old", "another", "nobody"])
+def test_what_comes_between_the_way_back_and_its_rebalance_is_no_second_one(who, monkeypatch):
+    """Both are told to a timer: an assertion in it stood still for all groups of the partition."""
+    shell, old = classic_group()
+    shell.beat("new", 0, topics=("t",))
+    shell.join_as_consumer(old, ("t",), owned=BOTH)
+    with monkeypatch.context() as patch:
+        patch.setattr(shell, "run_due", lambda: None)  # the timer rings later
+        shell.beat("new", -1)
+        if who == "old":
+            token = shell.join_as_consumer(old, ("t",))
+        elif who == "another":
+            token = shell.join_as_consumer(shell.join_as_consumer("", ("t",)).member_id, ("t",))
+        else:
+            shell.leave((old, None))
+    shell.run_due()
+    shell.advance(60_000)
+    if who == "nobody":
+        assert shell.coordinator.groups["g"].state.value == "Empty"
+    else:
+        joined = token if not isinstance(token, int) else shell.answers[token]
+        assert joined.error_code == 0
+        assert joined.generation_id > 2
+
+
 def test_a_new_member_that_is_late_goes_the_same_way():
     shell, old = classic_group()
     shell.beat("new", 0, topics=("t",))
