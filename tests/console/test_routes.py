@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import warnings
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -227,12 +228,21 @@ def test_one_look_at_many_partitions_is_for_all_pages(client: TestClient, monkey
 
 def test_what_takes_long_is_said_and_no_error(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 40,000 partitions on a slow machine the pages failed, or never ended."""
+    look, may_end = pages._look_at_everything, threading.Event()
+
+    async def held(*given: Any) -> pages.Everything:
+        while not may_end.is_set():
+            await asyncio.sleep(0.01)
+        return await look(*given)
+
+    monkeypatch.setattr(pages, "_look_at_everything", held)
     monkeypatch.setattr(long_look, "PATIENCE_S", 0.0)
     forget(client)
     for page in ("overview", "open", "in-doubt"):
         answer = client.get(f"/api/v1/{page}")
         assert (answer.status_code, answer.json()["error"]) == (202, "BeingRead")
         assert "being read" in answer.json()["message"]
+    may_end.set()
     found = until(client, "overview", lambda answer: answer.get("verdict"), statuses=(200, 202))
     assert found["age_ms"] < 60_000
 
