@@ -231,8 +231,7 @@ def test_what_takes_long_is_said_and_no_error(client: TestClient, monkeypatch: p
     look, may_end = pages._look_at_everything, threading.Event()
 
     async def held(*given: Any) -> pages.Everything:
-        while not may_end.is_set():
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(may_end.wait)
         return await look(*given)
 
     monkeypatch.setattr(pages, "_look_at_everything", held)

@@ -262,6 +262,35 @@ def test_joining_goes_on_after_errors_that_pass(api, code):
     run(work)
 
 
+@pytest.mark.parametrize(("code", "keeps"), [(E.ILLEGAL_GENERATION, True), (E.UNKNOWN_MEMBER_ID, False)])
+def test_who_is_a_member_still_joins_as_the_same_one(code, keeps):
+    """As Kafka's consumer: under another id it would leave itself behind, and the group waits for that one."""
+
+    async def work():
+        broker = Coordinator()
+        broker.script(ApiKey.SYNC_GROUP, code)
+        async with member(broker) as c:
+            await c.poll(5000)
+            assert c.assignment() == {ZERO, ONE}
+        asked = [each.member_id for each in broker.requests(ApiKey.JOIN_GROUP)]
+        refused = broker.requests(ApiKey.SYNC_GROUP)[0].member_id
+        assert (asked[asked.index(refused) + 1] == refused) is keeps
+
+    run(work)
+
+
+def test_a_group_that_rebalances_on_and_on_is_not_asked_without_a_pause():
+    async def work(loop):
+        broker = Coordinator()
+        broker.script(ApiKey.SYNC_GROUP, *[E.REBALANCE_IN_PROGRESS] * 20)
+        async with member(broker) as c:
+            while not c.assignment():
+                await c.poll(5000)
+            assert loop.time() > 3
+
+    run(work)
+
+
 @pytest.mark.parametrize("trouble", [CUT, NO_ANSWER])
 @pytest.mark.parametrize("api", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.OFFSET_FETCH])
 def test_a_coordinator_that_does_not_answer_is_looked_for_again(api, trouble):

@@ -277,7 +277,9 @@ def test_a_commit_with_an_epoch_that_grew_meanwhile_is_sent_again():
     run(main)
 
 
-@pytest.mark.parametrize("way", ["stop", "unsubscribe", "cancel"])
+@pytest.mark.parametrize(
+    "way", ["stop", "unsubscribe", "cancel", "cancelled stop", "unsubscribe and stop", "subscribe again"]
+)
 def test_who_goes_at_any_moment_of_its_join_is_out_of_the_group(way):
     """A member that nobody heard of again would hold its partitions until its session times out (45 s)."""
     told = set()
@@ -299,11 +301,18 @@ def test_who_goes_at_any_moment_of_its_join_is_out_of_the_group(way):
             await consumer.start()
             using = asyncio.ensure_future(consumer.poll(60_000))
             await asyncio.sleep(wait_ms / 1000)
-            if way == "unsubscribe":
+            if way != "stop" and way != "cancelled stop":
                 consumer.unsubscribe()
+                if way == "subscribe again":
+                    consumer.subscribe(["t"])
+            if way == "unsubscribe":
                 await asyncio.sleep(1)
-            else:
-                await consumer.stop()
+            elif way == "cancelled stop":
+                stopping = asyncio.ensure_future(consumer.stop())
+                await asyncio.sleep(wait_ms / 10_000)
+                stopping.cancel()
+                await asyncio.gather(stopping, return_exceptions=True)
+            await (consumer.stop() if way != "unsubscribe" else asyncio.sleep(0))
             using.cancel()
             await asyncio.gather(using, return_exceptions=True)
         assert broker.members == set(), f"after {wait_ms} ms"

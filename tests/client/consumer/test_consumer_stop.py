@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 
 import pytest
 from evidence.world.client import ScriptedBroker, run
@@ -115,3 +116,24 @@ def test_a_topic_that_is_deleted_under_its_reader_is_told_each_time(oncelog_brok
                 if "does not exist" in caplog.text:
                     break
             assert f"topic '{name}' does not exist; it is read when somebody creates it" in caplog.text
+
+
+@pytest.mark.parametrize(("broker", "config"), [CLASSIC, KIP_848])
+def test_a_poll_that_commits_beside_a_stop_is_told_that_it_was_stopped(broker, config):
+    """It was a RuntimeError of its tasks."""
+
+    async def work(_, wait_ms):
+        c = consumer(broker(), "t", **config, auto_commit_interval_ms=1)
+        await c.start()
+        waiting = asyncio.ensure_future(_poll_on(c))
+        await asyncio.sleep(wait_ms / 1000)
+        await c.stop()
+        with pytest.raises(errors.IllegalState):
+            await waiting
+
+    async def _poll_on(c):
+        while True:
+            await c.poll(20)
+
+    for wait_ms in range(0, 400, 3):
+        run(partial(work, wait_ms=wait_ms))

@@ -484,6 +484,25 @@ def test_fenced_it_begins_again_where_it_is_told_to():
 # -- the group
 
 
+@pytest.mark.parametrize("members", [1, 3])
+def test_until_end_waits_for_its_share_of_a_group_that_another_one_has_just_left(members):
+    """KIP-848: the broker shares out a second later, and tells it with the next heartbeat. Whoever gave up before said that
+    all was done, and had read nothing."""
+
+    async def work(bootstrap):
+        await fill(bootstrap, 30, partitions=1)
+        options = given(bootstrap, group_protocol="consumer")
+        first = Processor("in", **{**options, "until_end": False, "transform": lambda _: None})
+        running = asyncio.ensure_future(first.run())
+        await until(lambda: first.metrics().rebalance_count > 0 or running.done())
+        first.stop()
+        done = (await running).consumed_record_count
+        found = await asyncio.gather(*(oncelog.process("in", **options) for _ in range(members)))
+        assert done + sum(each.consumed_record_count for each in found) == 30
+
+    run(work)
+
+
 @pytest.mark.parametrize("protocol", ["cooperative", "eager", "consumer"])
 def test_members_that_come_and_go_write_each_record_once(protocol):
     options = {

@@ -43,6 +43,7 @@ log = logging.getLogger("oncelog.client")
 
 PROTOCOL_TYPE = "consumer"
 JOIN_SLACK_MS = 5000  # the broker answers JoinGroup after the rebalance timeout at the latest
+JOINS_AT_ONCE = 3  # then with a pause: members of both protocols may take many rounds (KIP-848)
 _OF_A_GENERATION = frozenset(
     {
         ErrorCode.REBALANCE_IN_PROGRESS,
@@ -187,6 +188,7 @@ class GroupMembership:
 
     async def _joined(self, subscription: Subscription) -> Joined:
         backoff = self._cluster.new_backoff()
+        at_once = JOINS_AT_ONCE
         while True:
             try:
                 response = await self._join_group(subscription)
@@ -197,12 +199,17 @@ class GroupMembership:
                 if not self._may_join_again(error, subscription):
                     raise
                 log.debug("joining group %r: %s", self.group_id, error)
-                if error.code not in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS):
+                at_once -= 1
+                if error.code not in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS) or at_once < 0:
                     await asyncio.sleep(backoff.next_ms() / 1000)
 
     def _may_join_again(self, error: KafkaError, subscription: Subscription) -> bool:
         if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-            self._member_id, self._generation_id = "", -1
+            self._generation_id = -1
+            if (
+                error.code == ErrorCode.UNKNOWN_MEMBER_ID
+            ):  # else it is a member still, and as another one it would never leave
+                self._member_id = ""
             # What it owns is lost: others may have read on. Kept, with its places, it would be read again.
             return not subscription.owned_partitions
         return error.retriable or error.code in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS)

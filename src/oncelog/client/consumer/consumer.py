@@ -28,6 +28,7 @@ from oncelog.client.consumer.positions import Positions
 from oncelog.client.consumer.refused_topics import RefusedTopics
 from oncelog.client.consumer.seeking import Seeking
 from oncelog.client.consumer.waking import Waking
+from oncelog.client.ending import Ending
 from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
 from oncelog.client.metrics import ConsumerMetrics, partition_metrics, start_reports
 from oncelog.client.option_types import ConsumerOptions
@@ -78,6 +79,8 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         self._known_counts: dict[str, int] = {}
         self._missing: set[str] = set()  # topics that were told not to exist
         self._is_started = self._is_stopped = self._is_in_listener = False
+        self._ending: Ending | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
         self._must_list_topics = False
         self._question: tuple[tuple[str, ...] | None, asyncio.Task[None]] | None = None
         self._looks: dict[asyncio.Task[None], Look] = {}
@@ -127,16 +130,20 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         """Commit (with enable_auto_commit), leave the group, close; at most `timeout_ms` (default: request_timeout_ms; five
         seconds where a cancellation or Ctrl-C leaves `async with`).
 
-        A `poll` that waits in another task raises IllegalState; `async for` ends.
+        A `poll` that waits in another task raises IllegalState; `async for` ends. One that is cancelled goes on behind:
+        who stops again waits for it.
         """
         arguments.duration_ms_or_none("timeout_ms", timeout_ms)
-        if self._is_stopped:
-            return
-        self._cluster.check_loop()
-        self._is_stopped = True
-        self._fetcher.arrived.set()
+        if self._ending is None:
+            self._cluster.check_loop()
+            self._is_stopped, self._ending = True, Ending()
+            self._fetcher.arrived.set()
+        timeout_s = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        await self._ending.come(lambda: self._end(timeout_s), timeout_s)
+
+    async def _end(self, timeout_s: float) -> None:
         try:
-            async with asyncio.timeout((self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
+            async with asyncio.timeout(timeout_s):
                 await self._say_goodbye()
         except TimeoutError:
             log.warning("group %r: no answer while the consumer stopped", self._config.group_id)
@@ -153,6 +160,8 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
             if self._config.enable_auto_commit:
                 await self._commit_quietly(self._positions_done_with())
             await self._leave("the consumer was stopped")
+            if self._leaving:  # of an `unsubscribe` just before
+                await asyncio.wait(self._leaving)
 
     def _broken(self, error: BaseException) -> None:
         if isinstance(error, KafkaError):
@@ -216,7 +225,9 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         self._topics, self._pattern = (), None
         self._cluster.tracks_all = False
         if self._is_started:
-            self._cluster.tasks.start(self._leave("unsubscribed"), name="oncelog-leave")
+            leaving = self._cluster.tasks.start(self._leave("unsubscribed"), name="oncelog-leave")
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
         self._take_by_hand(())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:

@@ -118,7 +118,7 @@ class ConsumerProtocol:
         """The member is out from now on; what the coordinator has to be told, if it may know the member: a join that was
         not answered yet counts, or the group would wait for it until its session times out (KIP-848, KIP-1082)."""
         request = self.machine.leave_request() if self.machine.may_be_member else None
-        self._is_leaving = request is not None
+        self._is_leaving |= request is not None
         self.machine.subscribe((), None)
         self.machine.left()
         self.machine.let_go()

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
-from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed
+from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed, group_key
 from oncelog.client.config import ConsumerConfig
 from oncelog.client.consumer.classic_protocol import GroupMembership
 from oncelog.client.consumer.consumer_protocol import ConsumerProtocol
@@ -25,6 +25,7 @@ from oncelog.errors import IllegalState, KafkaError, StaleMemberEpoch
 from oncelog.host.host import Host
 from oncelog.host.randomness import random_uuid
 from oncelog.types import GroupMetadata, OffsetAndMetadata, TopicPartition
+from oncelog.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
 log = logging.getLogger("oncelog.client")
 
@@ -150,6 +151,21 @@ class GroupPart:
         if self._membership is not None:
             return self._membership.leave(self._membership.depart(reason))
         return _nothing()
+
+    async def _is_settled(self) -> bool:
+        """Whether the group has shared out all that there is, so that a member without partitions gets none. A broker of
+        KIP-848 tells a member of its share some time after it joined: only the group's state says that it has none."""
+        if self._protocol is None:
+            return self._has_joined
+        message = ConsumerGroupDescribeRequest(group_ids=[self._protocol.group_id])
+        response = await self._cluster.ask_coordinator(group_key(self._protocol.group_id), message)
+        (group,) = response.groups
+        if group.error_code:
+            text = group.error_message or "its state could not be told"
+            raise self._cluster.refusal(group.error_code, f"group {group.group_id!r}: {text}", group.group_id)
+        has_any = any(self._count_of(name) for name in self._topics)
+        is_shared_out = any(member.assignment.topic_partitions for member in group.members)
+        return group.group_state == "Stable" and (is_shared_out or not has_any)
 
     # -- the protocol of KIP-848: the broker assigns
 
@@ -366,7 +382,7 @@ class GroupPart:
     def _auto_commit(self) -> None:
         """Store the present positions, without waiting for the answer."""
         is_free = self._auto_committing is None or self._auto_committing.done()
-        if is_free and self._cluster.now_ms() >= self._next_auto_commit_ms:
+        if is_free and not self._is_stopped and self._cluster.now_ms() >= self._next_auto_commit_ms:
             self._next_auto_commit_ms = self._cluster.now_ms() + self._config.auto_commit_interval_ms
             work = self._commit_beside(self.current_positions(), self.group_metadata())
             self._auto_committing = self._cluster.tasks.start(work, name="oncelog-commit")

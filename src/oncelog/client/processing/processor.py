@@ -367,7 +367,8 @@ class Processor(RebalanceListener):
             else:
                 since_ms = self._without_partitions_since_ms or now_ms
                 self._without_partitions_since_ms = since_ms
-                is_at_end = now_ms - since_ms >= NO_PARTITIONS_MS and consumer.group_metadata().generation_id >= 0
+                has_waited = now_ms - since_ms >= NO_PARTITIONS_MS and consumer.group_metadata().generation_id >= 0
+                is_at_end = has_waited and await consumer._is_settled()
         except KafkaError as error:
             self._machine.poll_failed(error, now_ms)
             return

@@ -19,6 +19,7 @@ from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.config import ShareConsumerConfig, snake_case
 from oncelog.client.consumer.deserializing import decoder_of
 from oncelog.client.consumer.refused_topics import RefusedTopics
+from oncelog.client.ending import Ending
 from oncelog.client.option_types import ShareConsumerOptions
 from oncelog.client.records import ShareRecord
 from oncelog.client.sharing.broker_session import BrokerSession
@@ -76,6 +77,7 @@ class ShareConsumer:
         self._in_hand: list[ShareRecord] = []
         self._news = asyncio.Event()
         self._is_started = self._is_stopped = False
+        self._ending: Ending | None = None
         self._failure: KafkaError | None = None
         self._damage: KafkaError | None = None  # told once what is good beside it has been handed out
 
@@ -124,13 +126,16 @@ class ShareConsumer:
         """Send what was said of records, give back the rest, leave the group, close; at most `timeout_ms` (default:
         request_timeout_ms)."""
         arguments.duration_ms_or_none("timeout_ms", timeout_ms)
-        if self._is_stopped:
-            return
-        self._cluster.check_loop()
-        self._is_stopped = True
-        self._news.set()
+        if self._ending is None:
+            self._cluster.check_loop()
+            self._is_stopped, self._ending = True, Ending()
+            self._news.set()
+        timeout_s = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        await self._ending.come(lambda: self._end(timeout_s), timeout_s)
+
+    async def _end(self, timeout_s: float) -> None:
         try:
-            async with asyncio.timeout((self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
+            async with asyncio.timeout(timeout_s):
                 if self._is_started and not self._cluster.is_closed:
                     await self._say_goodbye()
         except TimeoutError:
