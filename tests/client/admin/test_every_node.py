@@ -70,9 +70,7 @@ def test_what_the_others_coordinate_is_described_where_the_caller_asks_who_was_s
                             await ask(["a", "b"])
                         with pytest.raises(RequestTimedOut):
                             await ask(["b"], unreachable=silent)
-                        if (
-                            question == "describe_transactions"
-                        ):  # an id that is not there is not excused by somebody's silence
+                        if question == "describe_transactions":  # somebody's silence excuses no id that is not there
                             with pytest.raises(TransactionalIdNotFound, match="'c'"):
                                 await ask(["a", "b", "c"], unreachable=silent)
                 assert list(await getattr(admin, question)(["a"], unreachable=silent)) == ["a"]
