@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 NO_PRODUCER_ID = -1
@@ -55,11 +55,16 @@ class GroupMetadata:
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """A consumer group's position: `offset` is the next record to read; `leader_epoch` is -1 where unknown."""
+    """A consumer group's position: `offset` is the next record to read; `leader_epoch` is -1 where unknown.
+
+    `topic_id`: of the topic that it is a place in, where the consumer knows it; it says no more of another one that is made
+    under the same name (KIP-848). Two positions are equal whatever it is.
+    """
 
     offset: int
     metadata: str = ""
     leader_epoch: int = -1
+    topic_id: bytes | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,7 +218,7 @@ def offset(name: str, value: Any) -> OffsetAndMetadata:
         return OffsetAndMetadata(integer(name, value, high=INT64_MAX))
     at = integer(f"the offset of {name}", value.offset, high=INT64_MAX)
     leader_epoch = integer(f"the leader epoch of {name}", value.leader_epoch, low=-1)
-    return OffsetAndMetadata(at, text(f"the metadata of {name}", value.metadata), leader_epoch)
+    return OffsetAndMetadata(at, text(f"the metadata of {name}", value.metadata), leader_epoch, value.topic_id)
 
 
 def numbers_by_partition(name: str, values: Any, *, low: int) -> dict[TopicPartition, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.each_leader import LOOKS, Unreadable, ask_leaders
@@ -18,11 +18,13 @@ LARGEST_TIMESTAMP: int = -3
 
 @dataclass(frozen=True, slots=True)
 class FoundOffset:
-    """What a lookup found: offset -1 where no record is that late. `leader_epoch` -1 where unknown."""
+    """What a lookup found: offset -1 where no record is that late. `leader_epoch` -1 where unknown. `topic_id`: of the topic that
+    the client knew under the name when it asked."""
 
     offset: int
     timestamp_ms: int = -1
     leader_epoch: int = -1
+    topic_id: bytes | None = field(default=None, compare=False, repr=False)
 
 
 async def list_offsets(
@@ -60,6 +62,7 @@ async def _ask(
         timeout_ms=cluster.config.request_timeout_ms,
     )
     version_min = 7 if LARGEST_TIMESTAMP in wanted.values() else 2
+    topic_ids = cluster.view.topic_ids(topics) or {}
     response = await cluster.request(node, message, version_min=version_min)
     found: dict[TopicPartition, FoundOffset] = {}
     errors: dict[TopicPartition, KafkaError] = {}
@@ -69,5 +72,6 @@ async def _ask(
             if each.error_code:
                 errors[topic_partition] = cluster.refusal(each.error_code, f"offsets of {topic_partition}", topic.name)
             else:
-                found[topic_partition] = FoundOffset(each.offset, each.timestamp, each.leader_epoch)
+                topic_id = topic_ids.get(topic.name)
+                found[topic_partition] = FoundOffset(each.offset, each.timestamp, each.leader_epoch, topic_id)
     return found, errors

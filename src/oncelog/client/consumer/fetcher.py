@@ -81,7 +81,7 @@ class _Fetch:
 
     asked: dict[TopicPartition, Position]
     versions: dict[TopicPartition, int]
-    ids: dict[str, bytes] | None
+    ids: dict[TopicPartition, bytes] | None
     session: ClientFetchSession
     request: FetchRequest
     version_max: int
@@ -194,7 +194,7 @@ class Fetcher:
 
     def _new_request(self, node: Node, lane: str, asked: dict[TopicPartition, Position]) -> _Fetch:
         versions = {tp: position.version for tp, position in asked.items()}
-        ids = self._cluster.view.topic_ids({tp.topic for tp in asked})
+        ids = self._topic_ids(asked)
         session = self._sessions.setdefault((node, lane), ClientFetchSession())
         return _Fetch(asked, versions, ids, session, self._request(session, asked, ids), VERSION_MAX if ids else 12)
 
@@ -213,6 +213,12 @@ class Fetcher:
             return None  # the other way will say why
         answer.add_done_callback(_seen)
         return _Sent(fetch, answer, version)
+
+    def _topic_ids(self, asked: dict[TopicPartition, Position]) -> dict[TopicPartition, bytes] | None:
+        """Of the topics that the positions are places in: the view may know others under their names by now. None where a
+        broker gives no ids."""
+        known = self._cluster.view.topic_ids({tp.topic for tp, position in asked.items() if position.topic_id is None})
+        return None if known is None else {tp: each.topic_id or known[tp.topic] for tp, each in asked.items()}
 
     @property
     def _timeout_ms(self) -> int:
@@ -249,7 +255,7 @@ class Fetcher:
             self._failed(asked, error)
         else:
             session.answered(response.session_id, is_error=bool(response.error_code))
-            names = {topic_id: name for name, topic_id in ids.items()} if ids and version >= 13 else {}
+            names = {topic_id: tp.topic for tp, topic_id in ids.items()} if ids and version >= 13 else {}
             if response.error_code in _ASK_AGAIN:
                 log.debug("the fetch session with %s is over", node)
             elif response.error_code:
@@ -258,13 +264,16 @@ class Fetcher:
                 self._take_response(node, asked, fetch.versions, response, names)
 
     def _request(
-        self, session: ClientFetchSession, asked: dict[TopicPartition, Position], ids: dict[str, bytes] | None
+        self,
+        session: ClientFetchSession,
+        asked: dict[TopicPartition, Position],
+        ids: dict[TopicPartition, bytes] | None,
     ) -> FetchRequest:
         wanted: dict[SessionPartition, Wanted] = {}
-        for (topic, partition), position in asked.items():
+        for tp, position in asked.items():
             assert position.fetch_offset is not None
-            leader = self._cluster.view.leader_of(TopicPartition(topic, partition))
-            wanted[SessionPartition(topic, ids[topic] if ids else ZERO_UUID, partition)] = Wanted(
+            leader = self._cluster.view.leader_of(tp)
+            wanted[SessionPartition(tp.topic, ids[tp] if ids else ZERO_UUID, tp.partition)] = Wanted(
                 position.fetch_offset, self._config.max_partition_fetch_bytes, leader.leader_epoch if leader else -1
             )
         part = session.request(wanted)

@@ -67,7 +67,10 @@ class InHand:
     @property
     def before(self) -> OffsetAndMetadata:
         """Where to go on when it was not done with."""
-        return self.before_in_order or OffsetAndMetadata(self.offset, leader_epoch=self.position.leader_epoch)
+        position = self.position
+        return self.before_in_order or OffsetAndMetadata(
+            self.offset, leader_epoch=position.leader_epoch, topic_id=position.topic_id
+        )
 
 
 class GroupPart:
@@ -364,6 +367,7 @@ class GroupPart:
                     self.group_metadata(),
                     positions,
                     timeout_ms=timeout_ms,
+                    by_topic_id=True,
                     passes_over_deleted=passes_over_deleted,
                 )
                 self._committed(positions)
@@ -416,7 +420,9 @@ class GroupPart:
         """Periodically: positions with the generation in which they were reached."""
         timeout_ms = self._config.request_timeout_ms
         try:
-            await commit_offsets(self._cluster, group, positions, timeout_ms=timeout_ms, passes_over_deleted=True)
+            await commit_offsets(
+                self._cluster, group, positions, timeout_ms=timeout_ms, by_topic_id=True, passes_over_deleted=True
+            )
             self._committed(positions)
         except KafkaError as error:
             log.warning("group %r: offsets were not committed: %s", self._config.group_id, error)
@@ -430,6 +436,7 @@ class GroupPart:
             self.group_metadata().group_id,
             arguments.topic_partitions("partitions", partitions),
             require_stable=self._config.is_read_committed,
+            by_topic_id=True,
             timeout_ms=arguments.duration_ms_or_none("timeout_ms", timeout_ms),
         )
 

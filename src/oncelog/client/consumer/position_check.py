@@ -104,7 +104,7 @@ class PositionCheck:
             raise OffsetOutOfRange(f"{what}{end}; seek to go on")
         log.warning("%s", what)
         if is_known:
-            position.jump(found.end_offset)
+            position.jump(found.end_offset, topic_id=position.topic_id)
             self._checked.pop(topic_partition, None)
         else:
             position.jump(None, reset_to=reset_to)

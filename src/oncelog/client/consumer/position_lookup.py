@@ -141,7 +141,8 @@ class PositionLookup:
                 resets[topic_partition] = position.reset_to
             elif topic_partition in committed:
                 stored = committed[topic_partition]
-                position.jump(stored.offset, resume=OrderPosition.from_metadata(stored.metadata))
+                resume_at = OrderPosition.from_metadata(stored.metadata)
+                position.jump(stored.offset, resume=resume_at, topic_id=stored.topic_id)
             elif (reset_to := reset_timestamp(self._cluster, self._config)) is None:
                 raise OffsetOutOfRange(f"{topic_partition} has no position and auto_offset_reset is none: call seek")
             else:  # kept: where the time is over before the lookup, the next poll goes on with it
@@ -161,7 +162,7 @@ class PositionLookup:
             later = held[topic_partition][0]
             is_ours = self._positions.by_partition.get(topic_partition) is later
             if is_ours and later.version == versions[topic_partition] and later.offset is None:
-                later.jump(found.offset, resume=resume.get(topic_partition))
+                later.jump(found.offset, resume=resume.get(topic_partition), topic_id=found.topic_id)
         self._fetcher.wake()
 
     async def _order_at_the_end(

@@ -83,9 +83,9 @@ class Position:
         if self.offset is None:
             return None
         if self.order is None:
-            return OffsetAndMetadata(self.offset, leader_epoch=self.leader_epoch)
+            return OffsetAndMetadata(self.offset, leader_epoch=self.leader_epoch, topic_id=self.topic_id)
         metadata = self.order.position.to_metadata()
-        return OffsetAndMetadata(self.order.restart_offset, metadata, self.leader_epoch)
+        return OffsetAndMetadata(self.order.restart_offset, metadata, self.leader_epoch, self.topic_id)
 
     def records_of(self, topic_partition: TopicPartition, batch: RecordBatch) -> list[ConsumerRecord]:
         """The records of the batch that is being handed out, decoded once."""
@@ -101,13 +101,21 @@ class Position:
         if chunk.index == len(chunk.batches):
             self.chunks.pop(0)
 
-    def jump(self, offset: int | None, *, reset_to: int | None = None, resume: OrderPosition | None = None) -> None:
-        """Go elsewhere: what was prefetched is dropped. `resume`: with order="transaction", what was handed out."""
+    def jump(
+        self,
+        offset: int | None,
+        *,
+        reset_to: int | None = None,
+        resume: OrderPosition | None = None,
+        topic_id: bytes | None = None,
+    ) -> None:
+        """Go elsewhere: what was prefetched is dropped. `resume`: with order="transaction", what was handed out.
+        `topic_id`: of the topic that has this place; None: of whichever it is fetched from."""
         if self.order is not None:
             self.order.close()
             self.order = TransactionOrder(BufferedBatches, offset or 0, resume)
         self.offset, self.reset_to = offset, reset_to
-        self.leader_epoch, self.topic_id = -1, None
+        self.leader_epoch, self.topic_id = -1, topic_id
         self.version += 1
         self.chunks.clear()
         self.decoded = None

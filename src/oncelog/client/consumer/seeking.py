@@ -26,7 +26,7 @@ class Seeking(LogBounds):
         begins anew, and of transactions that wrote before it only what lies behind it is handed out.
         """
         position, at = self._place(partition), arguments.offset("offset", offset)
-        position.jump(at.offset, resume=OrderPosition.from_metadata(at.metadata))
+        position.jump(at.offset, resume=OrderPosition.from_metadata(at.metadata), topic_id=at.topic_id)
         self._fetcher.wake()
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -53,7 +53,7 @@ class Seeking(LogBounds):
         for topic_partition, place in found.items():
             position = self._positions.by_partition.get(topic_partition)
             if position is not None and position.version == versions[topic_partition]:
-                position.jump(place.offset)
+                position.jump(place.offset, topic_id=place.topic_id)
                 went[topic_partition] = place.offset
         self._fetcher.wake()
         return went
