@@ -158,26 +158,14 @@ class AdminSession(HasInstanceId):
         unreachable: Unreachable | None = None,
     ) -> list[tuple[Node, Any]]:
         """The answers of all nodes. With `unreachable`: of those that answer in time, where any does; the others go there."""
-        if unreachable is not None:
-            arguments.instance("unreachable", unreachable, dict).clear()
+        _clear(unreachable)
         await self._cluster.retry(what, lambda _: self._cluster.refresh(()))
-        silent: Unreachable = {}
-
-        async def ask(node: Node) -> Any:
-            try:
-                return await self._ask_node(what, node, message(), version_min=version_min)
-            except RequestTimedOut as error:
-                if unreachable is None:
-                    raise
-                silent[node] = error
-
         nodes = sorted(self._cluster.view.nodes.values())
-        answers = await asyncio.gather(*(ask(node) for node in nodes))
-        if silent and len(silent) == len(nodes):
-            raise silent[nodes[0]]
-        if unreachable is not None:
-            unreachable.update(silent)
-        return [(node, answer) for node, answer in zip(nodes, answers, strict=True) if node not in silent]
+
+        def ask(node: Node) -> Awaitable[Any]:
+            return self._ask_node(what, node, message(), version_min=version_min)
+
+        return await _of_those_that_answer(nodes, ask, unreachable)
 
     async def _ask_coordinator(
         self,
@@ -231,11 +219,11 @@ class AdminSession(HasInstanceId):
         unreachable: Unreachable | None = None,
     ) -> list[T]:
         """Ask each coordinator about its keys; all over again where one of them moved. `unreachable`: as `_ask_every_node`."""
-        if unreachable is not None:
-            arguments.instance("unreachable", unreachable, dict).clear()
-        silent: Unreachable = {}
+        _clear(unreachable)
+        first = await self._coordinators(key_type, keys)
 
-        async def answers_of(node: Node, mine: list[str]) -> list[T]:
+        async def answers_of(node: Node) -> list[T]:
+            mine = first[node]
             nodes = {node: mine}
 
             async def attempt(_: Deadline) -> list[T]:
@@ -243,21 +231,38 @@ class AdminSession(HasInstanceId):
                 asked, nodes = nodes or await self._coordinators(key_type, mine), {}
                 return list(await asyncio.gather(*(ask(each, its) for each, its in asked.items())))
 
-            try:
-                return await self._cluster.retry(what, attempt)
-            except RequestTimedOut as error:
-                if unreachable is None:
-                    raise
-                silent[node] = error
-                return []
+            return await self._cluster.retry(what, attempt)
 
-        first = await self._coordinators(key_type, keys)
-        answers = await asyncio.gather(*(answers_of(node, mine) for node, mine in first.items()))
-        if silent and len(silent) == len(first):
-            raise next(iter(silent.values()))
-        if unreachable is not None:
-            unreachable.update(silent)
-        return [each for found in answers for each in found]
+        answers = await _of_those_that_answer(first, answers_of, unreachable)
+        return [each for _, found in answers for each in found]
+
+
+def _clear(unreachable: Unreachable | None) -> None:
+    if unreachable is not None:
+        arguments.instance("unreachable", unreachable, dict).clear()
+
+
+async def _of_those_that_answer(
+    nodes: Iterable[Node], ask: Callable[[Node], Awaitable[T]], unreachable: Unreachable | None
+) -> list[tuple[Node, T]]:
+    """Ask all at once. With `unreachable`: those that do not answer in time go there, where any of the others does."""
+    silent: Unreachable = {}
+
+    async def one(node: Node) -> list[tuple[Node, T]]:
+        try:
+            return [(node, await ask(node))]
+        except RequestTimedOut as error:
+            if unreachable is None:
+                raise
+            silent[node] = error
+            return []
+
+    found = [each for some in await asyncio.gather(*map(one, nodes)) for each in some]
+    if silent and not found:
+        raise next(iter(silent.values()))
+    if unreachable is not None:
+        unreachable.update(silent)
+    return found
 
 
 def _raise_top_level(response: Any, what: str) -> None:
