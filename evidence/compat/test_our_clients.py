@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 
 from evidence.compat.our_clients import SERVERS, World, eventually, run
-from oncelog import OffsetAndMetadata, PreparedTxnState, TopicPartition, errors
+from oncelog import Admin, Consumer, OffsetAndMetadata, PreparedTxnState, TopicPartition, errors
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.config import AdminConfig
 from oncelog.host.host import real_host
@@ -236,33 +238,48 @@ def test_each_transaction_has_its_own_epoch(server):
     run(server, scenario)
 
 
+@contextlib.asynccontextmanager
+async def transaction_version_1(admin: Admin) -> AsyncIterator[None]:
+    """The older protocol, until the end of the block; the broker knows it when the block begins, and that it is over."""
+    feature = "transaction.version"
+    before = (await admin.describe_features()).finalized[feature]
+
+    async def change(level: int, **how: str) -> None:
+        async def broker_knows() -> bool:  # its controller answers before it has heard
+            return (await admin.describe_features()).finalized[feature] == level
+
+        await admin.update_features({feature: level}, **how)
+        await eventually(broker_knows)
+
+    await change(1, upgrade_type="safe_downgrade")
+    try:
+        yield
+    finally:
+        await change(before)
+
+
 def test_the_older_protocol_of_transaction_version_1(server):
     async def scenario(world: World) -> None:
-        async with world.admin() as admin:
-            before = (await admin.describe_features()).finalized["transaction.version"]
-            await admin.update_features({"transaction.version": 1}, upgrade_type="safe_downgrade")
-            try:
-                topic = await world.topic(3)
-                async with world.producer("p") as producer:
-                    for n in range(6):
-                        producer.begin_transaction()
-                        for partition in range(3):
-                            await producer.send(topic, b"%d" % n, partition=partition)
-                        await producer.send_offsets_to_transaction(
-                            {TopicPartition(topic, 0): OffsetAndMetadata(n)}, f"{world.name}-group"
-                        )
-                        await producer.flush()
-                        await (producer.abort_transaction() if n == 2 else producer.commit_transaction())
-                    (described,) = (await admin.describe_transactions([f"{world.name}-p"])).values()
-                    assert described.producer_epoch == 0  # TV1 does not bump
-                    stored = await admin.list_consumer_group_offsets(
-                        f"{world.name}-group", [TopicPartition(topic, 0)], require_stable=True
+        async with world.admin() as admin, transaction_version_1(admin):
+            topic = await world.topic(3)
+            async with world.producer("p") as producer:
+                for n in range(6):
+                    producer.begin_transaction()
+                    for partition in range(3):
+                        await producer.send(topic, b"%d" % n, partition=partition)
+                    await producer.send_offsets_to_transaction(
+                        {TopicPartition(topic, 0): OffsetAndMetadata(n)}, f"{world.name}-group"
                     )
-                    assert stored == {TopicPartition(topic, 0): OffsetAndMetadata(5)}
-                values = await world.values(topic)
-                assert sorted(values) == sorted([b"0", b"1", b"3", b"4", b"5"] * 3)
-            finally:
-                await admin.update_features({"transaction.version": before})
+                    await producer.flush()
+                    await (producer.abort_transaction() if n == 2 else producer.commit_transaction())
+                (described,) = (await admin.describe_transactions([f"{world.name}-p"])).values()
+                assert described.producer_epoch == 0  # TV1 does not bump
+                stored = await admin.list_consumer_group_offsets(
+                    f"{world.name}-group", [TopicPartition(topic, 0)], require_stable=True
+                )
+                assert stored == {TopicPartition(topic, 0): OffsetAndMetadata(5)}
+            values = await world.values(topic)
+            assert sorted(values) == sorted([b"0", b"1", b"3", b"4", b"5"] * 3)
 
     run(server, scenario)
 
@@ -601,24 +618,60 @@ def test_a_producer_moves_to_the_newer_protocol_between_transactions(server):
 
     async def scenario(world: World) -> None:
         topic = await world.topic()
-        async with world.admin() as admin, world.producer("p") as producer:
-            before = (await admin.describe_features()).finalized["transaction.version"]
-            await admin.update_features({"transaction.version": 1}, upgrade_type="safe_downgrade")
-            async with world.producer("q") as old:
+        async with world.admin() as admin, world.producer("p") as producer, contextlib.AsyncExitStack() as stack:
+            async with transaction_version_1(admin):
+                old = await stack.enter_async_context(world.producer("q"))
                 async with old.transaction():
                     await old.send(topic, b"old")
-                await admin.update_features({"transaction.version": before})
-                for connection in list(old._cluster._connections.values()):
-                    (await connection).close()
-                await old._cluster.refresh((topic,))
-                for n in range(3):
-                    async with old.transaction():
-                        await old.send(topic, b"%d" % n)
+            for connection in list(old._cluster._connections.values()):
+                (await connection).close()
+            await old._cluster.refresh((topic,))
+            for n in range(3):
+                async with old.transaction():
+                    await old.send(topic, b"%d" % n)
             (described,) = (await admin.describe_transactions([f"{world.name}-q"])).values()
             assert described.producer_epoch >= 3
             async with producer.transaction():
                 await producer.send(topic, b"new")
         assert await world.values(topic) == [b"old", b"0", b"1", b"2", b"new"]
+
+    run(server, scenario)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_topic_that_is_made_again_under_its_group_is_read_from_its_beginning(server, protocol):
+    async def scenario(world: World) -> None:
+        topic = await world.topic()
+        where, wanted = TopicPartition(topic, 0), [b"new %d" % n for n in range(5)]
+        options = {"group_id": world.name, "group_protocol": protocol, "metadata_max_age_ms": 500}
+
+        async def read(member: Consumer, count: int) -> list[bytes | None]:
+            found: list[bytes | None] = []
+            async with asyncio.timeout(60):
+                while len(found) < count:
+                    found += [record.value for record in await member.poll(timeout_ms=200)]
+            return found
+
+        async with world.admin() as admin, world.producer() as producer:
+
+            async def is_made() -> bool:
+                try:
+                    await admin.create_topics([topic])
+                except errors.TopicExists:  # Apache Kafka's is not gone yet
+                    return False
+                return True
+
+            for _ in range(3):
+                await producer.send_and_wait(topic, b"old")
+            async with world.consumer(topic, **options) as member:
+                assert await read(member, 3) == [b"old"] * 3
+                member.pause(where)  # so that it does not look whether the topic is another one
+                await admin.delete_topics([topic])
+                await eventually(is_made)
+                for value in wanted:
+                    await producer.send_and_wait(topic, value)
+            async with world.consumer(topic, **options) as member:
+                assert await read(member, 5) == wanted
 
     run(server, scenario)
 
